@@ -1,0 +1,66 @@
+# Needs python3 (3.11 or newer, with venv) and make; everything else goes into .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# How long `make soak` sends, in seconds.
+SOAK_SECONDS ?= 600
+# How `make peers` measures.
+PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types unit integration sim bench peers soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv and install quicksilver with its tools into it
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "quicksilver needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "python3 lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,cli,metrics]'
+	@touch $@
+
+demo: setup ## a local cluster with injected loss and a crash, in which nothing is missing
+	$(BIN)/quicksilver demo
+
+test: lint types unit integration ## everything a change must pass
+
+lint: setup ## style, format and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+types: setup ## mypy, strict
+	$(BIN)/mypy
+
+unit: setup ## tests that need no network, in parallel
+	$(BIN)/pytest -q -n auto --maxprocesses=8 -m 'not integration and not namespaces'
+
+# Real sockets share ports, buffers and cores: one at a time, with the machine to themselves.
+integration: setup ## tests with real sockets and processes, one at a time
+	$(BIN)/pytest -q -m 'integration or namespaces'
+
+sim: ## the simulator (not part of this release)
+	@echo "the simulator is not part of this release: it arrives with the next one" >&2
+	@exit 1
+
+bench: setup ## quicksilver's own benchmarks
+	$(BIN)/quicksilver bench suite
+
+peers: setup ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in one table
+	bash bench/peers/setup.sh
+	$(BIN)/python -m bench.peers.run $(PEERS_FLAGS)
+
+soak: setup ## a long run under loss, verified complete (SOAK_SECONDS=600)
+	$(BIN)/quicksilver bench throughput --receivers 4 --groups 100 --size 1000 --loss 0.01 --seconds $(SOAK_SECONDS)
+
+clean: ## remove what was built, .venv included
+	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,154 @@
+"""Zenoh through its Python binding: peers over TCP, the sender listening.
+
+Reliable, ``CongestionControl.BLOCK`` so that nothing is dropped, not express, so
+that Zenoh batches. Discovery by multicast is off: receivers connect to the
+sender. Processes: this module with ``send`` or ``receive`` as its argument.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from bench.peers.children import Children
+from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
+
+NAME = "zenoh-python"
+INSTALL = "pip install eclipse-zenoh"
+
+_KEY = "bench/peers"
+_WAIT_S_MAX = 30.0
+_HELLO = b"?"
+_END = struct.Struct("!cQ")
+
+
+def run(receivers: int, size: int, seconds: float) -> PeerResult:
+    if find_spec("zenoh") is None:
+        raise PeerMissingError("eclipse-zenoh is not installed")
+    command = [sys.executable, "-m", "bench.peers.zenoh"]
+    with Children() as children:
+        sender = children.start([*command, "send", str(size), str(seconds)])
+        endpoint = sender.expect("endpoint", 10).split()[1]
+        subs = [
+            children.start([*command, "receive", endpoint, str(size), str(seconds)])
+            for _ in range(receivers)
+        ]
+        for sub in subs:
+            sub.expect("ready", 15)
+        sender.tell("go")
+        reports = [parse_report(sub.expect("report", seconds + _WAIT_S_MAX)) for sub in subs]
+    rate, lost = summarize(reports)
+    return PeerResult(
+        name=NAME,
+        version=version("eclipse-zenoh"),
+        messages_per_second=rate,
+        lost=lost,
+        note="Rust below Python; TCP, reliable, BLOCK, batched",
+    )
+
+
+def _open(role: str, endpoint: str) -> Any:
+    import zenoh
+
+    config = zenoh.Config()
+    config.insert_json5("mode", '"peer"')
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("scouting/gossip/enabled", "false")
+    config.insert_json5("listen/endpoints", json.dumps([endpoint] if role == "send" else []))
+    config.insert_json5("connect/endpoints", json.dumps([endpoint] if role == "receive" else []))
+    return zenoh.open(config)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _send(size: int, seconds: float) -> None:
+    import zenoh
+
+    endpoint = f"tcp/127.0.0.1:{_free_port()}"
+    session = _open("send", endpoint)
+    publisher = session.declare_publisher(
+        _KEY,
+        congestion_control=zenoh.CongestionControl.BLOCK,
+        reliability=zenoh.Reliability.RELIABLE,
+        express=False,
+    )
+    print(f"endpoint {endpoint}", flush=True)
+
+    # A subscription takes effect some time after it is declared: greet until all have heard.
+    told = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+    deadline = time.monotonic() + _WAIT_S_MAX
+    while not told.wait(0.02):
+        publisher.put(_HELLO)
+        if time.monotonic() > deadline:
+            sys.exit("nobody said go")
+
+    payload = bytes(size)
+    sent = 0
+    put = publisher.put
+    stop = time.monotonic() + seconds
+    while time.monotonic() < stop:
+        for _ in range(100):
+            put(payload)
+        sent += 100
+    put(_END.pack(b"E", sent))
+    sys.stdin.readline()  # until the parent kills us
+
+
+class _Counter:
+    """Receives on Zenoh's thread, one callback a message, the payload as bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.is_greeted = threading.Event()
+        self.is_done = threading.Event()
+        self.received = 0
+        self.sent = 0
+        self.start_s = 0.0
+        self.stop_s = 0.0
+        self._size = size
+
+    def on_sample(self, sample: Any) -> None:
+        data = bytes(sample.payload)
+        if len(data) == self._size:
+            if self.received == 0:
+                self.start_s = time.monotonic()
+            self.received += 1
+        elif data == _HELLO:
+            self.is_greeted.set()
+        else:
+            self.stop_s = time.monotonic()
+            _, self.sent = _END.unpack(data)
+            self.is_done.set()
+
+
+def _receive(endpoint: str, size: int, seconds: float) -> None:
+    counter = _Counter(size)
+    session = _open("receive", endpoint)
+    subscriber = session.declare_subscriber(_KEY, counter.on_sample)
+    if not counter.is_greeted.wait(_WAIT_S_MAX):
+        sys.exit("heard nothing from the sender")
+    print("ready", flush=True)
+    if not counter.is_done.wait(seconds + _WAIT_S_MAX):
+        sys.exit("the end never came")
+    print("report", counter.received, counter.sent, counter.stop_s - counter.start_s, flush=True)
+    subscriber.undeclare()
+    session.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        _send(int(sys.argv[2]), float(sys.argv[3]))
+    else:
+        _receive(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))

@@ -1,0 +1,113 @@
+"""ZeroMQ through pyzmq: PUB/SUB over TCP, one connection a receiver.
+
+A PUB socket drops what a slow subscriber's queue cannot hold. XPUB_NODROP makes
+``send`` wait instead, which is the lossless comparison; loss is still counted.
+Processes: this module with ``send`` or ``receive`` as its argument.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import time
+from importlib.util import find_spec
+
+from bench.peers.children import Children
+from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
+
+NAME = "pyzmq"
+INSTALL = "pip install pyzmq"
+
+_QUEUED_MESSAGES_MAX = 10_000
+_SILENCE_MS_MAX = 10_000
+_HELLO = b"?"
+_END = struct.Struct("!cQ")
+
+
+def run(receivers: int, size: int, seconds: float) -> PeerResult:
+    if find_spec("zmq") is None:
+        raise PeerMissingError("pyzmq is not installed")
+    import zmq
+
+    command = [sys.executable, "-m", "bench.peers.zeromq"]
+    with Children() as children:
+        sender = children.start([*command, "send", str(size), str(seconds)])
+        endpoint = sender.expect("endpoint", 10).split()[1]
+        subs = [
+            children.start([*command, "receive", endpoint, str(size)]) for _ in range(receivers)
+        ]
+        for sub in subs:
+            sub.expect("ready", 10)
+        sender.tell("go")
+        reports = [parse_report(sub.expect("report", seconds + 30)) for sub in subs]
+    rate, lost = summarize(reports)
+    return PeerResult(
+        name=NAME,
+        version=f"{zmq.__version__} (libzmq {zmq.zmq_version()})",
+        messages_per_second=rate,
+        lost=lost,
+        note="C++ below Python; TCP, XPUB_NODROP, one send a message",
+    )
+
+
+def _send(size: int, seconds: float) -> None:
+    import threading
+
+    import zmq
+
+    socket = zmq.Context().socket(zmq.PUB)
+    socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES_MAX)
+    socket.setsockopt(zmq.XPUB_NODROP, 1)
+    socket.setsockopt(zmq.SNDTIMEO, _SILENCE_MS_MAX)
+    socket.setsockopt(zmq.LINGER, _SILENCE_MS_MAX)
+    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    print(f"endpoint tcp://127.0.0.1:{port}", flush=True)
+
+    # A subscription takes effect some time after connect: greet until all have heard.
+    told = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+    deadline = time.monotonic() + 30
+    while not told.wait(0.02):
+        socket.send(_HELLO)
+        if time.monotonic() > deadline:
+            sys.exit("nobody said go")
+
+    payload = bytes(size)
+    sent = 0
+    send = socket.send
+    stop = time.monotonic() + seconds
+    while time.monotonic() < stop:
+        for _ in range(100):
+            send(payload)
+        sent += 100
+    send(_END.pack(b"E", sent))
+    sys.stdin.readline()  # until the parent kills us: LINGER needs a living process
+
+
+def _receive(endpoint: str, size: int) -> None:
+    import zmq
+
+    socket = zmq.Context().socket(zmq.SUB)
+    socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES_MAX)
+    socket.setsockopt(zmq.RCVTIMEO, _SILENCE_MS_MAX)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    socket.connect(endpoint)
+    receive = socket.recv
+    while receive() != _HELLO:
+        pass
+    print("ready", flush=True)
+    while len(receive()) != size:
+        pass
+    start = time.monotonic()
+    received = 1
+    while len(data := receive()) == size:
+        received += 1
+    _, sent = _END.unpack(data)
+    print("report", received, sent, time.monotonic() - start, flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "send":
+        _send(int(sys.argv[2]), float(sys.argv[3]))
+    else:
+        _receive(sys.argv[2], int(sys.argv[3]))

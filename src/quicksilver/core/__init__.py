@@ -1,0 +1,1 @@
+"""Event scheduler, pull stack, and the ports an engine sees."""

@@ -1,0 +1,71 @@
+"""The ports between an engine and its host.
+
+An engine opens no socket, starts no thread and reads no clock. A host (real
+sockets in ``net``, virtual ones in ``sim``) feeds it datagrams, control frames
+and time, and polls what it wants to transmit; nothing is created before the
+host is ready for it (dissertation 4.2.2, the pull stack).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from quicksilver.wire.ids import Address
+
+
+class Transmit:
+    """Packets for one destination, created the moment they are polled.
+
+    ``packets`` are whole datagrams. A host may send a run of equally long ones
+    in one system call.
+    """
+
+    __slots__ = ("destination", "packets")
+
+    def __init__(self, destination: Address, packets: list[bytes]) -> None:
+        self.destination = destination
+        self.packets = packets
+
+
+class Engine(Protocol):
+    """What a host drives. All calls come from one thread."""
+
+    def classify(self, data: bytes) -> int:
+        """Priority of an arrived datagram: 0 tokens, 1 control and repair, 2 data."""
+        ...
+
+    def handle_datagram(self, data: bytes, source: Address, now: float) -> None: ...
+
+    def handle_segments(self, data: bytes, segment_bytes: int, source: Address, now: float) -> None:
+        """Several datagrams of one source, coalesced by the kernel (UDP_GRO)."""
+        ...
+
+    def handle_drained(self, now: float) -> None:
+        """Everything that had arrived when the call is made has been handled."""
+        ...
+
+    def handle_timeout(self, now: float) -> None: ...
+
+    def next_timeout(self) -> float | None: ...
+
+    def poll_transmit(self, now: float) -> Transmit | None: ...
+
+    def handle_control_opened(self, now: float) -> None:
+        """The stream to the GMS is up; ``poll_control`` gives the greeting."""
+        ...
+
+    def handle_control_frame(self, frame: bytes, now: float) -> None: ...
+
+    def handle_control_closed(self, reason: str, now: float) -> None: ...
+
+    def poll_control(self, now: float) -> bytes | None:
+        """Next frame for the GMS (without its length prefix)."""
+        ...
+
+    def multicast_addresses(self) -> frozenset[str]:
+        """Addresses whose traffic this node wants now; compared by identity."""
+        ...
+
+    def is_receiving_paused(self) -> bool:
+        """True while data should stay in the kernel: the application is behind."""
+        ...

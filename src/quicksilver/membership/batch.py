@@ -1,0 +1,350 @@
+"""One batch: requests in, new views out.
+
+"The GMS batches join and leave requests, and failure reports, and if it detects
+changes, it periodically applies batches of requests to the current membership
+views, thus producing new views for those of the groups that gained or lost
+members" (dissertation 4.2.1 A).
+
+The work is proportional to what changed: a batch touches the groups that its
+requests name, the regions that the planner moved, and the groups and senders of
+those regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from quicksilver.membership.planning.model import PlanDelta, Planner
+from quicksilver.membership.store import Commit, StoredPlacement
+from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
+from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+
+@dataclass(slots=True)
+class BatchInput:
+    """What came in since the last batch."""
+
+    arrivals: list[NodeRow] = field(default_factory=list)
+    requests: list[tuple[NodeId, int, gms.Subscribe]] = field(default_factory=list)
+    """Who asked, on which connection, for what; in the order of arrival."""
+    departures: set[NodeId] = field(default_factory=set)
+    """Nodes of the tables whose incarnation is over."""
+
+
+@dataclass(slots=True)
+class RegionStep:
+    """How a region changed: its row shows it afterwards."""
+
+    row: RegionRow
+    base: int
+    """View before the batch; 0 for a new region."""
+    members_before: int
+    senders_before: int
+    is_gone: bool = False
+
+    @property
+    def has_new_view(self) -> bool:
+        """False if only the senders changed."""
+        return not self.is_gone and self.row.view != self.base
+
+
+@dataclass(slots=True)
+class GroupStep:
+    """How a group changed: its row shows it afterwards."""
+
+    row: GroupRow
+    base: int
+    """View before the batch; 0 for a new group."""
+    members_before: int
+    users_before: int
+    regions_before: tuple[RegionId, ...]
+    is_gone: bool = False
+
+    @property
+    def has_new_view(self) -> bool:
+        """False if only who may send changed."""
+        return not self.is_gone and self.row.view != self.base
+
+
+@dataclass(slots=True)
+class BatchOutcome:
+    """What a batch did; to be committed first, then published."""
+
+    batch: int
+    regions: list[RegionStep]
+    """By identifier, as ``groups``."""
+    groups: list[GroupStep]
+    departed: list[NodeRow]
+    """Still in the tables, until ``Tables.remove_nodes``."""
+    answers: list[tuple[GroupId, ...]]
+    """One per request, in their order."""
+    commit: Commit
+
+
+def run_batch(tables: Tables, planner: Planner, given: BatchInput, *, cluster: int) -> BatchOutcome:
+    """Apply a batch to the tables and the plan."""
+    return _Batch(tables, planner, given).run(cluster)
+
+
+class _Batch:
+    def __init__(self, tables: Tables, planner: Planner, given: BatchInput) -> None:
+        self.tables = tables
+        self.planner = planner
+        self.given = given
+        self.departed_mask = 0
+        self.nodes_changed: dict[NodeId, NodeRow] = {}
+        self.joined_changed: set[NodeId] = set()
+        self.group_steps: dict[GroupId, GroupStep] = {}
+        self.region_steps: dict[RegionId, RegionStep] = {}
+
+    def run(self, cluster: int) -> BatchOutcome:
+        tables, given = self.tables, self.given
+        for row in given.arrivals:
+            tables.add_node(row)
+            self.nodes_changed[row.id] = row
+        answers = self._apply_requests()
+        departed = self._apply_departures()
+        delta = self._plan()
+        self._apply_plan(delta)
+        self._settle_senders()
+        self._number_views()
+        self._sweep()
+        tables.batch += 1
+        return BatchOutcome(
+            tables.batch,
+            [self.region_steps[key] for key in sorted(self.region_steps)],
+            [self.group_steps[key] for key in sorted(self.group_steps)],
+            departed,
+            answers,
+            self._commit(cluster, delta, departed),
+        )
+
+    # -- 1. who is in which group
+
+    def _apply_requests(self) -> list[tuple[GroupId, ...]]:
+        tables = self.tables
+        joined: dict[NodeId, set[GroupId]] = {}
+        opened: dict[NodeId, set[GroupId]] = {}
+        answers = []
+        for node, _, request in self.given.requests:
+            row = tables.nodes[node]
+            if node not in joined:
+                joined[node] = set(row.joined)
+                opened[node] = set(row.opened)
+            ids = tables.group_ids
+            joined[node].difference_update(ids[name] for name in request.leave if name in ids)
+            opened[node].difference_update(ids[name] for name in request.close if name in ids)
+            join = [self._group_named(name) for name in request.join]
+            open_ = [self._group_named(name) for name in request.open]
+            joined[node].update(join)
+            opened[node].update(open_)
+            answers.append((*join, *open_))
+        for node in sorted(joined):
+            self._set_groups(tables.nodes[node], frozenset(joined[node]), frozenset(opened[node]))
+        return answers
+
+    def _apply_departures(self) -> list[NodeRow]:
+        departed = [self.tables.nodes[node] for node in sorted(self.given.departures)]
+        for row in departed:
+            self._set_groups(row, frozenset(), frozenset())
+            self.nodes_changed.pop(row.id, None)
+            self.departed_mask |= row.bit
+        return departed
+
+    def _group_named(self, name: str) -> GroupId:
+        found = self.tables.group_ids.get(name)
+        if found is not None:
+            return found
+        row = self.tables.make_group(name)
+        # A group that is joined and left in one batch must be swept, too.
+        self._group_step(row)
+        return row.id
+
+    def _set_groups(
+        self, row: NodeRow, joined: frozenset[GroupId], opened: frozenset[GroupId]
+    ) -> None:
+        bit, groups = row.bit, self.tables.groups
+        for group in joined ^ row.joined:
+            self._group_step(groups[group])
+            groups[group].members ^= bit
+        for group in opened ^ row.opened:
+            self._group_step(groups[group])
+            groups[group].openers ^= bit
+        if joined != row.joined:
+            self.joined_changed.add(row.id)
+        if joined != row.joined or opened != row.opened:
+            self.nodes_changed[row.id] = row
+            row.joined = joined
+            row.opened = opened
+
+    def _group_step(self, row: GroupRow) -> GroupStep:
+        step = self.group_steps.get(row.id)
+        if step is None:
+            step = GroupStep(row, row.view, row.members, row.users, row.regions)
+            self.group_steps[row.id] = step
+        return step
+
+    def _region_step(self, row: RegionRow) -> RegionStep:
+        step = self.region_steps.get(row.id)
+        if step is None:
+            step = RegionStep(row, row.view, row.members, row.senders)
+            self.region_steps[row.id] = step
+        return step
+
+    # -- 2. which regions cover the groups
+
+    def _plan(self) -> PlanDelta:
+        tables = self.tables
+        if not tables.is_replanning:
+            if not self.joined_changed:
+                return PlanDelta()
+            return self.planner.apply(
+                {node: tables.nodes[node].joined for node in sorted(self.joined_changed)}
+            )
+        tables.is_replanning = False
+        delta = self.planner.apply(
+            {node: row.joined for node, row in sorted(tables.nodes.items()) if row.joined}
+        )
+        uncovered: Mapping[GroupId, tuple[RegionId, ...]] = {
+            row.id: () for row in tables.groups.values() if row.regions
+        }
+        return replace(
+            delta,
+            regions_gone=tuple(r for r in sorted(tables.regions) if r not in delta.regions),
+            groups={**uncovered, **delta.groups},
+        )
+
+    def _apply_plan(self, delta: PlanDelta) -> None:
+        tables = self.tables
+        newest = tables.next_region
+        for region, members in sorted(delta.regions.items()):
+            row = tables.regions.get(region)
+            if row is None:
+                row = tables.make_region(region)
+                newest = max(newest, RegionId(region + 1))
+            elif row.member_ids == members:
+                continue
+            self._region_step(row)
+            row.member_ids = tuple(members)
+            row.members = tables.mask_of(members)
+        tables.next_region = newest
+        for group, regions in sorted(delta.groups.items()):
+            group_row = tables.groups[group]
+            if group_row.regions == regions:
+                continue
+            self._group_step(group_row)
+            for region in group_row.regions:
+                tables.regions[region].groups.discard(group)
+            group_row.regions = tuple(regions)
+            for region in regions:
+                tables.regions[region].groups.add(group)
+        for region in delta.regions_gone:
+            step = self._region_step(tables.regions[region])
+            step.is_gone = True
+            tables.remove_region(step.row)
+
+    # -- 3. who may send to which region
+
+    def _settle_senders(self) -> None:
+        """Update the senders of regions from the differences of their groups."""
+        gains: dict[RegionId, int] = {}
+        losses: dict[RegionId, int] = {}
+        for step in self.group_steps.values():
+            users, before = step.row.users, step.users_before
+            now, then = step.row.regions, step.regions_before
+            stay, come, go = frozenset(now), frozenset[RegionId](), frozenset[RegionId]()
+            if now != then:
+                stay, come, go = stay.intersection(then), stay.difference(then), go.union(then)
+                go = go.difference(now)
+            if users != before:
+                gained, lost = users & ~before, before & ~users
+                for region in stay:
+                    gains[region] = gains.get(region, 0) | gained
+                    losses[region] = losses.get(region, 0) | lost
+            for region in come:
+                gains[region] = gains.get(region, 0) | users
+            for region in go:
+                losses[region] = losses.get(region, 0) | before
+        for region in sorted(gains.keys() | losses.keys()):
+            row = self.tables.regions.get(region)
+            if row is not None:
+                self._settle_region(row, gains.get(region, 0), losses.get(region, 0))
+
+    def _settle_region(self, row: RegionRow, gained: int, lost: int) -> None:
+        suspects = lost & ~gained & ~self.departed_mask
+        # Whoever lost one way to the region may have another one: look until
+        # nobody is left to be cleared. Popular groups clear most at once.
+        groups = self.tables.groups
+        if suspects:
+            for group in row.groups:
+                suspects &= ~groups[group].users
+                if not suspects:
+                    break
+        senders = (row.senders | gained) & ~suspects & ~(lost & self.departed_mask)
+        if senders != row.senders:
+            self._region_step(row)
+            row.senders = senders
+
+    # -- 4. view numbers
+
+    def _number_views(self) -> None:
+        tables = self.tables
+        outdated = tables.outdated_groups
+        for region_step in self.region_steps.values():
+            row = region_step.row
+            if region_step.is_gone or row.members == region_step.members_before:
+                continue
+            row.view += 1
+            outdated |= row.groups
+        for group in outdated:
+            self._group_step(tables.groups[group])
+        for step in self.group_steps.values():
+            group_row = step.row
+            if (
+                step.base == 0
+                or group_row.members != step.members_before
+                or group_row.regions != step.regions_before
+                or group_row.id in outdated
+            ):
+                group_row.view += 1
+        outdated.clear()
+
+    def _sweep(self) -> None:
+        for step in self.group_steps.values():
+            if not step.row.users:
+                step.is_gone = True
+                self.tables.remove_group(step.row)
+
+    # -- 5. what must be durable before anybody hears of it
+
+    def _commit(self, cluster: int, delta: PlanDelta, departed: list[NodeRow]) -> Commit:
+        hierarchies = self.planner.state().hierarchies if delta.groups else {}
+        steps = self.group_steps.values()
+        return Commit(
+            cluster=cluster,
+            planner=self.planner.name,
+            counters=self.tables.counters(),
+            nodes={
+                **{row.id: row.stored() for row in self.nodes_changed.values()},
+                **dict.fromkeys(row.id for row in departed),
+            },
+            groups={
+                step.row.id: None if step.is_gone else step.row.stored()
+                for step in steps
+                if step.is_gone or step.has_new_view
+            },
+            placements={
+                **{
+                    group: StoredPlacement(tuple(regions), hierarchies.get(group))
+                    for group, regions in delta.groups.items()
+                },
+                **dict.fromkeys(step.row.id for step in steps if step.is_gone),
+            },
+            regions={
+                step.row.id: None if step.is_gone else step.row.stored()
+                for step in self.region_steps.values()
+                if step.is_gone or step.has_new_view
+            },
+        )

@@ -1,0 +1,406 @@
+"""The node's side of membership: a state machine between a stream and an engine.
+
+The client keeps what the application wants (groups joined, groups opened for
+sending) and makes the GMS agree, whatever happens to the connection:
+
+* the connection breaks: the next one resumes; unanswered requests are sent
+  again, and the directory stays in use until a complete update replaces it, so
+  that traffic goes on while the GMS restarts;
+* the node is excluded: the directory is void; the next connection asks for a
+  new identifier and subscribes again to everything that was wanted;
+* an update does not fit: the client greets again on the same connection, and
+  the GMS answers with a complete update.
+
+No socket and no clock here: the host calls ``handle_*``, sends what
+``poll_frame`` returns and wakes the client at ``next_timeout``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from quicksilver.membership.directory import Directory, Misfit
+from quicksilver.membership.events import (
+    ClientEvent,
+    ClientState,
+    Connecting,
+    Departed,
+    Excluded,
+    Member,
+    Refused,
+    Resyncing,
+    SubscriptionCompleted,
+    ViewsChanged,
+    WasExcluded,
+    WasRefused,
+    Welcomed,
+)
+from quicksilver.membership.names import check_group_name
+from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId, NodeId
+
+NAMES_PER_FRAME_MAX = 8192
+"""Longer subscriptions are sent as several frames: 8192 names of 255 bytes stay
+below ``REQUEST_BYTES_MAX``."""
+
+_HEARTBEAT_INTERVAL_MIN_S = 0.01
+
+Stats = Callable[[], dict[str, int | float | str]]
+
+
+class MembershipClient:
+    """Speaks with the GMS for one node.
+
+    The caller's duty: one connection at a time; ``handle_opened`` when it is
+    up, then ``poll_frame`` until it returns None after every other call, and
+    ``handle_closed`` exactly once when it is gone. Nothing here raises on what
+    the GMS sends.
+    """
+
+    def __init__(self, *, name: str, host: str, port: int, receive_buffer_bytes: int) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.receive_buffer_bytes = receive_buffer_bytes
+
+        self.state: ClientState = Connecting()
+        self.node: NodeId | None = None
+        """Kept while disconnected: the node resumes under the same identifier."""
+        self.cluster: int | None = None
+        self.settings: gms.ClusterSettings | None = None
+        self.directory = Directory()
+        self.misfits = 0
+        """Updates that did not fit and replies that could not be read."""
+
+        self._is_open = False
+        self._outgoing: deque[gms.Request] = deque()
+        """Frames for this connection only; a new one starts from nothing."""
+        self._unanswered: deque[gms.Subscribe] = deque()
+        """Requests in order, the GMS answers them in order; survives connections."""
+        self._answered: dict[str, GroupId] = {}
+        """Answers to the first frames of a request that was sent as several."""
+        self._joined: set[str] = set()
+        """What the GMS has confirmed; with ``_unanswered`` it is what is wanted."""
+        self._opened: set[str] = set()
+        self._deferred: list[SubscriptionCompleted] = []
+        """Completions that must wait for the complete update."""
+        self._owed: list[SubscriptionCompleted] = []
+        """Completions that an exclusion overtook: reported once the new
+        incarnation is in the same groups, with its identifiers."""
+        self._request = 0
+        self._stats: Stats = dict
+        self._heartbeat_at: float | None = None
+        self._heartbeat_due = False
+        self._resync_at: float | None = None
+
+    # -- application verbs
+
+    def subscribe(
+        self,
+        join: Iterable[str] = (),
+        leave: Iterable[str] = (),
+        open: Iterable[str] = (),  # noqa: A002  # the wire's word for it
+        close: Iterable[str] = (),
+    ) -> int:
+        """Change memberships; return the number that SubscriptionCompleted will carry.
+
+        ``open`` and ``close`` are about sending without being a member. What is
+        left or closed goes first: a name in both ``leave`` and ``join`` stays
+        joined. Allowed before the connection is up.
+
+        Raises:
+            BadGroupNameError: for a name that no GMS accepts.
+        """
+        lists = (tuple(join), tuple(leave), tuple(open), tuple(close))
+        for names in lists:
+            for name in names:
+                check_group_name(name)
+        self._request += 1
+        for frame in _split(self._request, *lists):
+            self._unanswered.append(frame)
+            if self._is_open:
+                self._outgoing.append(frame)
+        return self._request
+
+    def goodbye(self) -> None:
+        """Leave all groups and the cluster. ``poll_frame`` has the last words."""
+        self._outgoing.clear()
+        if self._is_open:
+            self._outgoing.append(gms.Goodbye())
+        self._heartbeat_at = None
+        self._heartbeat_due = False
+        self._resync_at = None
+        self.state = Departed()
+
+    def set_stats(self, stats: Stats) -> None:
+        """Let heartbeats carry what ``stats()`` returns when they are sent."""
+        self._stats = stats
+
+    # -- inputs
+
+    def handle_opened(self, now: float) -> None:  # noqa: ARG002  # all inputs look alike
+        """The stream to the GMS is up."""
+        assert not self._is_open
+        self._is_open = True
+        self._outgoing.clear()
+        match self.state:
+            case Departed():
+                return
+            case Connecting() | Member() | Resyncing() | Excluded() | Refused():
+                self._greet()
+            case _:
+                assert_never(self.state)
+
+    def handle_closed(
+        self,
+        reason: str,
+        now: float,  # noqa: ARG002  # all inputs look alike
+    ) -> list[ClientEvent]:
+        """The stream is gone. Reconnect, unless the state is Refused or Departed."""
+        self._is_open = False
+        self._outgoing.clear()
+        self._heartbeat_at = None
+        self._heartbeat_due = False
+        self._resync_at = None
+        match self.state:
+            case Member() | Resyncing() | Connecting():
+                self.state = Connecting(reason)
+            case Excluded() | Refused() | Departed():
+                pass
+            case _:
+                assert_never(self.state)
+        return []
+
+    def handle_frame(self, frame: bytes, now: float) -> list[ClientEvent]:
+        """Take one frame of the GMS; return what happened, in order."""
+        if isinstance(self.state, Departed):
+            return []
+        reply = gms.parse_reply(frame)
+        match reply:
+            case None | gms.Snapshot():
+                return self._become_resyncing("the GMS sent a frame that makes no sense", now)
+            case gms.Welcome():
+                return self._handle_welcome(reply, now)
+            case gms.Update():
+                return self._handle_update(reply, now)
+            case gms.Subscribed():
+                return self._handle_subscribed(reply)
+            case gms.Excluded():
+                return self._become_excluded(reply.reason)
+            case gms.Refused():
+                return self._become_refused(reply.reason)
+            case _:
+                assert_never(reply)
+
+    def handle_timeout(self, now: float) -> None:
+        """Wake up; ``poll_frame`` may have a heartbeat afterwards."""
+        if self._heartbeat_at is not None and now >= self._heartbeat_at:
+            self._heartbeat_due = True
+            self._heartbeat_at = now + self._heartbeat_interval_s()
+        if self._resync_at is not None and now >= self._resync_at:
+            self._resync_at = None
+            self._outgoing.append(self._hello())
+
+    # -- outputs
+
+    def next_timeout(self) -> float | None:
+        """Return when to call ``handle_timeout``, or None."""
+        if self._heartbeat_at is None:
+            return self._resync_at
+        if self._resync_at is None:
+            return self._heartbeat_at
+        return min(self._heartbeat_at, self._resync_at)
+
+    def poll_frame(self, now: float) -> bytes | None:  # noqa: ARG002  # all outputs look alike
+        """Return the next frame for the GMS, without its length prefix, or None."""
+        if not self._is_open:
+            return None
+        if self._outgoing:
+            return gms.encode(self._outgoing.popleft())
+        if self._heartbeat_due:
+            self._heartbeat_due = False
+            return gms.encode(gms.Heartbeat(self._stats()))
+        return None
+
+    # -- replies
+
+    def _handle_welcome(self, welcome: gms.Welcome, now: float) -> list[ClientEvent]:
+        if not welcome.resumed:
+            if not isinstance(self.state, Connecting | Excluded | Refused):
+                return self._become_resyncing("the GMS welcomed a new node again", now)
+            self.directory.clear()
+            self.state = Member()
+        elif welcome.node == self.node and welcome.cluster == self.cluster:
+            self.state = Resyncing("the GMS resumed; its complete update is to come")
+        else:
+            return self._become_resyncing("the GMS resumed somebody else", now)
+        self.node = NodeId(welcome.node)
+        self.cluster = welcome.cluster
+        self.settings = welcome.settings
+        self._resync_at = None
+        self._heartbeat_at = now + self._heartbeat_interval_s()
+        return [Welcomed(self.node, welcome.cluster, welcome.settings, welcome.resumed)]
+
+    def _handle_update(self, update: gms.Update, now: float) -> list[ClientEvent]:
+        match self.state:
+            case Member():
+                pass
+            case Resyncing():
+                # An incremental update was on its way when this client asked
+                # for everything: it does not fit and is not missed.
+                if not update.alive:
+                    return []
+            case Connecting() | Excluded() | Refused() | Departed():
+                return []
+            case _:
+                assert_never(self.state)
+        change = self.directory.apply(update)
+        if isinstance(change, Misfit):
+            return self._become_resyncing(change.reason, now)
+        events: list[ClientEvent] = [
+            ViewsChanged(
+                change.regions,
+                change.groups,
+                change.regions_gone,
+                change.groups_gone,
+                change.nodes_failed,
+            )
+        ]
+        events += self._deferred
+        self._deferred.clear()
+        self.state = Member()
+        return events
+
+    def _handle_subscribed(self, answer: gms.Subscribed) -> list[ClientEvent]:
+        frame = self._unanswered[0] if self._unanswered else None
+        names = frame.join + frame.open if frame is not None else ()
+        if (
+            frame is None
+            or answer.request != frame.request
+            or len(answer.groups) != len(names)
+            or not isinstance(self.state, Member | Resyncing)
+        ):
+            self.misfits += 1
+            return []
+        self._unanswered.popleft()
+        self._joined.difference_update(frame.leave)
+        self._opened.difference_update(frame.close)
+        self._joined.update(frame.join)
+        self._opened.update(frame.open)
+        self._answered.update(zip(names, map(GroupId, answer.groups), strict=True))
+        if self._unanswered and self._unanswered[0].request == frame.request:
+            return []
+        completed = [SubscriptionCompleted(frame.request, self._answered)]
+        if frame.request == 0:
+            completed += [
+                SubscriptionCompleted(
+                    owed.request, {n: self._answered[n] for n in owed.groups if n in self._answered}
+                )
+                for owed in self._owed
+            ]
+            self._owed.clear()
+        self._answered = {}
+        if isinstance(self.state, Member):
+            return list(completed)
+        self._deferred += completed
+        return []
+
+    # -- transitions
+
+    def _become_resyncing(self, reason: str, now: float) -> list[ClientEvent]:
+        self.misfits += 1
+        match self.state:
+            case Member() | Resyncing():
+                # Greeting at once would loop as fast as the network allows if
+                # it is the complete update that does not fit.
+                again = isinstance(self.state, Resyncing)
+                self.state = Resyncing(reason)
+                if not again:
+                    self._outgoing.append(self._hello())
+                elif self._resync_at is None:
+                    self._resync_at = now + 2 * self._heartbeat_interval_s()
+            case Connecting() | Excluded() | Refused() | Departed():
+                pass
+            case _:
+                assert_never(self.state)
+        return []
+
+    def _become_excluded(self, reason: str) -> list[ClientEvent]:
+        self._owed += [completed for completed in self._deferred if completed.request]
+        self._stop()
+        self.node = None
+        self.cluster = None
+        self.directory.clear()
+        self.state = Excluded(reason)
+        return [WasExcluded(reason)]
+
+    def _become_refused(self, reason: str) -> list[ClientEvent]:
+        self._stop()
+        given_up = dict.fromkeys(f.request for f in self._unanswered if f.request)
+        self._unanswered.clear()
+        self._answered = {}
+        self.state = Refused(reason)
+        return [WasRefused(reason, tuple(given_up))]
+
+    def _stop(self) -> None:
+        self._outgoing.clear()
+        self._deferred.clear()
+        self._heartbeat_at = None
+        self._heartbeat_due = False
+        self._resync_at = None
+
+    # -- requests
+
+    def _greet(self) -> None:
+        self._outgoing.append(self._hello())
+        if self.node is None:
+            self._answered = {}
+            # A new node has no memberships: whatever was confirmed is asked
+            # for again, before the requests that came after it.
+            later = [f for f in self._unanswered if f.request]
+            self._unanswered.clear()
+            if self._joined or self._opened or self._owed:
+                joined, opened = tuple(sorted(self._joined)), tuple(sorted(self._opened))
+                self._unanswered.extend(_split(0, joined, (), opened, ()))
+            self._unanswered.extend(later)
+        # Not waiting for the Welcome saves a round trip, and one batch does all.
+        self._outgoing.extend(self._unanswered)
+
+    def _hello(self) -> gms.Hello:
+        resume = None
+        if self.node is not None and self.cluster is not None:
+            resume = gms.Resume(self.cluster, self.node)
+        return gms.Hello(
+            gms.PROTOCOL_VERSION,
+            self.name,
+            self.host,
+            self.port,
+            self.receive_buffer_bytes,
+            resume,
+        )
+
+    def _heartbeat_interval_s(self) -> float:
+        assert self.settings is not None
+        return max(self.settings.heartbeat_interval_s, _HEARTBEAT_INTERVAL_MIN_S)
+
+
+def _split(
+    request: int,
+    join: tuple[str, ...],
+    leave: tuple[str, ...],
+    open_: tuple[str, ...],
+    close: tuple[str, ...],
+) -> list[gms.Subscribe]:
+    """Cut a request into frames; leaving goes first, as in a single frame."""
+    if len(join) + len(leave) + len(open_) + len(close) <= NAMES_PER_FRAME_MAX:
+        return [gms.Subscribe(request, join, leave, open_, close)]
+    step = NAMES_PER_FRAME_MAX
+    frames = [gms.Subscribe(request, leave=leave[i : i + step]) for i in range(0, len(leave), step)]
+    frames += [
+        gms.Subscribe(request, close=close[i : i + step]) for i in range(0, len(close), step)
+    ]
+    frames += [gms.Subscribe(request, join=join[i : i + step]) for i in range(0, len(join), step)]
+    frames += [gms.Subscribe(request, open=open_[i : i + step]) for i in range(0, len(open_), step)]
+    return frames

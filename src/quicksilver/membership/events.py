@@ -1,0 +1,109 @@
+"""What a membership client reports and which states it goes through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quicksilver.membership.directory import GroupView, RegionView
+from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+
+@dataclass(frozen=True, slots=True)
+class Welcomed:
+    """The GMS counts this node in, under the identifier ``node``."""
+
+    node: NodeId
+    cluster: int
+    settings: ClusterSettings
+    resumed: bool
+    """True: the node is who it was, with all its memberships."""
+
+
+@dataclass(frozen=True, slots=True)
+class WasRefused:
+    """The GMS does not serve this node; trying again needs another reason to hope."""
+
+    reason: str
+    requests: tuple[int, ...]
+    """Subscriptions that are given up: they will not be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WasExcluded:
+    """The incarnation is over: identifier, views and addresses are void.
+
+    The next connection asks to be let in as a new node, in the same groups.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionCompleted:
+    """A request took effect, and the views that it led to are installed."""
+
+    request: int
+    """As ``subscribe`` returned it; 0 for what the client itself subscribed
+    again after an exclusion."""
+    groups: dict[str, GroupId]
+    """The groups joined or opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewsChanged:
+    """One batch was installed; the directory already shows it."""
+
+    regions: tuple[RegionView, ...]
+    """New and changed views, also those in which only the senders changed."""
+    groups: tuple[GroupView, ...]
+    regions_gone: tuple[RegionId, ...]
+    """Regions that this node no longer needs."""
+    groups_gone: tuple[GroupId, ...]
+    nodes_failed: tuple[NodeId, ...]
+    """Nodes whose incarnation is over, whatever the reason."""
+
+
+ClientEvent = Welcomed | WasRefused | WasExcluded | SubscriptionCompleted | ViewsChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """No Welcome has come on this connection, or there is no connection."""
+
+    reason: str = ""
+    """Why the last connection ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The GMS counts the node in and the directory follows its updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resyncing:
+    """Counted in, but the directory is old until a complete update arrives."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """The incarnation is over; the next connection begins a new one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The GMS does not serve this node, and said why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Departed:
+    """The node said goodbye; the client is of no further use."""
+
+
+ClientState = Connecting | Member | Resyncing | Excluded | Refused | Departed

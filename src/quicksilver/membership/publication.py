@@ -1,0 +1,267 @@
+"""Who hears what of a batch.
+
+A node needs the views of the groups that it uses (as a member or to send), of
+the regions of those groups, and of the regions that it is in. Members of a
+region also hear who may send to it. Most nodes get the same parts of a batch,
+so each part is encoded once and an Update is put together from encoded parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from quicksilver.membership.batch import BatchOutcome, GroupStep, RegionStep
+from quicksilver.membership.bits import slots_of
+from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
+from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """The parts of an Update that one node gets."""
+
+    regions: list[msgspec.Raw] = field(default_factory=list)
+    groups: list[msgspec.Raw] = field(default_factory=list)
+    regions_gone: list[int] = field(default_factory=list)
+    groups_gone: list[int] = field(default_factory=list)
+    nodes_failed: list[int] = field(default_factory=list)
+    mentioned: int = 0
+    """Nodes whose addresses the receiver needs."""
+
+
+class Publisher:
+    """Cuts batches to what each node needs, and remembers which nodes it knows."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._known: dict[int, int] = {}
+        """Slot of a node that is served, to the set of nodes it has been told of."""
+        self._infos: dict[int, msgspec.Raw] = {}
+        """Slot to the node's encoded NodeInfo."""
+        self._alive: tuple[int, msgspec.Raw] | None = None
+        """Batch, and the encoded list of all nodes in it."""
+        self._groups: dict[GroupId, msgspec.Raw] = {}
+        """Whole groups, encoded: when the GMS restarts, every node needs them."""
+        self._regions: dict[tuple[RegionId, bool], msgspec.Raw] = {}
+        """Whole regions, with and without their senders."""
+
+    # -- one batch
+
+    def publish(self, outcome: BatchOutcome, served: int) -> list[tuple[NodeId, bytes]]:
+        """Return the encoded Update of every served node that needs one."""
+        parcels: dict[int, _Parcel] = {}
+        for region in outcome.regions:
+            self._add_region(parcels, region, served)
+        for group in outcome.groups:
+            self._add_group(parcels, group, served)
+        self._add_failures(parcels, outcome.departed, served)
+        by_slot = self._tables.by_slot
+        return [
+            (by_slot[slot].id, self._finish(outcome.batch, slot, parcels[slot]))
+            for slot in sorted(parcels)
+        ]
+
+    def _add_region(self, parcels: dict[int, _Parcel], step: RegionStep, served: int) -> None:
+        row, region = step.row, step.row.id
+        self._regions.pop((region, True), None)
+        self._regions.pop((region, False), None)
+        then, then_senders = step.members_before, step.senders_before
+        now, now_senders = (0, 0) if step.is_gone else (row.members, row.senders)
+        for slot in slots_of((then | then_senders) & ~(now | now_senders) & served):
+            _parcel(parcels, slot).regions_gone.append(region)
+
+        newcomers = now & ~then & served
+        if newcomers:
+            part = self._whole_region(row, told_senders=True)
+            _hand_out(parcels, newcomers, part, now | now_senders)
+        watchers, watchers_before = now_senders & ~now, then_senders & ~then
+        new_watchers = watchers & ~watchers_before & served
+        if new_watchers:
+            part = self._whole_region(row, told_senders=False)
+            _hand_out(parcels, new_watchers, part, now)
+
+        stayed = now & then & served
+        if stayed and (step.has_new_view or now_senders != then_senders):
+            part = msgspec.Raw(gms.encode(self._region_change(step, told_senders=True)))
+            _hand_out(parcels, stayed, part, now & ~then | now_senders & ~then_senders)
+        still_watching = watchers & watchers_before & served
+        if still_watching and step.has_new_view:
+            part = msgspec.Raw(gms.encode(self._region_change(step, told_senders=False)))
+            _hand_out(parcels, still_watching, part, now & ~then)
+
+    def _add_group(self, parcels: dict[int, _Parcel], step: GroupStep, served: int) -> None:
+        row, then = step.row, step.users_before
+        self._groups.pop(row.id, None)
+        now = 0 if step.is_gone else row.users
+        for slot in slots_of(then & ~now & served):
+            _parcel(parcels, slot).groups_gone.append(row.id)
+        newcomers = now & ~then & served
+        if newcomers:
+            part = self._whole_group(row)
+            for slot in slots_of(newcomers):
+                _parcel(parcels, slot).groups.append(part)
+        stayed = now & then & served
+        if stayed and step.has_new_view:
+            part = msgspec.Raw(gms.encode(self._group_change(step)))
+            for slot in slots_of(stayed):
+                _parcel(parcels, slot).groups.append(part)
+
+    def _add_failures(
+        self, parcels: dict[int, _Parcel], departed: list[NodeRow], served: int
+    ) -> None:
+        if not departed:
+            return
+        gone = 0
+        for row in departed:
+            gone |= row.bit
+            self._known.pop(row.slot, None)
+            self._infos.pop(row.slot, None)
+        for slot in slots_of(served & ~gone):
+            heard = self._known.get(slot, 0) & gone
+            if heard:
+                self._known[slot] &= ~gone
+                _parcel(parcels, slot).nodes_failed += self._tables.ids_of(heard)
+
+    def _finish(self, batch: int, slot: int, parcel: _Parcel) -> bytes:
+        known = self._known.get(slot, 0)
+        news = parcel.mentioned & ~known
+        self._known[slot] = known | news
+        return gms.encode(
+            gms.EncodedUpdate(
+                batch,
+                [self._info(other) for other in slots_of(news)] if news else [],
+                parcel.regions,
+                parcel.groups,
+                parcel.regions_gone,
+                parcel.groups_gone,
+                parcel.nodes_failed,
+                [],
+            )
+        )
+
+    # -- everything
+
+    def publish_whole(self, node: NodeRow) -> bytes:
+        """Return the encoded complete Update of a node."""
+        tables = self._tables
+        groups = sorted(node.joined | node.opened)
+        regions: set[RegionId] = set()
+        for group in groups:
+            regions.update(tables.groups[group].regions)
+        # A merged region may hold the node without any of its groups.
+        parcel = _Parcel()
+        mentioned = node.bit
+        for region in sorted(regions | self._regions_of(node)):
+            row = tables.regions[region]
+            is_member = bool(row.members & node.bit)
+            parcel.regions.append(self._whole_region(row, told_senders=is_member))
+            mentioned |= row.members | (row.senders if is_member else 0)
+        parcel.groups += [self._whole_group(tables.groups[group]) for group in groups]
+        self._known[node.slot] = mentioned
+        return gms.encode(
+            gms.EncodedUpdate(
+                tables.batch,
+                [self._info(other) for other in slots_of(mentioned)],
+                parcel.regions,
+                parcel.groups,
+                [],
+                [],
+                [],
+                self._encoded_alive(),
+            )
+        )
+
+    def forget(self, node: NodeRow) -> None:
+        """Stop tracking what a node knows: it is not served any more."""
+        self._known.pop(node.slot, None)
+
+    def _regions_of(self, node: NodeRow) -> set[RegionId]:
+        bit = node.bit
+        return {row.id for row in self._tables.regions.values() if row.members & bit}
+
+    def _encoded_alive(self) -> msgspec.Raw:
+        batch = self._tables.batch
+        if self._alive is None or self._alive[0] != batch:
+            self._alive = (batch, msgspec.Raw(gms.encode(sorted(self._tables.nodes))))
+        return self._alive[1]
+
+    # -- parts
+
+    def _info(self, slot: int) -> msgspec.Raw:
+        info = self._infos.get(slot)
+        if info is None:
+            info = msgspec.Raw(gms.encode(self._tables.by_slot[slot].info()))
+            self._infos[slot] = info
+        return info
+
+    def _whole_region(self, row: RegionRow, *, told_senders: bool) -> msgspec.Raw:
+        part = self._regions.get((row.id, told_senders))
+        if part is None:
+            senders = self._tables.ids_of(row.senders) if told_senders else ()
+            change = gms.RegionChange(row.id, row.view, 0, row.address, row.member_ids, (), senders)
+            part = msgspec.Raw(gms.encode(change))
+            self._regions[row.id, told_senders] = part
+        return part
+
+    def _region_change(self, step: RegionStep, *, told_senders: bool) -> gms.RegionChange:
+        row, ids_of = step.row, self._tables.ids_of
+        now, then = row.members, step.members_before
+        now_senders, then_senders = row.senders, step.senders_before
+        return gms.RegionChange(
+            row.id,
+            row.view,
+            step.base,
+            row.address,
+            ids_of(now & ~then),
+            ids_of(then & ~now),
+            ids_of(now_senders & ~then_senders) if told_senders else (),
+            ids_of(then_senders & ~now_senders) if told_senders else (),
+        )
+
+    def _whole_group(self, row: GroupRow) -> msgspec.Raw:
+        part = self._groups.get(row.id)
+        if part is None:
+            members = self._tables.ids_of(row.members)
+            change = gms.GroupChange(
+                row.id, row.name, row.view, 0, self._covering(row), members, (), row.hybrid
+            )
+            part = msgspec.Raw(gms.encode(change))
+            self._groups[row.id] = part
+        return part
+
+    def _group_change(self, step: GroupStep) -> gms.GroupChange:
+        row, ids_of = step.row, self._tables.ids_of
+        now, then = row.members, step.members_before
+        return gms.GroupChange(
+            row.id,
+            row.name,
+            row.view,
+            step.base,
+            self._covering(row),
+            ids_of(now & ~then),
+            ids_of(then & ~now),
+            row.hybrid,
+        )
+
+    def _covering(self, row: GroupRow) -> tuple[tuple[int, int], ...]:
+        regions = self._tables.regions
+        return tuple([(region, regions[region].view) for region in row.regions])
+
+
+def _parcel(parcels: dict[int, _Parcel], slot: int) -> _Parcel:
+    parcel = parcels.get(slot)
+    if parcel is None:
+        parcel = parcels[slot] = _Parcel()
+    return parcel
+
+
+def _hand_out(
+    parcels: dict[int, _Parcel], receivers: int, part: msgspec.Raw, mentioned: int
+) -> None:
+    for slot in slots_of(receivers):
+        parcel = _parcel(parcels, slot)
+        parcel.regions.append(part)
+        parcel.mentioned |= mentioned

@@ -1,0 +1,391 @@
+"""Where the GMS keeps what must survive it.
+
+Every batch is one commit: counters, and the rows that the batch changed. The
+service publishes a number only after the commit that contains it, so a GMS
+killed at any point continues with numbers that nobody has seen, and never hands
+one out twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+SCHEMA_VERSION = 1
+"""Raised whenever an old GMS could misread a new file, or a new one an old file."""
+
+
+class StoreError(Exception):
+    """The state cannot be read or written; the GMS must stop."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"GMS state {self.path}: {self.problem}"
+
+
+class StoreLockedError(StoreError):
+    """Another GMS uses the file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "another GMS uses this file: stop it or choose another file")
+
+
+class StoreVersionError(StoreError):
+    """The file was written by another version."""
+
+    def __init__(self, path: str, found: int) -> None:
+        super().__init__(
+            path,
+            f"the file has schema version {found}, this GMS reads {SCHEMA_VERSION}: "
+            "use the quicksilver version that wrote it, or start with a new file",
+        )
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """Numbers that only grow; each is the next one to hand out."""
+
+    batch: int = 1
+    node: int = 1
+    group: int = 1
+    region: int = 1
+    address: int = 0
+    """Where the address pool goes on; wraps around."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node of the cluster and its subscriptions, as group identifiers."""
+
+    name: str
+    host: str
+    port: int
+    receive_buffer_bytes: int
+    joined: tuple[GroupId, ...]
+    opened: tuple[GroupId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A group's name and current view number."""
+
+    name: str
+    view: int
+    hybrid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPlacement:
+    """What the planner decided for a group."""
+
+    regions: tuple[RegionId, ...]
+    hierarchy: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRegion:
+    """A region's current view."""
+
+    view: int
+    address: str
+    members: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What one batch changed; None stands for a row that is gone."""
+
+    cluster: int
+    planner: str
+    counters: Counters
+    nodes: Mapping[NodeId, StoredNode | None] = field(default_factory=dict)
+    groups: Mapping[GroupId, StoredGroup | None] = field(default_factory=dict)
+    placements: Mapping[GroupId, StoredPlacement | None] = field(default_factory=dict)
+    regions: Mapping[RegionId, StoredRegion | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """All that a store holds: the sum of its commits."""
+
+    cluster: int
+    planner: str
+    counters: Counters
+    nodes: Mapping[NodeId, StoredNode]
+    groups: Mapping[GroupId, StoredGroup]
+    placements: Mapping[GroupId, StoredPlacement]
+    regions: Mapping[RegionId, StoredRegion]
+
+
+class Store(Protocol):
+    """Keeps the state of one GMS."""
+
+    def load(self) -> Image | None:
+        """Return everything committed so far, or None if nothing ever was."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Make a batch durable, all or nothing, before returning.
+
+        Raises:
+            StoreError: it may or may not be durable; the GMS must stop.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let another GMS use the state."""
+        ...
+
+
+class MemoryStore:
+    """Forgets with the process: a restarted GMS begins a new cluster."""
+
+    def __init__(self) -> None:
+        self._image: Image | None = None
+
+    def load(self) -> Image | None:
+        """Return everything committed so far, or None if nothing ever was."""
+        image = self._image
+        if image is None:
+            return None
+        return replace(
+            image,
+            nodes=dict(image.nodes),
+            groups=dict(image.groups),
+            placements=dict(image.placements),
+            regions=dict(image.regions),
+        )
+
+    def commit(self, commit: Commit) -> None:
+        """Note the changes."""
+        if self._image is None:
+            self._image = Image(
+                cluster=commit.cluster,
+                planner=commit.planner,
+                counters=commit.counters,
+                nodes={},
+                groups={},
+                placements={},
+                regions={},
+            )
+        self._image = replace(
+            self._image,
+            cluster=commit.cluster,
+            planner=commit.planner,
+            counters=commit.counters,
+        )
+        for rows, changes in (
+            (self._image.nodes, commit.nodes),
+            (self._image.groups, commit.groups),
+            (self._image.placements, commit.placements),
+            (self._image.regions, commit.regions),
+        ):
+            assert isinstance(rows, dict)
+            for key, row in changes.items():
+                if row is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = row
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
+  port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
+  joined BLOB NOT NULL, opened BLOB NOT NULL);
+CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
+  hybrid TEXT NOT NULL);
+CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
+CREATE TABLE regions (id INTEGER PRIMARY KEY, view INTEGER NOT NULL, address TEXT NOT NULL,
+  members BLOB NOT NULL);
+"""
+# Group views change far more often than the lists of regions: they are separate
+# tables, so that a new view number does not rewrite a long list.
+
+_encode_ids = msgspec.msgpack.Encoder().encode
+_decode_ids = msgspec.msgpack.Decoder(tuple[int, ...]).decode
+
+
+class SqliteStore:
+    """One SQLite file in WAL mode; a commit is a synchronous transaction."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = str(path)
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0.0)
+        except sqlite3.Error as error:
+            raise StoreError(self.path, f"cannot open the file ({error})") from None
+        try:
+            self._prepare()
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise self._explain(error, "cannot open the file") from None
+            raise
+
+    def _prepare(self) -> None:
+        # Exclusive mode keeps the lock for as long as the connection lives, and
+        # the kernel drops it when the process dies, however it dies.
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("BEGIN IMMEDIATE")
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if version == 0 and empty:
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif version != SCHEMA_VERSION:
+            self._db.execute("ROLLBACK")
+            raise StoreVersionError(self.path, version)
+        self._db.execute("COMMIT")
+
+    def load(self) -> Image | None:
+        """Return everything committed so far, or None if nothing ever was."""
+        try:
+            return self._load()
+        except sqlite3.Error as error:
+            raise self._explain(error, "cannot read the file") from None
+        except (msgspec.MsgspecError, KeyError, TypeError) as error:
+            raise StoreError(
+                self.path, f"the file is damaged ({error!r}): restore a copy or start anew"
+            ) from None
+
+    def _load(self) -> Image | None:
+        meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        if not meta:
+            return None
+        run = self._db.execute
+        return Image(
+            cluster=meta["cluster"],
+            planner=meta["planner"],
+            counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
+            nodes={
+                NodeId(key): StoredNode(name, host, port, size, _groups(joined), _groups(opened))
+                for key, name, host, port, size, joined, opened in run(
+                    "SELECT id, name, host, port, receive_buffer_bytes, joined, opened"
+                    " FROM nodes ORDER BY id"
+                )
+            },
+            groups={
+                GroupId(row[0]): StoredGroup(*row[1:])
+                for row in run("SELECT id, name, view, hybrid FROM groups ORDER BY id")
+            },
+            placements={
+                GroupId(row[0]): StoredPlacement(
+                    tuple(RegionId(n) for n in _decode_ids(row[1])), row[2]
+                )
+                for row in run("SELECT id, regions, hierarchy FROM placements ORDER BY id")
+            },
+            regions={
+                RegionId(row[0]): StoredRegion(
+                    row[1], row[2], tuple(NodeId(n) for n in _decode_ids(row[3]))
+                )
+                for row in run("SELECT id, view, address, members FROM regions ORDER BY id")
+            },
+        )
+
+    def commit(self, commit: Commit) -> None:
+        """Make a batch durable, all or nothing, before returning."""
+        try:
+            self._commit(commit)
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+            raise self._explain(error, "cannot write the file") from None
+
+    def _commit(self, commit: Commit) -> None:
+        counters = commit.counters
+        meta: list[tuple[str, int | str]] = [
+            ("cluster", commit.cluster),
+            ("planner", commit.planner),
+            *((key, getattr(counters, key)) for key in Counters.__dataclass_fields__),
+        ]
+        self._db.execute("BEGIN IMMEDIATE")
+        self._put("meta", 2, meta)
+        self._delete("nodes", (n for n, node in commit.nodes.items() if node is None))
+        self._delete("groups", (g for g, group in commit.groups.items() if group is None))
+        self._delete("placements", (g for g, p in commit.placements.items() if p is None))
+        self._delete("regions", (r for r, region in commit.regions.items() if region is None))
+        self._put(
+            "nodes",
+            7,
+            (
+                (
+                    key,
+                    node.name,
+                    node.host,
+                    node.port,
+                    node.receive_buffer_bytes,
+                    _encode_ids(node.joined),
+                    _encode_ids(node.opened),
+                )
+                for key, node in commit.nodes.items()
+                if node is not None
+            ),
+        )
+        self._put(
+            "groups",
+            4,
+            (
+                (key, group.name, group.view, group.hybrid)
+                for key, group in commit.groups.items()
+                if group is not None
+            ),
+        )
+        self._put(
+            "placements",
+            3,
+            (
+                (key, _encode_ids(placement.regions), placement.hierarchy)
+                for key, placement in commit.placements.items()
+                if placement is not None
+            ),
+        )
+        self._put(
+            "regions",
+            4,
+            (
+                (key, region.view, region.address, _encode_ids(region.members))
+                for key, region in commit.regions.items()
+                if region is not None
+            ),
+        )
+        self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Let another GMS use the file."""
+        self._db.close()
+
+    def _put(self, table: str, columns: int, rows: Iterable[tuple[object, ...]]) -> None:
+        marks = ", ".join("?" * columns)
+        self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)  # noqa: S608  # names from this module
+
+    def _delete(self, table: str, keys: Iterable[int]) -> None:
+        self._db.executemany(f"DELETE FROM {table} WHERE id = ?", ((key,) for key in keys))  # noqa: S608  # as above
+
+    def _explain(self, error: sqlite3.Error, doing: str) -> StoreError:
+        if "locked" in str(error):
+            return StoreLockedError(self.path)
+        return StoreError(self.path, f"{doing} ({error})")
+
+
+def _groups(blob: bytes) -> tuple[GroupId, ...]:
+    return tuple(GroupId(n) for n in _decode_ids(blob))

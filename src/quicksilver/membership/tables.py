@@ -1,0 +1,304 @@
+"""The truth that the GMS publishes: nodes, groups, regions and their views.
+
+Rows hold sets of nodes as bit masks (see ``bits``). Between batches the tables
+are exactly what has been published; ``batch`` moves them from one batch to the
+next, and nothing else writes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from quicksilver.membership.addresses import AddressPool
+from quicksilver.membership.bits import SlotAllocator, slots_of
+from quicksilver.membership.planning.model import Planner, PlanState
+from quicksilver.membership.store import (
+    Counters,
+    Image,
+    StoredGroup,
+    StoredNode,
+    StoredRegion,
+)
+from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+
+@dataclass(slots=True)
+class NodeRow:
+    """A node and what it subscribed to."""
+
+    id: NodeId
+    slot: int
+    name: str
+    host: str
+    port: int
+    receive_buffer_bytes: int
+    joined: frozenset[GroupId] = frozenset()
+    opened: frozenset[GroupId] = frozenset()
+
+    @property
+    def bit(self) -> int:
+        """The node as a set of one."""
+        return 1 << self.slot
+
+    def info(self) -> gms.NodeInfo:
+        """Return what other nodes are told."""
+        return gms.NodeInfo(self.id, self.name, self.host, self.port)
+
+    def stored(self) -> StoredNode:
+        """Return what is kept."""
+        return StoredNode(
+            self.name,
+            self.host,
+            self.port,
+            self.receive_buffer_bytes,
+            tuple(sorted(self.joined)),
+            tuple(sorted(self.opened)),
+        )
+
+
+@dataclass(slots=True)
+class GroupRow:
+    """A group and its current view."""
+
+    id: GroupId
+    name: str
+    hybrid: str
+    view: int = 0
+    """0 until the batch that creates the group is done."""
+    members: int = 0
+    openers: int = 0
+    """Nodes that opened the group for sending, members or not."""
+    regions: tuple[RegionId, ...] = ()
+    """Ascending."""
+
+    @property
+    def users(self) -> int:
+        """Everybody who may send, and therefore needs the group's view."""
+        return self.members | self.openers
+
+    def stored(self) -> StoredGroup:
+        """Return what is kept."""
+        return StoredGroup(self.name, self.view, self.hybrid)
+
+
+@dataclass(slots=True)
+class RegionRow:
+    """A region and its current view."""
+
+    id: RegionId
+    address: str
+    view: int = 0
+    member_ids: tuple[NodeId, ...] = ()
+    """Ascending."""
+    members: int = 0
+    """The same as a mask."""
+    senders: int = 0
+    """The users of all groups in ``groups``."""
+    groups: set[GroupId] = field(default_factory=set)
+    """Groups that map to the region."""
+
+    def stored(self) -> StoredRegion:
+        """Return what is kept."""
+        return StoredRegion(self.view, self.address, self.member_ids)
+
+
+class Tables:
+    """Rows, the indexes between them, and the counters."""
+
+    def __init__(self, *, pool: AddressPool, hybrid_names: frozenset[str]) -> None:
+        self.pool = pool
+        self.hybrid_names = hybrid_names
+        self.nodes: dict[NodeId, NodeRow] = {}
+        self.groups: dict[GroupId, GroupRow] = {}
+        self.group_ids: dict[str, GroupId] = {}
+        self.regions: dict[RegionId, RegionRow] = {}
+        self.by_slot: dict[int, NodeRow] = {}
+        self.batch = 0
+        """The last batch that was published."""
+        self.next_node = 1
+        self.next_group = 1
+        self.next_region = 1
+        self.outdated_groups: set[GroupId] = set()
+        """Groups that need a new view although neither their members nor their
+        list of regions changed."""
+        self.is_replanning = False
+        """The stored plan is another planner's: the next batch makes a new one."""
+        self._slots = SlotAllocator()
+
+    @property
+    def needs_batch(self) -> bool:
+        """True after a restore that left something to be changed."""
+        return self.is_replanning or bool(self.outdated_groups)
+
+    def counters(self) -> Counters:
+        """Return the counters as they are stored."""
+        return Counters(
+            batch=self.batch,
+            node=self.next_node,
+            group=self.next_group,
+            region=self.next_region,
+            address=self.pool.cursor,
+        )
+
+    # -- rows
+
+    def make_node(self, name: str, host: str, port: int, receive_buffer_bytes: int) -> NodeRow:
+        """Create a node that is part of the tables from its first batch on."""
+        row = NodeRow(
+            NodeId(self.next_node), self._slots.acquire(), name, host, port, receive_buffer_bytes
+        )
+        self.next_node += 1
+        return row
+
+    def drop_unborn(self, row: NodeRow) -> None:
+        """Forget a node that no batch has seen; its identifier stays unused."""
+        assert row.id not in self.nodes
+        self._slots.release(row.slot)
+
+    def add_node(self, row: NodeRow) -> None:
+        """Make a node part of the tables."""
+        self.nodes[row.id] = row
+        self.by_slot[row.slot] = row
+
+    def remove_nodes(self, rows: Iterable[NodeRow]) -> None:
+        """Forget nodes that no mask mentions any more."""
+        for row in rows:
+            del self.nodes[row.id]
+            del self.by_slot[row.slot]
+            self._slots.release(row.slot)
+
+    def make_group(self, name: str) -> GroupRow:
+        """Create an empty group."""
+        row = GroupRow(GroupId(self.next_group), name, "")
+        self.next_group += 1
+        if name in self.hybrid_names:
+            row.hybrid = self.pool.acquire(("group", row.id))
+        self.groups[row.id] = row
+        self.group_ids[name] = row.id
+        return row
+
+    def remove_group(self, row: GroupRow) -> None:
+        """Forget a group without users; the name may come back as a new group."""
+        assert not row.users
+        assert not row.regions
+        del self.groups[row.id]
+        del self.group_ids[row.name]
+        if row.hybrid:
+            self.pool.release(("group", row.id))
+
+    def make_region(self, region: RegionId) -> RegionRow:
+        """Create an empty region under the identifier that the planner gave it."""
+        assert region >= self.next_region
+        row = RegionRow(region, self.pool.acquire(("region", region)))
+        self.regions[region] = row
+        return row
+
+    def remove_region(self, row: RegionRow) -> None:
+        """Forget a region."""
+        assert not row.groups
+        del self.regions[row.id]
+        self.pool.release(("region", row.id))
+
+    # -- sets of nodes
+
+    def ids_of(self, mask: int) -> tuple[NodeId, ...]:
+        """Return the nodes of a set, ascending."""
+        if not mask:
+            return ()
+        by_slot = self.by_slot
+        return tuple(sorted([by_slot[slot].id for slot in slots_of(mask)]))
+
+    def mask_of(self, ids: Iterable[NodeId]) -> int:
+        """Return nodes as a set."""
+        bits = bytearray((len(self.by_slot) >> 3) + 8)
+        for node in ids:
+            slot = self.nodes[node].slot
+            at = slot >> 3
+            if at >= len(bits):
+                bits.extend(bytes(at + 1 - len(bits)))
+            bits[at] |= 1 << (slot & 7)
+        return int.from_bytes(bits, "little")
+
+    # -- restart
+
+    def restore(self, image: Image, planner: Planner) -> None:
+        """Continue from what a store holds, on empty tables."""
+        assert not self.nodes
+        self.batch = image.counters.batch
+        self.next_node = image.counters.node
+        self.next_group = image.counters.group
+        self.next_region = image.counters.region
+        self.pool.cursor = image.counters.address % self.pool.size
+        for node_id, node in image.nodes.items():
+            self.add_node(
+                NodeRow(
+                    node_id,
+                    self._slots.acquire(),
+                    node.name,
+                    node.host,
+                    node.port,
+                    node.receive_buffer_bytes,
+                    frozenset(node.joined),
+                    frozenset(node.opened),
+                )
+            )
+        self._restore_regions(image)
+        self._restore_groups(image)
+        self._restore_plan(image, planner)
+
+    def _restore_regions(self, image: Image) -> None:
+        for region_id, region in image.regions.items():
+            self.pool.restore(("region", region_id), region.address)
+            self.regions[region_id] = RegionRow(
+                region_id,
+                region.address,
+                region.view,
+                region.members,
+                self.mask_of(region.members),
+            )
+
+    def _restore_groups(self, image: Image) -> None:
+        for group_id, group in image.groups.items():
+            row = GroupRow(group_id, group.name, group.hybrid, group.view)
+            if group.hybrid:
+                self.pool.restore(("group", group_id), group.hybrid)
+            placement = image.placements.get(group_id)
+            row.regions = placement.regions if placement is not None else ()
+            self.groups[group_id] = row
+            self.group_ids[group.name] = group_id
+        for node in self.nodes.values():
+            for group_id in node.joined:
+                self.groups[group_id].members |= node.bit
+            for group_id in node.opened:
+                self.groups[group_id].openers |= node.bit
+        for row in self.groups.values():
+            for region_id in row.regions:
+                region = self.regions[region_id]
+                region.groups.add(row.id)
+                region.senders |= row.users
+        # After all addresses in use are known: the configuration may have changed.
+        for row in self.groups.values():
+            if bool(row.hybrid) != (row.name in self.hybrid_names):
+                if row.hybrid:
+                    self.pool.release(("group", row.id))
+                    row.hybrid = ""
+                else:
+                    row.hybrid = self.pool.acquire(("group", row.id))
+                self.outdated_groups.add(row.id)
+
+    def _restore_plan(self, image: Image, planner: Planner) -> None:
+        if planner.name == image.planner:
+            state = PlanState(
+                {r: region.members for r, region in image.regions.items()},
+                {g: p.regions for g, p in image.placements.items()},
+                {g: p.hierarchy for g, p in image.placements.items() if p.hierarchy is not None},
+                self.next_region,
+            )
+            members = [(n.id, n.joined) for n in self.nodes.values() if n.joined]
+        else:
+            state = PlanState({}, {}, {}, self.next_region)
+            members = []
+            self.is_replanning = bool(self.nodes)
+        planner.restore(members, state)

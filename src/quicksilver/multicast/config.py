@@ -1,0 +1,70 @@
+"""Settings of one node's engine; what all nodes share is in ``ClusterSettings``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """How one node behaves; nodes of a cluster may differ in all of it."""
+
+    packet_bytes: int = 60_000
+    """Largest datagram this node sends: the smaller of the cluster's limit and
+    what its interface carries in one frame."""
+
+    receive_buffer_bytes: int = 1 << 20
+    """Bytes of packets the kernel holds for this node; tokens report it, and
+    senders keep less than that in flight."""
+
+    window_bytes_max: int = 8 << 20
+    """Most unacknowledged bytes in one region; memory of a sender per region."""
+
+    window_bytes_initial: int = 128 << 10
+    """Window before a region's first report says what its receivers can take."""
+
+    span_bytes_max: int = 64 << 20
+    """How far past a hole a stream may run; receivers keep that much."""
+
+    queue_bytes_max: int = 4 << 20
+    """Messages accepted by ``send`` and not yet packed, per lane; more waits."""
+
+    cache_bytes_max: int = 128 << 20
+    """Packets kept for others' repair; past it new ones are not kept."""
+
+    ahead_bytes_max: int = 128 << 20
+    """Packets that wait for an earlier one; past it new ones are dropped."""
+
+    unknown_bytes_max: int = 8 << 20
+    """Packets of views or senders not known yet, kept for ``unknown_s``."""
+
+    unknown_s: float = 2.0
+
+    repair_bytes_per_s: float = 150e6
+    """Rate limit of everything this node resends to others."""
+
+    repair_burst_bytes: int = 2 << 20
+
+    token_bytes: int = 1 << 20
+    """A ring's leader releases a token after this much data …"""
+
+    token_interval_s: float = 0.05
+    """… or after this time while anything is not yet stable …"""
+
+    token_loss_interval_s: float = 0.01
+    """… or this, while packets are known to be missing."""
+
+    token_spacing_s: float = 0.001
+    token_timeout_s: float = 0.25
+    """A round that takes longer is given up and the ring called by roll."""
+
+    tokens_in_flight: int = 4
+    request_retry_s: float = 0.03
+    """A repair asked for and not arrived is asked for again after this."""
+
+    probe_s: float = 0.1
+    """A sender that hears no acknowledgement for this long repeats a packet."""
+
+    probe_s_max: float = 2.0
+    retire_s: float = 5.0
+    """An old view is forgotten this long after its last activity."""

@@ -1,0 +1,86 @@
+"""How fast a sender may go: a window and a rate, fed by what tokens report.
+
+The window bounds bytes sent and not acknowledged. It follows what receivers
+said they can hold, so that a stream of one sender cannot overflow a receive
+buffer even if its owner does not run for a while; a slow receiver therefore
+slows the sender instead of being flooded. The rate limit exists only while
+receivers' kernels drop datagrams in spite of that (many senders, buffers shared
+with other traffic): it starts below the measured rate of acknowledgement and
+grows back until it no longer matters.
+"""
+
+from __future__ import annotations
+
+from quicksilver.core.pull import RatePolicy, WindowPolicy
+
+DECREASE = 0.8
+INCREASE = 1.05
+RATE_BYTES_PER_S_MIN = 1e6
+LIMIT_LIFTED_AFTER = 40
+"""Reports without a drop until the rate limit is lifted altogether."""
+
+
+class FlowController:
+    """Window and rate of one stream."""
+
+    def __init__(self, *, window_initial: int, window_max: int) -> None:
+        self.window = WindowPolicy(window_initial)
+        self.rate: RatePolicy | None = None
+        self.window_max = window_max
+        self._acked_bytes = 0
+        self._measured_from: float | None = None
+        self.acked_bytes_per_s = 0.0
+        self._calm_reports = 0
+
+    def is_open(self, now: float) -> bool:
+        window = self.window
+        if window.pending_bytes >= window.window_bytes:
+            return False
+        return self.rate is None or self.rate.is_open(now)
+
+    def charge(self, size: int, now: float) -> None:
+        self.window.pending_bytes += size
+        if self.rate is not None:
+            self.rate.charge(size, now)
+
+    def release(self, size: int) -> None:
+        """Bytes were acknowledged by the whole region."""
+        self.window.release(size)
+        self._acked_bytes += size
+
+    def next_open(self, now: float) -> float | None:
+        """When time alone opens a closed flow."""
+        if self.rate is None or not self.window.is_open(now):
+            return None
+        return self.rate.next_open(now)
+
+    def handle_report(self, *, buffer_bytes: int, senders: int, drops: int, now: float) -> None:
+        """Take what one acknowledgement says about the region's receivers."""
+        self._measure(now)
+        share = buffer_bytes // max(1, senders)
+        self.window.window_bytes = max(16 << 10, min(self.window_max, share))
+        if drops:
+            self._calm_reports = 0
+            base = self.acked_bytes_per_s or RATE_BYTES_PER_S_MIN
+            if self.rate is not None:
+                base = min(base, self.rate.bytes_per_s)
+            slower = max(RATE_BYTES_PER_S_MIN, base * DECREASE)
+            self.rate = RatePolicy(slower, burst_bytes=max(64 << 10, int(slower * 0.005)))
+            return
+        if self.rate is None:
+            return
+        self._calm_reports += 1
+        self.rate.bytes_per_s *= INCREASE
+        if self._calm_reports > LIMIT_LIFTED_AFTER:
+            self.rate = None
+
+    def _measure(self, now: float) -> None:
+        if self._measured_from is None:
+            self._measured_from = now
+            self._acked_bytes = 0
+            return
+        elapsed = now - self._measured_from
+        if elapsed >= 0.1:
+            self.acked_bytes_per_s = self._acked_bytes / elapsed
+            self._measured_from = now
+            self._acked_bytes = 0

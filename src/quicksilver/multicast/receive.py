@@ -1,0 +1,372 @@
+"""One sender's stream into one region view, as one member receives it.
+
+The stream is a sequence of packets numbered from 0. It is delivered in order;
+packets that arrive ahead of a hole wait. What the member lacks is kept as
+ranges, which the recovery agents compare and repair. A member keeps a copy of
+the packets that the hierarchy assigns to it until the region has them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from quicksilver.multicast.counters import Counters
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.wire.ids import NodeId
+from quicksilver.wire.packets import (
+    KIND_REPAIR,
+    POSITION,
+    SEQUENCE_MAX,
+    Body,
+    Fragment,
+    Messages,
+    Start,
+    parse_body,
+)
+
+ASSEMBLIES_MAX = 16
+"""Large messages in progress in one stream; a sender never has more than one a lane."""
+
+
+class Budget:
+    """Bytes in use against a limit, shared by all streams of a node."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+
+class ReceivingRegion(Protocol):
+    """What a stream needs from the region view that it belongs to."""
+
+    token_due_bytes: int
+    caches_everything: bool
+    counters: Counters
+    cache_budget: Budget
+    ahead_budget: Budget
+    deliver: Callable[[Messages], None]
+
+    def is_mine_to_keep(self, sequence: int) -> bool: ...
+
+    def handle_activity(self, stream: ReceiveStream, now: float) -> None:
+        """A stream that was quiet has news."""
+        ...
+
+    def handle_bytes_due(self, now: float) -> None:
+        """``token_due_bytes`` has run out: enough has arrived for a token."""
+        ...
+
+    def handle_start(self, stream: ReceiveStream, start: Start) -> None:
+        """The stream may follow others; block it until they are delivered."""
+        ...
+
+
+class ReceiveStream:
+    """Order, holes and copies of one stream."""
+
+    __slots__ = (
+        "_ahead",
+        "_ahead_bytes",
+        "_assemblies",
+        "_cache_floor",
+        "_held",
+        "barriers",
+        "cache",
+        "cut",
+        "high",
+        "key",
+        "low",
+        "missing",
+        "quiet_rounds",
+        "region",
+        "requested",
+        "sender",
+        "sender_failed",
+        "stable",
+        "tail_claim",
+        "tail_claimed_at",
+        "waiters",
+    )
+
+    def __init__(self, key: bytes, sender: NodeId, region: ReceivingRegion) -> None:
+        self.key = key
+        self.sender = sender
+        self.region = region
+        self.low = 0
+        """Everything below has arrived."""
+        self.high = 0
+        """One past the newest packet known to exist; never below ``low``."""
+        self.missing = RangeSet()
+        """The holes between ``low`` and ``high``."""
+        self.stable = 0
+        """Every member has everything below; copies below are gone."""
+        self.cut = -1
+        """Where a dead sender's stream ends because a packet is lost for good."""
+        self.cache: dict[int, bytes] = {}
+        self.requested: dict[int, float] = {}
+        """Packets asked for, and until when not to ask again."""
+        self.quiet_rounds = 1
+        """Token rounds since the last arrival in which all was stable."""
+        self.sender_failed = False
+        self.tail_claim = 0
+        self.tail_claimed_at = 0.0
+        self.barriers: set[bytes] = set()
+        """Keys of older streams that must be delivered first."""
+        self.waiters: list[tuple[int, ReceiveStream]] = []
+        """Younger streams that wait until this one has delivered a number of packets."""
+        self._ahead: dict[int, tuple[Body, int]] = {}
+        self._ahead_bytes = 0
+        self._held: deque[Body] = deque()
+        self._assemblies: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
+        self._cache_floor = 0
+
+    # Packets
+
+    def handle_packet(self, data: bytes, now: float) -> None:
+        """Take one data or repair packet; ``data`` has a whole header."""
+        sequence, batch = POSITION.unpack_from(data, 20)
+        region = self.region
+        if sequence != self.low or self.cut >= 0:
+            self._handle_out_of_order(sequence, batch, data, now)
+            return
+        body = parse_body(data, data[2], self.sender, batch)
+        if body is None:
+            region.counters.malformed += 1
+            return
+        # The fast path: the next packet, nothing missing, nothing waiting.
+        # Measured at 4 receivers it is 5 % of a receiver's time; the rest is
+        # the kernel, the slicing of payloads and the application's callback.
+        self.low = low = sequence + 1
+        if low > self.high:
+            self.high = low
+        else:
+            self._repaired(sequence, data)
+        if self.quiet_rounds:
+            self.become_active(now)
+        if region.caches_everything or region.is_mine_to_keep(sequence):
+            self._keep(sequence, data)
+        region.token_due_bytes -= len(data)
+        if region.token_due_bytes <= 0:
+            region.handle_bytes_due(now)
+        if type(body) is Messages and not self.barriers and not self._held:
+            region.counters.delivered_packets += 1
+            region.deliver(body)
+        else:
+            self._deliver(body)
+        if self._ahead:
+            self._advance()
+        if self.waiters:
+            self._release_waiters()
+
+    def _handle_out_of_order(self, sequence: int, batch: int, data: bytes, now: float) -> None:
+        region = self.region
+        if sequence > SEQUENCE_MAX:
+            region.counters.malformed += 1
+            return
+        if sequence < self.low or sequence in self._ahead or self.cut >= 0:
+            region.counters.duplicates += 1
+            if sequence >= self.stable and data[1] != KIND_REPAIR:
+                # The sender repeats itself: it has not heard our acknowledgement.
+                self.become_active(now)
+                region.handle_bytes_due(now)
+            return
+        if region.ahead_budget.used + len(data) > region.ahead_budget.limit:
+            region.counters.ahead_dropped += 1
+            self.note_high(sequence + 1)
+            return
+        body = parse_body(data, data[2], self.sender, batch)
+        if body is None:
+            region.counters.malformed += 1
+            return
+        if sequence >= self.high:
+            if sequence > self.high:
+                self.missing.add(self.high, sequence)
+                region.counters.missing += sequence - self.high
+            self.high = sequence + 1
+        else:
+            self._repaired(sequence, data)
+        self._ahead[sequence] = (body, len(data))
+        self._ahead_bytes += len(data)
+        region.ahead_budget.used += len(data)
+        if self.quiet_rounds:
+            self.become_active(now)
+        if region.caches_everything or region.is_mine_to_keep(sequence):
+            self._keep(sequence, data)
+        region.token_due_bytes -= len(data)
+        if region.token_due_bytes <= 0:
+            region.handle_bytes_due(now)
+
+    def _repaired(self, sequence: int, data: bytes) -> None:
+        self.missing.discard(sequence, sequence + 1)
+        self.requested.pop(sequence, None)
+        if data[1] == KIND_REPAIR:
+            self.region.counters.repairs_received += 1
+
+    def _advance(self) -> None:
+        """Deliver what waited for the packet that has just arrived."""
+        ahead = self._ahead
+        low = self.low
+        freed = 0
+        while (waiting := ahead.pop(low, None)) is not None:
+            body, size = waiting
+            freed += size
+            low += 1
+            self.low = low
+            self._deliver(body)
+        self._ahead_bytes -= freed
+        self.region.ahead_budget.used -= freed
+
+    def _keep(self, sequence: int, data: bytes) -> None:
+        budget = self.region.cache_budget
+        if budget.used + len(data) > budget.limit:
+            self.region.counters.cache_refused += 1
+            return
+        if sequence not in self.cache:
+            self.cache[sequence] = data
+            budget.used += len(data)
+
+    def become_active(self, now: float) -> None:
+        """Something happened: the stream belongs into the next tokens."""
+        self.quiet_rounds = 0
+        self.region.handle_activity(self, now)
+
+    # Delivery
+
+    def _deliver(self, body: Body) -> None:
+        if self.barriers or self._held:
+            self._held.append(body)
+            return
+        counters = self.region.counters
+        counters.delivered_packets += 1
+        if isinstance(body, Messages):
+            self.region.deliver(body)
+        elif isinstance(body, Fragment):
+            self._assemble(body)
+        else:
+            self.region.handle_start(self, body)
+
+    def _assemble(self, piece: Fragment) -> None:
+        name = (piece.group, piece.sequence)
+        if piece.offset == 0:
+            if len(self._assemblies) >= ASSEMBLIES_MAX:
+                self._assemblies.pop(next(iter(self._assemblies)))
+                self.region.counters.malformed += 1
+            self._assemblies[name] = (0, [])
+        size, chunks = self._assemblies.get(name, (-1, []))
+        if size != piece.offset:
+            self._assemblies.pop(name, None)
+            self.region.counters.malformed += 1
+            return
+        chunks.append(piece.chunk)
+        size += len(piece.chunk)
+        if size < piece.total:
+            self._assemblies[name] = (size, chunks)
+            return
+        del self._assemblies[name]
+        payload = b"".join(chunks)
+        self.region.deliver(
+            Messages(self.sender, piece.batch, [payload], piece.group, piece.sequence)
+        )
+
+    def wait_for(self, older: ReceiveStream, packets: int) -> None:
+        """Hold deliveries until ``older`` has delivered that many packets."""
+        older.note_high(packets)
+        if older.low >= packets or older.cut >= 0:
+            return
+        self.barriers.add(older.key)
+        older.waiters.append((packets, self))
+
+    def _release_waiters(self) -> None:
+        ended = self.cut >= 0
+        still = [(n, s) for n, s in self.waiters if not ended and self.low < n]
+        for packets, stream in self.waiters:
+            if ended or self.low >= packets:
+                stream.barriers.discard(self.key)
+                stream.unblock()
+        self.waiters = still
+
+    def unblock(self) -> None:
+        """Deliver what was held, once no barrier is left."""
+        while self._held and not self.barriers:
+            body = self._held.popleft()
+            held, self._held = self._held, deque()
+            self._deliver(body)
+            held.extend(self._held)
+            self._held = held
+
+    # What the recovery agents say
+
+    def note_high(self, high: int) -> None:
+        """Packets below ``high`` exist, and those not here are lost, not late."""
+        if high > self.high and self.cut < 0:
+            self.missing.add(self.high, high)
+            self.region.counters.missing += high - self.high
+            self.high = high
+
+    def note_extent(self, packets: int) -> None:
+        """The sender says how long its stream is: forget what cannot exist."""
+        if packets < self.high:
+            self.missing.discard(packets, self.high)
+            self.high = max(packets, self.low)
+
+    def forget_below(self, stable: int) -> None:
+        """Every member has everything below ``stable``: drop the copies."""
+        if stable <= self.stable:
+            return
+        self.stable = stable
+        cache = self.cache
+        budget = self.region.cache_budget
+        if len(cache) < stable - self._cache_floor:
+            gone = [sequence for sequence in cache if sequence < stable]
+        else:
+            gone = [s for s in range(self._cache_floor, stable) if s in cache]
+        for sequence in gone:
+            budget.used -= len(cache.pop(sequence))
+        self._cache_floor = stable
+
+    def cut_at(self, sequence: int) -> None:
+        """End a dead sender's stream before a packet that nobody holds."""
+        if self.cut >= 0:
+            return
+        self.region.counters.lost_to_crash += max(0, self.high - max(sequence, self.low))
+        self.cut = max(sequence, self.low)
+        self.high = self.low
+        self.missing = RangeSet()
+        self.requested.clear()
+        self._drop_ahead()
+        self._release_waiters()
+
+    def _drop_ahead(self) -> None:
+        self.region.ahead_budget.used -= self._ahead_bytes
+        self._ahead.clear()
+        self._ahead_bytes = 0
+
+    def close(self) -> None:
+        """Free all copies; the region view is over."""
+        budget = self.region.cache_budget
+        for data in self.cache.values():
+            budget.used -= len(data)
+        self.cache.clear()
+        self._drop_ahead()
+        self.cut = max(self.cut, self.low)
+        self._release_waiters()
+
+    # Getters
+
+    def kept_until(self) -> int:
+        """All packets below this that are this node's to keep have arrived."""
+        region = self.region
+        if region.caches_everything or not self.missing:
+            return self.missing.first() if self.missing else self.high
+        for sequence in self.missing.values(256):
+            if region.is_mine_to_keep(sequence):
+                return sequence
+        return self.high if self.missing.count() <= 256 else self.missing.values(256)[-1]
+
+    def is_settled(self) -> bool:
+        """Nothing is missing here and every member is known to have it all."""
+        return self.low == self.high and self.stable >= self.high

@@ -1,0 +1,574 @@
+"""A region view in which this node is a member: its streams and its agents.
+
+This is the bottom of the agent stack: the node itself as a recovery domain
+(dissertation 3.2.12), and the glue that turns what agents decide into pulls,
+pushes, acknowledgements and NAKs. One instance lives per region *view*; a view
+that a newer one replaced is kept until everything committed to it is stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from quicksilver.core.ports import Transmit
+from quicksilver.membership.directory import RegionView
+from quicksilver.multicast.agents import (
+    HELD_CHECKED_MAX,
+    QUIET_ROUNDS,
+    Lower,
+    Report,
+    RingAgent,
+    trimmed,
+)
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.domains import Hierarchy
+from quicksilver.multicast.receive import Budget, ReceiveStream
+from quicksilver.multicast.sending import SendStream
+from quicksilver.stdx.rand import Rng
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.wire.control import RANGES_MAX, Ack, Nak, Pull, Record, Token, Wake, encode_control
+from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.ids import Address
+from quicksilver.wire.packets import Messages, Start
+
+PULLS_AT_ONCE = 256
+"""Packets asked of one node in one request."""
+
+WAKE_S = 0.2
+"""A member with news that sees no token for this long tells its leader."""
+
+WAKES_BEFORE_ACTING = 3
+
+
+class RegionHost(Protocol):
+    """What a region view needs from the engine."""
+
+    node: int
+    cluster: int
+    config: EngineConfig
+    settings: ClusterSettings
+    counters: Counters
+    cache_budget: Budget
+    ahead_budget: Budget
+    drained_at: float
+    rng: Rng
+    deliver: Callable[[Messages], None]
+
+    def address_of(self, node: int) -> Address | None: ...
+
+    def add_stream(self, stream: ReceiveStream) -> None: ...
+
+    def own_stream(self, region: int, view: int) -> SendStream | None: ...
+
+    def find_region(self, region: int, view: int) -> RegionMember | None: ...
+
+    def is_failed(self, node: int) -> bool: ...
+
+    def send_control(self, intent: Callable[[float], Transmit | None]) -> None: ...
+
+    def send_repair(
+        self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet
+    ) -> None: ...
+
+    def register_agent(self, agent: RingAgent) -> None: ...
+
+    def stream_key(self, sender: int, region: int, view: int) -> bytes: ...
+
+    def receive_share(self) -> int: ...
+
+    def take_drops(self) -> int: ...
+
+    def handle_own_ack(self, ack: Ack) -> None:
+        """This node leads a region into which it sends."""
+        ...
+
+
+class RegionMember:
+    """This node in one region view."""
+
+    def __init__(self, host: RegionHost, view: RegionView) -> None:
+        self.host = host
+        self.view = view
+        self.id = view.id
+        self.number = view.view
+        self.counters = host.counters
+        self.cache_budget = host.cache_budget
+        self.ahead_budget = host.ahead_budget
+        self.deliver = host.deliver
+        self.streams: dict[int, ReceiveStream] = {}
+        self.agents: list[RingAgent] = []
+        self.retired_at: float | None = None
+        """When a newer view replaced this one."""
+        self.active_at = 0.0
+        self._active: dict[int, None] = {}
+        self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
+        self._cut_votes: dict[int, tuple[int, int]] = {}
+        self._naked_at: dict[tuple[int, int], float] = {}
+        self._replication = host.settings.replication
+        self._buffer_bytes = host.receive_share()
+        self._wake_at: float | None = None
+        self._build_agents(frozenset())
+        self._partition = self._hierarchy.partition_of(host.node)
+        self.caches_everything = (
+            len(self._hierarchy.partitions) == 1
+            and self._replication >= len(self._hierarchy.partitions[0])
+            and len(view.members) > 1
+        )
+        self._is_alone = len(view.members) == 1
+        self._token_bytes = self._token_bytes_for(host.receive_share())
+        self.token_due_bytes = self._token_bytes
+
+    def _build_agents(self, failed: frozenset[int]) -> None:
+        host = self.host
+        self._failed = failed
+        self._hierarchy = Hierarchy(self.view.members, host.settings.partition_size, failed)
+        old = {(agent.ring.level, agent.ring.index): agent for agent in self.agents}
+        self.agents = []
+        lower: Lower = self
+        for ring in self._hierarchy.rings_of(host.node):
+            agent = old.get((ring.level, ring.index))
+            if agent is None or agent.ring != ring:
+                agent = RingAgent(
+                    node=host.node,
+                    cluster=host.cluster,
+                    region=self.id,
+                    view=self.number,
+                    ring=ring,
+                    lower=lower,
+                    upper=self,
+                    recovery=self,
+                    config=host.config,
+                    counters=host.counters,
+                    register=host.register_agent,
+                )
+            self.agents.append(agent)
+            lower = agent
+
+    def _token_bytes_for(self, buffer_bytes: int) -> int:
+        return max(32 << 10, min(self.host.config.token_bytes, buffer_bytes // 6))
+
+    # Membership
+
+    def handle_failed(self, nodes: frozenset[int], now: float) -> None:
+        """Nodes are gone: rings close over them, their streams end."""
+        gone = nodes & frozenset(self.view.members)
+        if gone:
+            self._build_agents(self._failed | gone)
+            for agent in self.agents:
+                agent.handle_work(now, urgent=True)
+        for sender in sorted(nodes & self.streams.keys()):
+            stream = self.streams[sender]
+            stream.sender_failed = True
+            if not stream.is_settled():
+                stream.become_active(now)
+
+    def handle_senders(self, view: RegionView) -> None:
+        """The same view with other senders."""
+        self.view = view
+
+    def may_send(self, node: int) -> bool:
+        return node in self.view.senders or node in self.view.members
+
+    def stream_of(self, sender: int) -> ReceiveStream:
+        """Return the stream of a sender, made if it is new."""
+        stream = self.streams.get(sender)
+        if stream is None:
+            key = self.host.stream_key(sender, self.id, self.number)
+            stream = ReceiveStream(key, sender, self)  # type: ignore[arg-type]  # plain int
+            stream.sender_failed = self.host.is_failed(sender)
+            self.streams[sender] = stream
+            self.host.add_stream(stream)
+        return stream
+
+    def is_idle(self) -> bool:
+        """Nothing here waits for anything."""
+        return not self._active and not any(agent.due_at for agent in self.agents)
+
+    def close(self) -> None:
+        for stream in self.streams.values():
+            stream.close()
+
+    # ReceivingRegion
+
+    def is_mine_to_keep(self, sequence: int) -> bool:
+        if self._is_alone:
+            return False
+        return self._hierarchy.is_cacher(self.host.node, sequence, self._replication)
+
+    def handle_activity(self, stream: ReceiveStream, now: float) -> None:
+        self._active[stream.sender] = None
+        self.active_at = now
+        for agent in self.agents:
+            agent.handle_work(now, urgent=False)
+        if self._wake_at is None and not self.agents[0].is_leader:
+            self.agents[0].seen_at = now
+            self._wake_at = now + WAKE_S
+
+    def handle_bytes_due(self, now: float) -> None:
+        self.token_due_bytes = self._token_bytes
+        self.agents[0].handle_work(now, urgent=True)
+
+    def handle_start(self, stream: ReceiveStream, start: Start) -> None:
+        for region, view, packets in start.after:
+            older = self.host.find_region(region, view)
+            if older is not None and older is not self:
+                stream.wait_for(older.stream_of(stream.sender), packets)
+
+    # Lower: this node as a domain
+
+    def active_senders(self) -> list[int]:
+        senders = list(self._active)
+        own = self.host.own_stream(self.id, self.number)
+        if own is not None and own.packets:
+            senders.append(self.host.node)
+        return senders
+
+    def report(self, sender: int) -> Report:
+        if sender == self.host.node:
+            own = self.host.own_stream(self.id, self.number)
+            count = own.next_sequence if own is not None else 0
+            return Report(
+                high=count,
+                low=count,
+                slowest=sender,
+                missing=RangeSet(),
+                missing_limit=count,
+                kept=(self._partition, count),
+            )
+        stream = self.streams.get(sender)
+        if stream is None:
+            kept = (self._partition, 0)
+            return Report(
+                high=0,
+                low=0,
+                slowest=self.host.node,
+                missing=RangeSet(),
+                missing_limit=0,
+                kept=kept,
+            )
+        if stream.cut >= 0:
+            # The stream is over here: nothing more is wanted or held back.
+            end = max(stream.high, stream.tail_claim)
+            return Report(
+                high=end,
+                low=end,
+                slowest=self.host.node,
+                missing=RangeSet(),
+                missing_limit=end,
+                kept=(self._partition, end),
+            )
+        return Report(
+            high=stream.high,
+            low=stream.low,
+            slowest=self.host.node,
+            missing=stream.missing,
+            missing_limit=stream.high,
+            kept=(self._partition, stream.kept_until()),
+        )
+
+    # Recovery
+
+    def missing_here(self, sender: int) -> RangeSet:
+        stream = self.streams.get(sender)
+        return RangeSet() if stream is None else stream.missing
+
+    def _copies(self, sender: int) -> Mapping[int, bytes]:
+        if sender == self.host.node:
+            own = self.host.own_stream(self.id, self.number)
+            return {} if own is None else own.packets
+        stream = self.streams.get(sender)
+        return {} if stream is None else stream.cache
+
+    def held_here(self, sender: int, ranges: RangeSet) -> RangeSet:
+        copies = self._copies(sender)
+        return RangeSet((s, s + 1) for s in ranges.values(HELD_CHECKED_MAX) if s in copies)
+
+    def holds(self, peer: int, sender: int, ranges: RangeSet) -> RangeSet:
+        if self.caches_everything or peer == sender:
+            return ranges
+        return RangeSet(
+            (s, s + 1)
+            for s in ranges.values(HELD_CHECKED_MAX)
+            if self._hierarchy.is_cacher(peer, s, self._replication)
+        )
+
+    def pull(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
+        stream = self.streams.get(sender)
+        if stream is None:
+            return
+        until = now + self.host.config.request_retry_s
+        asked = RangeSet()
+        for sequence in ranges.values(PULLS_AT_ONCE):
+            if stream.requested.get(sequence, 0.0) <= now:
+                stream.requested[sequence] = until
+                asked.add(sequence, sequence + 1)
+        if not asked:
+            return
+
+        def intent(now: float) -> Transmit | None:
+            lacking = asked.intersection(stream.missing)
+            address = self.host.address_of(peer)
+            if not lacking or address is None:
+                return None
+            self.counters.pull_sent += 1
+            flat, _ = trimmed(lacking, 0)
+            host = self.host
+            packet = Pull(host.cluster, host.node, self.id, self.number, sender, flat)
+            return Transmit(address, [encode_control(packet)])
+
+        self.host.send_control(intent)
+
+    def push(self, peer: int, sender: int, ranges: RangeSet) -> None:
+        held = self.held_here(sender, ranges)
+        address = self.host.address_of(peer)
+        if held and address is not None and peer != sender:
+            self.counters.pushes += 1
+            key = self.host.stream_key(sender, self.id, self.number)
+            self.host.send_repair(address, key, self._copies(sender), held)
+
+    def handle_pull(self, pull: Pull, to: Address) -> None:
+        """A member asks for packets: send what is held."""
+        ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
+        if ranges:
+            key = self.host.stream_key(pull.sender, self.id, self.number)
+            self.host.send_repair(to, key, self._copies(pull.sender), ranges)
+
+    def note_token(self, record: Record, now: float) -> None:
+        sender = record.sender
+        if sender == self.host.node:
+            return
+        stream = self.streams.get(sender)
+        if stream is None:
+            if not self.may_send(sender) and not self.host.is_failed(sender):
+                return
+            stream = self.stream_of(sender)
+            stream.become_active(now)
+        self.active_at = now
+        if record.high > stream.high and stream.cut < 0:
+            self._note_tail(stream, record.high, now)
+        self._learn(stream, record.stable, record.region_kept, record.cut)
+        if stream.is_settled() and record.high <= stream.high:
+            stream.quiet_rounds += 1
+            if stream.quiet_rounds >= QUIET_ROUNDS:
+                self._active.pop(sender, None)
+        elif sender not in self._active:
+            stream.become_active(now)
+        if stream.missing and len(self._hierarchy.partitions) > 1:
+            self._pull_across(stream, now)
+
+    def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
+        """Others have newer packets: late until the socket was drained since, then lost."""
+        if stream.tail_claim > stream.high:
+            if self.host.drained_at > stream.tail_claimed_at:
+                stream.note_high(min(stream.tail_claim, high))
+                stream.tail_claim = high
+                stream.tail_claimed_at = now
+        else:
+            stream.tail_claim = high
+            stream.tail_claimed_at = now
+
+    def _learn(self, stream: ReceiveStream, stable: int, kept: tuple[int, ...], cut: int) -> None:
+        known = self._words.get(stream.sender, (0, (), -1))
+        stable = min(max(stable, known[0]), stream.low)
+        self._words[stream.sender] = (stable, kept or known[1], cut if cut >= 0 else known[2])
+        stream.forget_below(stable)
+        if cut >= 0 and stream.sender_failed and stream.low < stream.high:
+            stream.cut_at(cut)
+
+    def _pull_across(self, stream: ReceiveStream, now: float) -> None:
+        """Ask other partitions for what they keep, each packet of one of its replicas."""
+        _, flat, _ = self._words.get(stream.sender, (0, (), -1))
+        kept = dict(zip(flat[::2], flat[1::2], strict=False))
+        by_peer: dict[int, RangeSet] = {}
+        for sequence in stream.missing.values(PULLS_AT_ONCE):
+            partition = self._hierarchy.caching_partition(sequence)
+            if partition == self._partition or sequence >= kept.get(partition, 0):
+                continue
+            if stream.requested.get(sequence, 0.0) > now:
+                continue
+            holders = [
+                node
+                for node in self._hierarchy.cachers(sequence, self._replication)
+                if node not in self._failed
+            ]
+            if holders:
+                peer = self.host.rng.choice(holders)
+                by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
+        for peer in sorted(by_peer):
+            self.pull(peer, stream.sender, by_peer[peer], now)
+
+    def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
+        return self._words.get(sender, (0, (), -1))
+
+    def buffer_share(self) -> int:
+        return self.host.receive_share()
+
+    def take_drops(self) -> int:
+        return self.host.take_drops()
+
+    def address_of(self, node: int) -> Address | None:
+        return self.host.address_of(node)
+
+    # Upper: a ring has completed a round
+
+    def handle_round(self, agent: RingAgent, token: Token, seconds: float, now: float) -> None:
+        level = agent.ring.level
+        if level == 0:
+            for record in token.records:
+                if record.wanted:
+                    self._handle_wanted(record, now)
+                else:
+                    self._cut_votes.pop(record.sender, None)
+        place = self.agents.index(agent) if agent in self.agents else -1
+        if 0 <= place < len(self.agents) - 1:
+            self.agents[place + 1].handle_work(now, urgent=True)
+            return
+        if level < len(self._hierarchy.levels) - 1:
+            return
+        self._buffer_bytes = token.buffer_bytes
+        self._token_bytes = self._token_bytes_for(token.buffer_bytes)
+        for record in token.records:
+            self._conclude(agent, record, token, seconds)
+
+    def _handle_wanted(self, record: Record, now: float) -> None:
+        """Nobody in this partition holds these packets: ask the sender, or give up."""
+        sender = record.sender
+        wanted = RangeSet.parse_flat(record.wanted, RANGES_MAX)
+        if not wanted or sender == self.host.node:
+            return
+        if len(self._hierarchy.partitions) > 1:
+            wanted = RangeSet(
+                (s, s + 1)
+                for s in wanted.values(HELD_CHECKED_MAX)
+                if self._hierarchy.caching_partition(s) == self._partition
+            )
+            if not wanted:
+                return
+        if self.host.is_failed(sender):
+            self._vote_cut(sender, wanted.first())
+            return
+        self._send_nak(sender, wanted)
+
+    def _vote_cut(self, sender: int, sequence: int) -> None:
+        """A dead sender's packet that nobody held in three rounds is gone."""
+        at, votes = self._cut_votes.get(sender, (sequence, 0))
+        votes = votes + 1 if at == sequence else 1
+        self._cut_votes[sender] = (sequence, votes)
+        if votes >= 3:
+            stable, kept, _ = self.region_words(sender)
+            self._words[sender] = (stable, kept, sequence)
+            stream = self.streams.get(sender)
+            if stream is not None:
+                stream.sender_failed = True
+                stream.cut_at(sequence)
+
+    def _send_nak(self, sender: int, wanted: RangeSet) -> None:
+        def intent(now: float) -> Transmit | None:
+            address = self.host.address_of(sender)
+            if address is None:
+                return None
+            self.counters.nak_sent += 1
+            flat, _ = trimmed(wanted, 0)
+            host = self.host
+            packet = Nak(host.cluster, host.node, self.id, self.number, flat)
+            return Transmit(address, [encode_control(packet)])
+
+        self.host.send_control(intent)
+
+    def _conclude(self, agent: RingAgent, record: Record, token: Token, seconds: float) -> None:
+        """The whole region has spoken: remember it, and tell the sender."""
+        sender = record.sender
+        report = agent.aggregates[sender]
+        stable, _, cut = self.region_words(sender)
+        self._words[sender] = (max(stable, report.low), report.kept, cut)
+        stream = self.streams.get(sender)
+        if stream is not None:
+            stream.forget_below(min(self._words[sender][0], stream.low))
+            if stream.is_settled() and len(agent.ring.members) == 1:
+                # With peers, note_token counts: it sees what they see.
+                stream.quiet_rounds += 1
+                if stream.quiet_rounds >= QUIET_ROUNDS:
+                    self._active.pop(sender, None)
+        flat, limit = trimmed(report.missing, report.missing_limit)
+        host = self.host
+        packet = Ack(
+            cluster=host.cluster,
+            origin=host.node,
+            region=self.id,
+            view=self.number,
+            round=token.round,
+            low=report.low,
+            high=report.high,
+            missing=flat,
+            missing_limit=limit,
+            slowest=report.slowest,
+            buffer_bytes=token.buffer_bytes,
+            drops=token.drops,
+            senders=len(token.records),
+            token_s=seconds,
+        )
+        self.counters.ack_sent += 1
+        if sender == host.node:
+            host.handle_own_ack(packet)
+            return
+
+        def intent(now: float) -> Transmit | None:
+            address = self.host.address_of(sender)
+            return None if address is None else Transmit(address, [encode_control(packet)])
+
+        host.send_control(intent)
+
+    # Time
+
+    def next_timeout(self) -> float | None:
+        times = [t for agent in self.agents if (t := agent.next_timeout()) is not None]
+        if self._wake_at is not None:
+            times.append(self._wake_at)
+        return min(times, default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        for agent in self.agents:
+            agent.handle_timeout(now)
+        if self._wake_at is not None and now >= self._wake_at:
+            self._handle_wake_timer(now)
+
+    def _handle_wake_timer(self, now: float) -> None:
+        """News, but no token comes by: say so to the leader, or stand in for it."""
+        agent = self.agents[0]
+        if not self._active or agent.is_leader:
+            self._wake_at = None
+            return
+        self._wake_at = now + WAKE_S
+        if now - agent.seen_at < WAKE_S:
+            return
+        agent.unanswered_wakes += 1
+        rank = agent.ring.members.index(self.host.node)
+        if agent.unanswered_wakes >= WAKES_BEFORE_ACTING + rank:
+            agent.become_acting_leader(now)
+            return
+
+        def intent(now: float) -> Transmit | None:
+            address = self.host.address_of(agent.ring.leader)
+            host = self.host
+            packet = Wake(host.cluster, host.node, self.id, self.number, agent.ring.level)
+            return None if address is None else Transmit(address, [encode_control(packet)])
+
+        self.host.send_control(intent)
+
+    def handle_wake(self, wake: Wake, now: float) -> None:
+        for agent in self.agents:
+            if agent.ring.level == wake.level:
+                agent.handle_wake(now)
+
+    def handle_token(self, token: Token, now: float) -> bool:
+        """Give a token to its agent; False when it is not for this node."""
+        for agent in self.agents:
+            ring = agent.ring
+            if ring.level == token.level and ring.index == token.ring:
+                if token.origin not in ring.members or token.leader not in ring.members:
+                    return False
+                agent.handle_token(token, now)
+                return True
+        return False

@@ -1,0 +1,533 @@
+"""Sending: streams into region views, and lanes of messages that feed them.
+
+``SendStream`` numbers packets, keeps them until the region has them, and
+resends what a whole region lost. ``GroupSender`` is a group as a sender sees
+it: its next sequence number and the streams its current view maps to.
+``Lane`` is the queue between the application and the streams: messages wait
+there unpacked and uncommitted until the socket polls; then as many as fit are
+committed to the current views and packed, once for every region.
+
+A message is committed to a group view when it is packed (dissertation 4.2.1);
+streams that a view change closed still finish what was committed to them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from quicksilver.core.ports import Transmit
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.flow import FlowController
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.wire.ids import Address
+from quicksilver.wire.packets import (
+    FLAG_FRAGMENT,
+    FLAG_SINGLE,
+    FLAG_START,
+    HYBRID_ENTRIES_MAX,
+    KIND_DATA,
+    MESSAGES_PER_PACKET_MAX,
+    OVERHEAD_FRAGMENT,
+    OVERHEAD_MIXED,
+    OVERHEAD_SINGLE,
+    PER_MESSAGE_MIXED,
+    PER_MESSAGE_SIZE,
+    POSITION,
+    Messages,
+    as_repair,
+    encode_fragment,
+    encode_hybrid,
+    encode_mixed,
+    encode_prefix,
+    encode_single,
+    encode_start,
+    stream_key,
+)
+
+RESENDS_AT_ONCE = 8
+"""Resent packets in one poll: repairs must not fill the socket for long."""
+
+
+class SendStream:
+    """Packets of this node into one region view."""
+
+    def __init__(
+        self,
+        *,
+        cluster: int,
+        node: int,
+        region: int,
+        view: int,
+        members: tuple[int, ...],
+        destinations: tuple[Address, ...],
+        config: EngineConfig,
+        counters: Counters,
+    ) -> None:
+        self.region = region
+        self.view = view
+        self.members = members
+        self.key = stream_key(cluster, node, region, view)
+        self.destinations = destinations
+        """The region's multicast address, or every other member's own."""
+        self.is_closed = False
+        """A newer view took over: what was committed is finished, nothing is added."""
+        self.next_sequence = 0
+        self.low = 0
+        """The region has everything below."""
+        self.packets: dict[int, bytes] = {}
+        """Sent and not acknowledged."""
+        self.flow = FlowController(
+            window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
+        )
+        self.waiting: dict[Lane, None] = {}
+        """Lanes to tell when the flow opens."""
+        self.slowest = 0
+        self.token_s = 0.0
+        self.probe_s = config.probe_s
+        self.heard_at = 0.0
+        self._config = config
+        self._counters = counters
+        self._span_packets = max(64, config.span_bytes_max // config.packet_bytes)
+        self._prefixes = {
+            flags: encode_prefix(KIND_DATA, flags, self.key)
+            for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
+        }
+        self._resend = RangeSet()
+        self._resent_at: dict[int, float] = {}
+        self._fan_out: list[Transmit] = []
+
+    # Committing
+
+    def is_open(self, now: float) -> bool:
+        return self.flow.is_open(now) and self.next_sequence - self.low < self._span_packets
+
+    def commit(self, flags: int, parts: list[bytes], batch: int, now: float) -> bytes:
+        """Number a packet, keep it, and return it."""
+        sequence = self.next_sequence
+        packet = b"".join([self._prefixes[flags], POSITION.pack(sequence, batch), *parts])
+        self.next_sequence = sequence + 1
+        if not self.packets:
+            self.heard_at = now
+        self.packets[sequence] = packet
+        self.flow.charge(len(packet), now)
+        return packet
+
+    # Acknowledgement and repair
+
+    def handle_ack(self, low: int, missing: RangeSet, limit: int) -> int:
+        """Forget what the region has; return how many bytes that were."""
+        freed = 0
+        packets = self.packets
+        low = min(low, self.next_sequence)
+        for sequence in range(self.low, low):
+            packet = packets.pop(sequence, None)
+            if packet is not None:
+                freed += len(packet)
+        self.low = max(self.low, low)
+        limit = min(limit, self.next_sequence)
+        if limit > self.low and missing.range_count() <= 256:
+            start = self.low
+            for first, stop in [*missing, (limit, limit)]:
+                for sequence in range(start, min(first, limit)):
+                    packet = packets.pop(sequence, None)
+                    if packet is not None:
+                        freed += len(packet)
+                start = max(start, stop)
+        if freed:
+            self.flow.release(freed)
+            self._resend.discard_below(self.low)
+        if not packets:
+            self._resent_at.clear()
+        return freed
+
+    def resend(self, ranges: RangeSet, now: float) -> int:
+        """Queue packets that nobody in the region holds; return how many."""
+        count = 0
+        retry_s = self._config.request_retry_s
+        for sequence in ranges.values(1024):
+            if sequence in self.packets and self._resent_at.get(sequence, -1.0) + retry_s <= now:
+                self._resent_at[sequence] = now
+                self._resend.add(sequence, sequence + 1)
+                count += 1
+        return count
+
+    def probe(self, now: float) -> bool:
+        """Repeat the newest packet, because no acknowledgement came."""
+        if not self.packets:
+            return False
+        newest = next(reversed(self.packets))
+        self._resend.add(newest, newest + 1)
+        self.probe_s = min(self.probe_s * 2, self._config.probe_s_max)
+        self.heard_at = now
+        self._counters.probes += 1
+        return True
+
+    def poll(self, now: float) -> Transmit | None:
+        """Feed of resent packets, made when they can leave."""
+        if self._fan_out:
+            return self._fan_out.pop()
+        for sequence in self._resend.values(RESENDS_AT_ONCE):
+            self._resend.discard(sequence, sequence + 1)
+            packet = self.packets.get(sequence)
+            if packet is None:
+                continue
+            self._counters.resent += 1
+            repair = as_repair(packet)
+            self._fan_out = [Transmit(d, [repair]) for d in self.destinations[1:]]
+            return Transmit(self.destinations[0], [repair])
+        return None
+
+    def abandon(self) -> None:
+        """Nobody is left to acknowledge: forget everything."""
+        self.handle_ack(self.next_sequence, RangeSet(), 0)
+
+    def is_done(self) -> bool:
+        return self.is_closed and not self.packets
+
+
+class GroupSender:
+    """A group as this node sends to it."""
+
+    __slots__ = ("echo", "hybrid", "id", "lane", "name", "next_sequence", "streams")
+
+    def __init__(self, name: str, lane: Lane) -> None:
+        self.name = name
+        self.id = 0
+        self.next_sequence = 0
+        self.lane = lane
+        self.streams: tuple[SendStream, ...] | None = None
+        """One per region of the current view; None until the view is known.
+        Groups with the same regions share one tuple."""
+        self.hybrid: Address | None = None
+        self.echo = False
+        """True when this node asked to hear its own messages."""
+
+
+class LaneHost(Protocol):
+    """What lanes need from the engine."""
+
+    batch: int
+    config: EngineConfig
+    counters: Counters
+    node: int
+
+    def echo(self, messages: Messages) -> None:
+        """Deliver this node's own messages to itself."""
+        ...
+
+    def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
+        """Return (region, view, packets) of unfinished streams that come before."""
+        ...
+
+    def handle_committed(self, stream: SendStream, now: float) -> None:
+        """A stream has packets to be acknowledged: watch it."""
+        ...
+
+
+Source = Callable[[], bytes | None]
+
+
+class Lane:
+    """Messages that wait for the same regions, in the order they were sent.
+
+    Application threads append to ``outbox`` and read the two byte counts; the
+    core thread takes from it. ``pushed_bytes`` is written by senders only,
+    ``pulled_bytes`` by the core only, so neither needs a lock.
+    """
+
+    def __init__(self, host: LaneHost) -> None:
+        self.outbox: deque[tuple[GroupSender, bytes]] = deque()
+        self.pushed_bytes = 0
+        self.pulled_bytes = 0
+        self.pulled_messages = 0
+        self.is_mixed = False
+        """True when its groups map to different sets of regions."""
+        self.has_echo = False
+        self.sources: deque[tuple[GroupSender, Source]] = deque()
+        """Applications that are asked for the next message just before it leaves."""
+        self.on_room: Callable[[], None] | None = None
+        """Called once when the queue has room again; then cleared."""
+        self._host = host
+        self._ready: deque[Transmit] = deque()
+        self._fragmenting: _Fragmenting | None = None
+        self._fit = 64
+
+    def poll(self, now: float) -> Transmit | None:
+        """Commit and pack what fits, or None when blocked or empty."""
+        if self._ready:
+            return self._ready.popleft()
+        if self._fragmenting is not None:
+            return self._poll_fragments(now)
+        while True:
+            if not self.outbox and not self._ask_sources():
+                return None
+            streams = self.outbox[0][0].streams
+            if streams is None:
+                return None
+            if streams:
+                break
+            self._drop_unheard()
+        if not self._all_open(streams, now):
+            return None
+        packets = self._pack(streams, now)
+        if self.on_room is not None:
+            self._tell_room()
+        return packets
+
+    def _all_open(self, streams: tuple[SendStream, ...], now: float) -> bool:
+        for stream in streams:
+            if not stream.is_open(now):
+                stream.waiting[self] = None
+                return False
+        return True
+
+    def _tell_room(self) -> None:
+        on_room = self.on_room
+        half = self._host.config.queue_bytes_max // 2
+        if on_room is not None and self.pushed_bytes - self.pulled_bytes <= half:
+            self.on_room = None
+            on_room()
+
+    def _ask_sources(self) -> bool:
+        """Fill about a packet from applications that wait to be asked."""
+        sources = self.sources
+        room = self._host.config.packet_bytes
+        while sources and room > 0:
+            group, source = sources[0]
+            if not group.streams:
+                break
+            payload = source()
+            if payload is None:
+                sources.popleft()
+                continue
+            room -= len(payload) + 16
+            self.pushed_bytes += len(payload)
+            self.outbox.append((group, payload))
+            if len(sources) > 1:
+                sources.rotate(-1)
+        return bool(self.outbox)
+
+    def _drop_unheard(self) -> None:
+        """Nobody is in the group's view: its messages are delivered to all of nobody."""
+        while self.outbox and self.outbox[0][0].streams == ():
+            group, payload = self.outbox.popleft()
+            self._account(1, len(payload))
+            if group.echo:
+                self._echo_run(group, group.next_sequence, [payload])
+            group.next_sequence += 1
+        if self.on_room is not None:
+            self._tell_room()
+
+    def _account(self, count: int, size: int) -> None:
+        self.pulled_bytes += size
+        self.pulled_messages += count
+        counters = self._host.counters
+        counters.sent_messages += count
+        counters.sent_bytes += size
+
+    # Packing
+
+    def _pack(self, streams: tuple[SendStream, ...], now: float) -> Transmit | None:
+        """Build up to a socket call's worth of packets for one set of regions."""
+        host = self._host
+        packet_bytes = host.config.packet_bytes
+        burst = max(1, 60_000 // packet_bytes)
+        stream = streams[0]
+        packets: list[bytes] = []
+        for each in streams:
+            if each.next_sequence == 0:
+                opening = each.commit(
+                    FLAG_START, encode_start(host.predecessors(each)), host.batch, now
+                )
+                if each is stream and len(streams) == 1:
+                    packets.append(opening)
+                else:
+                    self._ready.extend(Transmit(d, [opening]) for d in each.destinations)
+        for _ in range(burst):
+            built = self._build(packet_bytes)
+            if built is None:
+                break
+            flags, parts, group = built
+            if len(streams) == 1:
+                packets.append(stream.commit(flags, parts, host.batch, now))
+            else:
+                self._commit_to_all(streams, flags, parts, group, now)
+            outbox = self.outbox
+            if not outbox or outbox[0][0].streams is not streams:
+                break
+            if not self._all_open(streams, now):
+                break
+        for each in streams:
+            host.handle_committed(each, now)
+        if len(streams) == 1 and packets:
+            host.counters.sent_packets += len(packets)
+            for destination in stream.destinations[1:]:
+                self._ready.append(Transmit(destination, packets))
+            return Transmit(stream.destinations[0], packets)
+        if self._ready:
+            return self._ready.popleft()
+        return self._poll_fragments(now) if self._fragmenting else None
+
+    def _commit_to_all(
+        self,
+        streams: tuple[SendStream, ...],
+        flags: int,
+        parts: list[bytes],
+        group: GroupSender | None,
+        now: float,
+    ) -> None:
+        host = self._host
+        hybrid = group.hybrid if group is not None else None
+        if hybrid is not None and len(streams) <= HYBRID_ENTRIES_MAX:
+            entries = [(s.region, s.view, s.next_sequence) for s in streams]
+            for stream in streams:
+                stream.commit(flags, parts, host.batch, now)
+            packet = encode_hybrid(
+                _cluster_of(streams[0]), host.node, entries, flags, host.batch, b"".join(parts)
+            )
+            host.counters.sent_packets += 1
+            self._ready.append(Transmit(hybrid, [packet]))
+            return
+        for stream in streams:
+            packet = stream.commit(flags, parts, host.batch, now)
+            host.counters.sent_packets += 1
+            for destination in stream.destinations:
+                self._ready.append(Transmit(destination, [packet]))
+
+    def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
+        """Take messages for one packet; None when the next one needs fragments."""
+        outbox = self.outbox
+        count = min(len(outbox), self._fit)
+        popleft = outbox.popleft
+        items = [popleft() for _ in range(count)]
+        if self.is_mixed:
+            streams = items[0][0].streams
+            for place, (group, _) in enumerate(items):
+                if group.streams is not streams:
+                    outbox.extendleft(reversed(items[place:]))
+                    del items[place:]
+                    count = place
+                    break
+        payloads = [payload for _, payload in items]
+        sizes = list(map(len, payloads))
+        total = sum(sizes)
+        room = packet_bytes - OVERHEAD_MIXED
+        if total + count * (PER_MESSAGE_MIXED + PER_MESSAGE_SIZE) > room:
+            count = self._cut(items, sizes, room)
+            if count == 0:
+                self._begin_fragments(*items[0])
+                outbox.extendleft(reversed(items[1:]))
+                return None
+            outbox.extendleft(reversed(items[count:]))
+            del items[count:], payloads[count:], sizes[count:]
+            total = sum(sizes)
+        average = total // count + PER_MESSAGE_MIXED
+        self._fit = min(MESSAGES_PER_PACKET_MAX, max(1, room // average))
+        self._account(count, total)
+        first_group = items[0][0]
+        groups = [group for group, _ in items]
+        if groups.count(first_group) == count:
+            first = first_group.next_sequence
+            first_group.next_sequence = first + count
+            if first_group.echo:
+                self._echo_run(first_group, first, payloads)
+            return FLAG_SINGLE, encode_single(first_group.id, first, sizes, payloads), first_group
+        sequences = []
+        for group in groups:
+            sequence = group.next_sequence
+            sequences.append(sequence)
+            group.next_sequence = sequence + 1
+        if self.has_echo:
+            for group, sequence, payload in zip(groups, sequences, payloads, strict=True):
+                if group.echo:
+                    self._echo_run(group, sequence, [payload])
+        return 0, encode_mixed([group.id for group in groups], sequences, sizes, payloads), None
+
+    @staticmethod
+    def _cut(items: list[tuple[GroupSender, bytes]], sizes: list[int], room: int) -> int:
+        """Return how many of the first messages fit into a packet."""
+        uniform = sizes.count(sizes[0]) == len(sizes)
+        single = all(group is items[0][0] for group, _ in items)
+        each = (0 if single else PER_MESSAGE_MIXED) + (0 if uniform else PER_MESSAGE_SIZE)
+        if single:
+            room -= OVERHEAD_SINGLE - OVERHEAD_MIXED
+        used = 0
+        for place, size in enumerate(sizes):
+            used += size + each
+            if used > room:
+                return place
+        return len(sizes)
+
+    def _echo_run(self, group: GroupSender, first: int, payloads: list[bytes]) -> None:
+        host = self._host
+        host.echo(Messages(host.node, host.batch, payloads, group.id, first))  # type: ignore[arg-type]
+
+    # Large messages
+
+    def _begin_fragments(self, group: GroupSender, payload: bytes) -> None:
+        assert group.streams is not None
+        sequence = group.next_sequence
+        group.next_sequence = sequence + 1
+        self._account(1, len(payload))
+        if group.echo:
+            self._echo_run(group, sequence, [payload])
+        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._host.batch)
+
+    def _poll_fragments(self, now: float) -> Transmit | None:
+        """Send the next pieces on the streams the message was committed to."""
+        host = self._host
+        job = self._fragmenting
+        assert job is not None
+        if not self._all_open(job.streams, now):
+            return None
+        room = host.config.packet_bytes - OVERHEAD_FRAGMENT
+        size = len(job.payload)
+        burst = max(1, 60_000 // host.config.packet_bytes)
+        runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
+        for _ in range(burst):
+            chunk = job.payload[job.offset : job.offset + room]
+            parts = encode_fragment(job.group.id, job.sequence, size, job.offset, chunk)
+            for stream in job.streams:
+                runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
+            job.offset += len(chunk)
+            if job.offset >= size:
+                self._fragmenting = None
+                break
+            if not self._all_open(job.streams, now):
+                break
+        for stream, packets in runs.items():
+            host.counters.sent_packets += len(packets)
+            host.handle_committed(stream, now)
+            for destination in stream.destinations:
+                self._ready.append(Transmit(destination, packets))
+        if self.on_room is not None:
+            self._tell_room()
+        return self._ready.popleft() if self._ready else self.poll(now)
+
+
+class _Fragmenting:
+    """A large message on its way, bound to the streams of its view."""
+
+    __slots__ = ("batch", "group", "offset", "payload", "sequence", "streams")
+
+    def __init__(
+        self,
+        group: GroupSender,
+        streams: tuple[SendStream, ...],
+        sequence: int,
+        payload: bytes,
+        batch: int,
+    ) -> None:
+        self.group = group
+        self.streams = streams
+        self.sequence = sequence
+        self.payload = payload
+        self.batch = batch
+        self.offset = 0
+
+
+def _cluster_of(stream: SendStream) -> int:
+    return int.from_bytes(stream.key[:4], "little")

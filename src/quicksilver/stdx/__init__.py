@@ -1,0 +1,1 @@
+"""Small building blocks without a layer of their own above the language."""

@@ -1,0 +1,1 @@
+"""Packets as types, and their bounded codecs."""

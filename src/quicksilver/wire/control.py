@@ -1,0 +1,165 @@
+"""Control packets: tokens, acknowledgements, requests.
+
+A four-byte head like that of data packets, then one MessagePack array. They
+are small and rare next to data, so they are described by types and decoded by
+msgspec, which checks shape and range in C; sets of sequence numbers travel as
+flat lists (start, length, start, length, …) and are checked by
+``RangeSet.parse_flat``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+
+from quicksilver.wire.packets import KIND_CONTROL, KIND_TOKEN, MAGIC, SEQUENCE_MAX
+
+U32 = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Sequence = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
+Flat = Annotated[tuple[Sequence, ...], msgspec.Meta(max_length=512)]
+RANGES_MAX = 256
+"""How many ranges a decoder accepts in one set (half of Flat's bound)."""
+
+
+class Record(msgspec.Struct, array_like=True):
+    """What a token says about one sender's stream (dissertation 4.2.1 C).
+
+    The first part is gathered on the way round; the second comes down from the
+    region's leader.
+    """
+
+    sender: U32
+    high: Sequence
+    """One past the newest packet anyone in the ring has heard of."""
+    low: Sequence
+    """Every visited node has all packets below this."""
+    slowest: U32
+    """The node that ``low`` is about."""
+    missing: Flat
+    """Packets that some visited node lacks, exact below ``missing_limit``."""
+    missing_limit: Sequence
+    wanted: Flat
+    """Packets that someone lacks and no visited node holds."""
+    previous: Flat
+    """What the node before lacks, exact below ``previous_limit``."""
+    previous_limit: Sequence
+    unasked: Flat
+    """The part of ``previous`` that it could not ask its own neighbour for."""
+    kept: Annotated[tuple[Sequence, ...], msgspec.Meta(max_length=4096)]
+    """Pairs (partition, sequence): its replicas hold all their packets below that."""
+
+    stable: Sequence
+    """Every node of the region has everything below this: caches may forget it."""
+    region_kept: Annotated[tuple[Sequence, ...], msgspec.Meta(max_length=4096)]
+    """``kept`` of every partition of the region, as the leader knew it."""
+    cut: int
+    """A dead sender's stream ends here because nobody holds this packet; -1: it does not."""
+
+
+class Token(msgspec.Struct, array_like=True, tag=1):
+    """Circulates in one ring of a region view's hierarchy."""
+
+    cluster: U32
+    origin: U32
+    """Who sends this packet (the node before)."""
+    region: U32
+    view: U32
+    level: Annotated[int, msgspec.Meta(ge=0, le=32)]
+    ring: U32
+    round: Sequence
+    leader: U32
+    """Who released it; the token ends its way there."""
+    skipped: Annotated[tuple[U32, ...], msgspec.Meta(max_length=64)]
+    """Members that the round went around: their last word still counts."""
+    direct: bool
+    """True in a roll call: answer the leader at once instead of passing it on."""
+    buffer_bytes: Sequence
+    """The smallest share of a receive buffer that a stream may fill at a visited node."""
+    drops: Sequence
+    """Datagrams that visited nodes' kernels dropped since they last said so."""
+    records: Annotated[tuple[Record, ...], msgspec.Meta(max_length=1024)]
+
+
+class Ack(msgspec.Struct, array_like=True, tag=2):
+    """From a region's leader to a sender: what the whole region has."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    round: Sequence
+    low: Sequence
+    high: Sequence
+    missing: Flat
+    missing_limit: Sequence
+    slowest: U32
+    buffer_bytes: Sequence
+    drops: Sequence
+    senders: U32
+    """How many streams are active in the region."""
+    token_s: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+    """How long the round took."""
+
+
+class Nak(msgspec.Struct, array_like=True, tag=3):
+    """From a partition's leader to a sender: nobody here holds these."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    ranges: Flat
+
+
+class Pull(msgspec.Struct, array_like=True, tag=4):
+    """Asks one node for packets that it is known or likely to hold."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    sender: U32
+    ranges: Flat
+
+
+class Wake(msgspec.Struct, array_like=True, tag=5):
+    """From a member to its ring's leader: there is something to agree on."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    level: Annotated[int, msgspec.Meta(ge=0, le=32)]
+
+
+class Extent(msgspec.Struct, array_like=True, tag=6):
+    """From a sender: its stream has this many packets, whatever a token claimed."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    packets: Sequence
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode
+_TOKEN_HEAD = bytes((MAGIC, KIND_TOKEN, 0, 0))
+_CONTROL_HEAD = bytes((MAGIC, KIND_CONTROL, 0, 0))
+
+
+def encode_control(packet: Control) -> bytes:
+    head = _TOKEN_HEAD if type(packet) is Token else _CONTROL_HEAD
+    return head + _encode(packet)
+
+
+def parse_control(data: bytes) -> Control | None:
+    """Return the control packet in a datagram, or None where there is none."""
+    try:
+        return _decode(memoryview(data)[4:])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

@@ -1,0 +1,261 @@
+"""Messages between nodes and the membership service (GMS).
+
+They travel over TCP as frames: a 32-bit little-endian length, then one
+MessagePack array. Every message is a frozen struct; what a decoder accepts is
+bounded by the frame limits below and by the types themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+"""Raised whenever an old peer could misread a new message."""
+
+REQUEST_BYTES_MAX = 4 << 20
+"""The longest frame a GMS accepts from a node."""
+
+UPDATE_BYTES_MAX = 64 << 20
+"""The longest frame a node accepts from its GMS."""
+
+GROUP_NAME_BYTES_MAX = 255
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every node of a cluster must agree on; the GMS hands it out."""
+
+    multicast_port: int = 7400
+    """UDP port of all region and hybrid-group addresses."""
+
+    transport: str = "multicast"
+    """``multicast``, or ``unicast``: senders fan out to each member."""
+
+    packet_bytes_max: int = 60_000
+    """Largest datagram; senders also respect their interface's path MTU."""
+
+    partition_size: int = 5
+    """Members of one token ring (dissertation 4.2.1 C)."""
+
+    replication: int = 5
+    """Nodes of the caching partition that keep a copy of each packet."""
+
+    heartbeat_interval_s: float = 0.5
+    failure_timeout_s: float = 3.0
+    """A node silent for this long is excluded."""
+
+
+class Resume(msgspec.Struct, frozen=True, array_like=True):
+    """Who a reconnecting node was: accepted while the GMS still counts it in."""
+
+    cluster: int
+    node: int
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """First frame of a node. ``host`` and ``port`` are its unicast address."""
+
+    version: int
+    name: str
+    host: str
+    port: int
+    receive_buffer_bytes: int
+    resume: Resume | None = None
+
+
+class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """Change memberships: many groups in one request, applied in one batch.
+
+    ``open`` and ``close`` are about sending without being a member.
+    """
+
+    request: int
+    join: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    close: tuple[str, ...] = ()
+
+
+class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Sign of life with the numbers that ``top`` shows."""
+
+    stats: dict[str, int | float | str] = {}
+
+
+class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """The node leaves all groups and the cluster."""
+
+
+class Inspect(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Ask for a Snapshot; needs no Hello, so that tools can look."""
+
+    request: int
+    version: int = PROTOCOL_VERSION
+
+
+Request = Hello | Subscribe | Heartbeat | Goodbye | Inspect
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """The node is in; ``resumed`` says that its memberships are still there."""
+
+    version: int
+    cluster: int
+    node: int
+    resumed: bool
+    settings: ClusterSettings
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """The request cannot be served; the connection is closed after it."""
+
+    reason: str
+
+
+class Excluded(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """The node was counted as failed; it may come back as a new one."""
+
+    reason: str
+
+
+class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    """Answers Subscribe with the group identifiers, in the order join + open.
+
+    Sent after the Update that installs the resulting views.
+    """
+
+    request: int
+    groups: tuple[int, ...]
+
+
+class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
+    id: int
+    name: str
+    host: str
+    port: int
+
+
+class RegionChange(msgspec.Struct, frozen=True, array_like=True):
+    """One region view, as a difference from ``base`` (0: from nothing).
+
+    Members are ordered by identifier everywhere, so rings agree without talk.
+    ``senders`` are the nodes allowed to send that ``base`` did not have;
+    ``senders_gone`` those no longer interested.
+    ``view == base`` means that only the senders changed.
+    """
+
+    id: int
+    view: int
+    base: int
+    address: str
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    senders: tuple[int, ...] = ()
+    senders_gone: tuple[int, ...] = ()
+
+
+class GroupChange(msgspec.Struct, frozen=True, array_like=True):
+    """One group view, as a difference from ``base`` (0: from nothing).
+
+    ``regions`` is the whole list of (region, region view) that covers it.
+    ``hybrid`` is the group's own multicast address, or empty.
+    """
+
+    id: int
+    name: str
+    view: int
+    base: int
+    regions: tuple[tuple[int, int], ...]
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    hybrid: str = ""
+
+
+class Update(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """One batch, cut to what the receiving node needs; applied in one step."""
+
+    batch: int
+    nodes: tuple[NodeInfo, ...] = ()
+    """Nodes that ``regions`` mention and this node had not been told of."""
+    regions: tuple[RegionChange, ...] = ()
+    groups: tuple[GroupChange, ...] = ()
+    regions_gone: tuple[int, ...] = ()
+    """Regions that this node no longer needs (not a member, not a sender)."""
+    groups_gone: tuple[int, ...] = ()
+    nodes_failed: tuple[int, ...] = ()
+    """Nodes that left or were excluded: their incarnation is over."""
+    alive: tuple[int, ...] = ()
+    """Not empty: the Update is complete and replaces everything the node had;
+    a node that it knew and that is not listed here has failed meanwhile."""
+
+
+class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
+    """An Update put together from parts that are already encoded.
+
+    Most parts of a batch go to many nodes; the GMS encodes each of them once.
+    Same fields as Update, in the same order.
+    """
+
+    batch: int
+    nodes: list[msgspec.Raw]
+    regions: list[msgspec.Raw]
+    groups: list[msgspec.Raw]
+    regions_gone: list[int]
+    groups_gone: list[int]
+    nodes_failed: list[int]
+    alive: list[int] | msgspec.Raw
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    host: str
+    port: int
+    connected: bool
+    groups: int
+    silence_s: float
+    stats: dict[str, int | float | str]
+
+
+class RegionStatus(msgspec.Struct, frozen=True):
+    id: int
+    view: int
+    address: str
+    members: int
+    groups: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    request: int
+    cluster: int
+    batch: int
+    planner: str
+    groups: int
+    plan: dict[str, float]
+    """The plan's report: regions per node, per group, unwanted traffic."""
+    nodes: tuple[NodeStatus, ...]
+    regions: tuple[RegionStatus, ...]
+
+
+Reply = Welcome | Refused | Excluded | Subscribed | Update | Snapshot
+
+encode = msgspec.msgpack.Encoder().encode
+_decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode
+_decode_reply: Callable[[bytes], Reply] = msgspec.msgpack.Decoder(Reply).decode
+
+
+def parse_request(frame: bytes) -> Request | None:
+    """Return the request in a frame, or None where there is none."""
+    try:
+        return _decode_request(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def parse_reply(frame: bytes) -> Reply | None:
+    """Return the reply in a frame, or None where there is none."""
+    try:
+        return _decode_reply(frame)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

@@ -1,0 +1,313 @@
+"""A cluster in one thread: a service, clients, a store, virtual time, no sockets.
+
+Checks, at every view that any client installs, what must always hold; and on
+request that all directories show the truth.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from quicksilver.membership.addresses import AddressPool
+from quicksilver.membership.client import MembershipClient
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.directory import GroupView, RegionView
+from quicksilver.membership.events import (
+    ClientEvent,
+    Departed,
+    Member,
+    SubscriptionCompleted,
+    ViewsChanged,
+    WasExcluded,
+    Welcomed,
+)
+from quicksilver.membership.planning.model import Planner
+from quicksilver.membership.service import MembershipService
+from quicksilver.membership.store import MemoryStore, Store
+from quicksilver.wire import gms
+from tests.membership.exact_planner import ExactPlanner
+
+SETTINGS = gms.ClusterSettings()
+
+
+class Peer:
+    """A node: its client, and what the application above it would have seen."""
+
+    def __init__(self, name: str) -> None:
+        self.client = MembershipClient(
+            name=name, host="10.0.0.1", port=9000, receive_buffer_bytes=1 << 20
+        )
+        self.conn: int | None = None
+        self.inbox: deque[bytes] = deque()
+        self.events: list[ClientEvent] = []
+        self.joined: set[str] = set()
+        self.opened: set[str] = set()
+        self.completed: dict[int, dict[str, int]] = {}
+        self.requests: list[int] = []
+        self.is_frozen = False
+
+    def subscribe(self, *, join=(), leave=(), open=(), close=()) -> int:
+        self.joined = (self.joined - set(leave)) | set(join)
+        self.opened = (self.opened - set(close)) | set(open)
+        request = self.client.subscribe(join, leave, open, close)
+        self.requests.append(request)
+        return request
+
+
+class ViewHistory:
+    """All views ever installed anywhere: a number stands for one view only."""
+
+    def __init__(self) -> None:
+        self.regions: dict[tuple[int, int, int], tuple[object, ...]] = {}
+        self.groups: dict[tuple[int, int, int], tuple[object, ...]] = {}
+
+    def check(self, cluster: int, regions, groups, directory) -> None:
+        for region in regions:
+            assert list(region.members) == sorted(set(region.members))
+            same = (region.address, region.members)
+            assert self.regions.setdefault((cluster, region.id, region.view), same) == same
+        for group in groups:
+            same = (group.name, group.members, group.regions, group.hybrid)
+            assert self.groups.setdefault((cluster, group.id, group.view), same) == same
+            self.check_covered(group, directory)
+
+    @staticmethod
+    def check_covered(group: GroupView, directory) -> None:
+        """"A list L of disjoint region views such that together they contain
+        the full list of members of the group view" (dissertation 4.2.1 A)."""
+        seen: list[int] = []
+        for region, view in group.regions:
+            assert directory.regions[region].view == view
+            seen += directory.regions[region].members
+        assert len(seen) == len(set(seen))
+        assert set(seen) >= set(group.members)
+
+
+class Cluster:
+    """Drives a service and its clients; time moves only in ``run``."""
+
+    def __init__(
+        self,
+        *,
+        store: Store | None = None,
+        make_planner: Callable[[], Planner] = ExactPlanner,
+        settings: gms.ClusterSettings = SETTINGS,
+        config: ServiceConfig | None = None,
+        pool: str = "239.192.0.0/16",
+    ) -> None:
+        self.store = store if store is not None else MemoryStore()
+        self.make_planner = make_planner
+        self.settings = settings
+        self.config = config or ServiceConfig()
+        self.pool = pool
+        self.now = 100.0
+        self.peers: list[Peer] = []
+        self.by_conn: dict[int, Peer] = {}
+        self.next_conn = 1
+        self.history = ViewHistory()
+        self.seed = 7
+        self.service: MembershipService | None = None
+        self.last_views: dict[tuple[str, int, int], int] = {}
+        self.start()
+
+    # -- faults
+
+    def start(self) -> None:
+        self.service = MembershipService(
+            store=self.store,
+            planner=self.make_planner(),
+            settings=self.settings,
+            pool=AddressPool(self.pool),
+            config=self.config,
+            seed=self.seed,
+        )
+        self.seed += 1
+
+    def stop(self) -> None:
+        """Kill the service: what it had not sent is lost."""
+        self.service = None
+        for peer in self.peers:
+            self._drop(peer, "the GMS died")
+        self.by_conn.clear()
+
+    def add(self, name: str = "") -> Peer:
+        peer = Peer(name or f"n{len(self.peers)}")
+        self.peers.append(peer)
+        return peer
+
+    def crash(self, peer: Peer) -> None:
+        """The process of a node ends without a word."""
+        self.peers.remove(peer)
+        self.disconnect(peer)
+
+    def disconnect(self, peer: Peer) -> None:
+        conn = peer.conn
+        self._drop(peer, "reset by peer")
+        if conn is not None:
+            self.by_conn.pop(conn, None)
+            if self.service is not None:
+                self.service.handle_disconnected(conn, self.now)
+
+    def leave(self, peer: Peer) -> None:
+        peer.client.goodbye()
+        self.pump()
+        self.peers.remove(peer)
+
+    # -- time
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while True:
+            self.pump()
+            wakes = [p.client.next_timeout() for p in self.peers if not p.is_frozen]
+            if self.service is not None:
+                wakes.append(self.service.next_timeout())
+            due = min((w for w in wakes if w is not None), default=end)
+            if due > end:
+                break
+            self.now = max(self.now, due)
+            for peer in self.peers:
+                wake = peer.client.next_timeout()
+                if wake is not None and wake <= self.now and not peer.is_frozen:
+                    peer.client.handle_timeout(self.now)
+            self.pump()
+            if self.service is not None:
+                wake = self.service.next_timeout()
+                if wake is not None and wake <= self.now:
+                    self.service.handle_timeout(self.now)
+        self.now = end
+        self.pump()
+
+    def pump(self) -> None:
+        """Move frames until nothing moves."""
+        moved = True
+        while moved:
+            moved = False
+            for peer in list(self.peers):
+                moved |= self._pump_peer(peer)
+            moved |= self._pump_service()
+
+    def _pump_peer(self, peer: Peer) -> bool:
+        if peer.is_frozen or self.service is None:
+            return False
+        moved = False
+        if peer.conn is None:
+            if isinstance(peer.client.state, Departed):
+                return False
+            peer.conn = self.next_conn
+            self.next_conn += 1
+            self.by_conn[peer.conn] = peer
+            self.service.handle_connected(peer.conn, self.now)
+            peer.client.handle_opened(self.now)
+            moved = True
+        while peer.inbox:
+            moved = True
+            self._note(peer, peer.client.handle_frame(peer.inbox.popleft(), self.now))
+        while (frame := peer.client.poll_frame(self.now)) is not None:
+            moved = True
+            self.service.handle_frame(peer.conn, frame, self.now)
+        return moved
+
+    def _pump_service(self) -> bool:
+        moved = False
+        while self.service is not None and (output := self.service.poll_output()) is not None:
+            moved = True
+            conn, frame = output
+            if conn in self.by_conn:
+                self.by_conn[conn].inbox.append(frame)
+        while self.service is not None and (conn := self.service.poll_close()) is not None:
+            moved = True
+            peer = self.by_conn.pop(conn, None)
+            if peer is not None and peer.conn == conn:
+                while peer.inbox:
+                    self._note(peer, peer.client.handle_frame(peer.inbox.popleft(), self.now))
+                self._drop(peer, "closed by the GMS")
+        return moved
+
+    def _drop(self, peer: Peer, reason: str) -> None:
+        if peer.conn is not None:
+            peer.conn = None
+            peer.inbox.clear()
+            self._note(peer, peer.client.handle_closed(reason, self.now))
+
+    def _note(self, peer: Peer, events: list[ClientEvent]) -> None:
+        for event in events:
+            peer.events.append(event)
+            match event:
+                case SubscriptionCompleted(request, groups):
+                    assert request == 0 or request not in peer.completed
+                    peer.completed[request] = groups
+                    known = {g.name: g.id for g in peer.client.directory.groups.values()}
+                    for name, group in groups.items():
+                        if name in (peer.joined | peer.opened) and name in known:
+                            assert known[name] == group or len(peer.requests) > len(peer.completed)
+                case ViewsChanged():
+                    self._check_views(peer, event)
+                case _:
+                    pass
+
+    def _check_views(self, peer: Peer, event: ViewsChanged) -> None:
+        client = peer.client
+        assert client.cluster is not None
+        self.history.check(client.cluster, event.regions, event.groups, client.directory)
+        views: list[RegionView | GroupView] = [*event.regions, *event.groups]
+        for view in views:
+            key = (type(view).__name__, client.cluster, view.id)
+            key = (f"{key[0]} at {client.node}", key[1], key[2])
+            assert view.view >= self.last_views.get(key, 0), "a view number went back"
+            self.last_views[key] = view.view
+        for node in event.nodes_failed:
+            assert node not in client.directory.nodes
+
+    # -- the truth
+
+    def settle(self) -> None:
+        """Let everything happen that must, and check that all agree."""
+        self.run(self.settings.failure_timeout_s * 2 + self.config.resume_grace_s + 1)
+        self.check()
+
+    def check(self) -> None:
+        """Every directory shows exactly what its node needs."""
+        by_node = {}
+        for peer in self.peers:
+            assert isinstance(peer.client.state, Member), (peer.client.name, peer.client.state)
+            by_node[peer.client.node] = peer
+        names = set().union(*(p.joined | p.opened for p in self.peers), set())
+        members = {n: tuple(sorted(i for i, p in by_node.items() if n in p.joined)) for n in names}
+        users = {n: {i for i, p in by_node.items() if n in p.joined | p.opened} for n in names}
+        regions: dict[int, RegionView] = {}
+        senders: dict[int, set[int]] = {}
+        ids: dict[str, int] = {}
+        for peer in self.peers:
+            for group in peer.client.directory.groups.values():
+                assert ids.setdefault(group.name, group.id) == group.id
+                assert group.members == members[group.name]
+                for region, view in group.regions:
+                    assert peer.client.directory.regions[region].view == view
+                    senders.setdefault(region, set()).update(users[group.name])
+        for node, peer in by_node.items():
+            directory = peer.client.directory
+            assert {g.name for g in directory.groups.values()} == peer.joined | peer.opened
+            needed = {r for g in directory.groups.values() for r, _ in g.regions}
+            inside = {r for r, v in directory.regions.items() if node in v.members}
+            assert set(directory.regions) == needed | inside
+            for region in directory.regions.values():
+                expected = senders.get(region.id, set()) if region.id in inside else set()
+                assert region.senders == expected
+                same = regions.setdefault(region.id, region)
+                assert (same.view, same.members, same.address) == (
+                    region.view,
+                    region.members,
+                    region.address,
+                )
+                assert set(region.members) | region.senders <= set(directory.nodes)
+            assert set(directory.nodes) <= set(by_node)
+            assert sorted(peer.requests) == sorted(r for r in peer.completed if r)
+
+
+def events_of(peer: Peer, kind: type) -> list[ClientEvent]:
+    return [event for event in peer.events if isinstance(event, kind)]
+
+
+__all__ = ["Cluster", "Peer", "Welcomed", "WasExcluded", "events_of"]
