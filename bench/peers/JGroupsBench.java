@@ -1,6 +1,5 @@
 import java.nio.ByteBuffer;
 
-import org.jgroups.Global;
 import org.jgroups.JChannel;
 import org.jgroups.Message;
 import org.jgroups.ReceiverAdapter;

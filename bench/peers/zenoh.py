@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from bench.peers.children import Children
+from bench.peers.greeting import HELLO, greet_until_told, parse_end, send_for
 from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
 
 NAME = "zenoh-python"
@@ -25,8 +25,6 @@ INSTALL = "pip install eclipse-zenoh"
 
 _KEY = "bench/peers"
 _WAIT_S_MAX = 30.0
-_HELLO = b"?"
-_END = struct.Struct("!cQ")
 
 
 def run(receivers: int, size: int, seconds: float) -> PeerResult:
@@ -85,26 +83,8 @@ def _send(size: int, seconds: float) -> None:
         express=False,
     )
     print(f"endpoint {endpoint}", flush=True)
-
-    # A subscription takes effect some time after it is declared: greet until all have heard.
-    told = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
-    deadline = time.monotonic() + _WAIT_S_MAX
-    while not told.wait(0.02):
-        publisher.put(_HELLO)
-        if time.monotonic() > deadline:
-            sys.exit("nobody said go")
-
-    payload = bytes(size)
-    sent = 0
-    put = publisher.put
-    stop = time.monotonic() + seconds
-    while time.monotonic() < stop:
-        for _ in range(100):
-            put(payload)
-        sent += 100
-    put(_END.pack(b"E", sent))
-    sys.stdin.readline()  # until the parent kills us
+    greet_until_told(publisher.put)
+    send_for(seconds, size, publisher.put)
 
 
 class _Counter:
@@ -125,11 +105,11 @@ class _Counter:
             if self.received == 0:
                 self.start_s = time.monotonic()
             self.received += 1
-        elif data == _HELLO:
+        elif data == HELLO:
             self.is_greeted.set()
         else:
             self.stop_s = time.monotonic()
-            _, self.sent = _END.unpack(data)
+            self.sent = parse_end(data)
             self.is_done.set()
 
 

@@ -7,12 +7,12 @@ Processes: this module with ``send`` or ``receive`` as its argument.
 
 from __future__ import annotations
 
-import struct
 import sys
 import time
 from importlib.util import find_spec
 
 from bench.peers.children import Children
+from bench.peers.greeting import HELLO, greet_until_told, parse_end, send_for
 from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
 
 NAME = "pyzmq"
@@ -20,8 +20,6 @@ INSTALL = "pip install pyzmq"
 
 _QUEUED_MESSAGES_MAX = 10_000
 _SILENCE_MS_MAX = 10_000
-_HELLO = b"?"
-_END = struct.Struct("!cQ")
 
 
 def run(receivers: int, size: int, seconds: float) -> PeerResult:
@@ -51,8 +49,6 @@ def run(receivers: int, size: int, seconds: float) -> PeerResult:
 
 
 def _send(size: int, seconds: float) -> None:
-    import threading
-
     import zmq
 
     socket = zmq.Context().socket(zmq.PUB)
@@ -62,26 +58,8 @@ def _send(size: int, seconds: float) -> None:
     socket.setsockopt(zmq.LINGER, _SILENCE_MS_MAX)
     port = socket.bind_to_random_port("tcp://127.0.0.1")
     print(f"endpoint tcp://127.0.0.1:{port}", flush=True)
-
-    # A subscription takes effect some time after connect: greet until all have heard.
-    told = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
-    deadline = time.monotonic() + 30
-    while not told.wait(0.02):
-        socket.send(_HELLO)
-        if time.monotonic() > deadline:
-            sys.exit("nobody said go")
-
-    payload = bytes(size)
-    sent = 0
-    send = socket.send
-    stop = time.monotonic() + seconds
-    while time.monotonic() < stop:
-        for _ in range(100):
-            send(payload)
-        sent += 100
-    send(_END.pack(b"E", sent))
-    sys.stdin.readline()  # until the parent kills us: LINGER needs a living process
+    greet_until_told(socket.send)
+    send_for(seconds, size, socket.send)
 
 
 def _receive(endpoint: str, size: int) -> None:
@@ -93,7 +71,7 @@ def _receive(endpoint: str, size: int) -> None:
     socket.setsockopt(zmq.SUBSCRIBE, b"")
     socket.connect(endpoint)
     receive = socket.recv
-    while receive() != _HELLO:
+    while receive() != HELLO:
         pass
     print("ready", flush=True)
     while len(receive()) != size:
@@ -102,8 +80,8 @@ def _receive(endpoint: str, size: int) -> None:
     received = 1
     while len(data := receive()) == size:
         received += 1
-    _, sent = _END.unpack(data)
-    print("report", received, sent, time.monotonic() - start, flush=True)
+    elapsed_s = time.monotonic() - start
+    print("report", received, parse_end(data), elapsed_s, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+"""quicksilver: reliable multicast that scales with the number of groups."""
+
+from quicksilver.node import sync
+from quicksilver.node.aio import Group, Node, connect
+from quicksilver.node.errors import (
+    AddressError,
+    ClosedError,
+    CoreFailedError,
+    ExcludedError,
+    GmsUnreachableError,
+    MessageTooLargeError,
+    NotJoinedError,
+    QuicksilverError,
+    RefusedError,
+)
+from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.options import NodeOptions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddressError",
+    "Batch",
+    "ClosedError",
+    "CoreFailedError",
+    "ExcludedError",
+    "GmsUnreachableError",
+    "Group",
+    "Message",
+    "MessageTooLargeError",
+    "Node",
+    "NodeOptions",
+    "NodeStats",
+    "NotJoinedError",
+    "QuicksilverError",
+    "RefusedError",
+    "View",
+    "connect",
+    "sync",
+]

@@ -87,7 +87,7 @@ class VirtualNode:
 
     def send(self, group: str, *payloads: bytes) -> None:
         sender = self.engine.sender_for(group)
-        self.engine.refresh_lane(sender.lane)
+        self.engine.refresh_lanes()
         for payload in payloads:
             sender.lane.outbox.append((sender, payload))
             sender.lane.pushed_bytes += len(payload)

@@ -24,7 +24,7 @@ from quicksilver.membership.events import (
 )
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.service import MembershipService
-from quicksilver.membership.store import MemoryStore, Store
+from quicksilver.membership.store import MemoryStore, Store, StoreError
 from quicksilver.wire import gms
 from tests.membership.exact_planner import ExactPlanner
 
@@ -175,9 +175,18 @@ class Cluster:
             if self.service is not None:
                 wake = self.service.next_timeout()
                 if wake is not None and wake <= self.now:
-                    self.service.handle_timeout(self.now)
+                    self._tick()
         self.now = end
         self.pump()
+
+    def _tick(self) -> None:
+        assert self.service is not None
+        try:
+            self.service.handle_timeout(self.now)
+        except StoreError:
+            # What a process does: nothing more is said, and the next one starts.
+            self.stop()
+            self.start()
 
     def pump(self) -> None:
         """Move frames until nothing moves."""

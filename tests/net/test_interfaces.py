@@ -53,19 +53,15 @@ def test_a_name_wins_over_a_route() -> None:
         ("no-such-interface", None),
         ("203.0.113.77", None),
         ("::1", None),
-        (None, "no such host"),
         (None, ""),
         (None, "x" * 300),
+        (None, "a..b"),
     ],
 )
 def test_a_bad_choice_says_what_is_wrong_and_what_to_do(
     spec: str | None, towards: str | None
 ) -> None:
     """One line, no traceback, for a user's mistake."""
-    if towards == "":
-        # The empty host means this machine.
-        assert choose_interface(spec, towards).is_loopback
-        return
     with pytest.raises(InterfaceError) as caught:
         choose_interface(spec, towards)
     assert caught.value.problem

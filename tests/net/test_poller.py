@@ -58,9 +58,18 @@ def test_countless_wakes_neither_block_nor_raise(waker: Waker) -> None:
 
 
 def test_waking_after_close_does_nothing(waker: Waker) -> None:
-    """A request may race with the end of the core."""
+    """A request may race with the end of the core; the number may be another file's."""
     waker.close()
-    waker.wake()
+    others = [os.pipe() for _ in range(2)]
+    try:
+        waker.wake()
+        for read_fd, _ in others:
+            os.set_blocking(read_fd, False)
+            with pytest.raises(BlockingIOError):
+                os.read(read_fd, 1)
+    finally:
+        for fd in [fd for pair in others for fd in pair]:
+            os.close(fd)
 
 
 def test_writability_is_reported_only_when_asked_for(poller: Poller) -> None:
@@ -77,3 +86,20 @@ def test_writability_is_reported_only_when_asked_for(poller: Poller) -> None:
     finally:
         os.close(read_fd)
         os.close(write_fd)
+
+
+def test_a_descriptor_number_used_again_is_watched(poller: Poller) -> None:
+    """Sockets come and go with memberships, and the system reuses their numbers."""
+    read_fd, write_fd = os.pipe()
+    poller.register(read_fd)
+    os.close(read_fd)
+    os.close(write_fd)
+    again = os.pipe()
+    try:
+        assert again == (read_fd, write_fd)
+        poller.register(read_fd)
+        os.write(write_fd, b"x")
+        assert poller.wait(0) == {read_fd}
+    finally:
+        os.close(again[0])
+        os.close(again[1])

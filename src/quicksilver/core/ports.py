@@ -48,6 +48,14 @@ class Engine(Protocol):
 
     def next_timeout(self) -> float | None: ...
 
+    def handle_turn(self) -> None:
+        """The host begins to transmit: take up what application threads queued."""
+        ...
+
+    def has_outgoing(self) -> bool:
+        """True when application threads queued something that can leave now."""
+        ...
+
     def poll_transmit(self, now: float) -> Transmit | None: ...
 
     def handle_control_opened(self, now: float) -> None:

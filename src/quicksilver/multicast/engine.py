@@ -124,7 +124,7 @@ class Engine:
             port=address[1],
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
-        self.client.set_stats(self._heartbeat_stats)
+        self.client.set_stats(self.stats)
         self.deliver = upcalls.on_messages
         self._upcalls = upcalls
         self._drops_reported = 0
@@ -136,6 +136,7 @@ class Engine:
         self._groups_by_id: dict[int, GroupSender] = {}
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
+        self._ids: dict[str, GroupId] = {}
         self._failed: dict[int, None] = {}
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
         self._flushes: list[Flush] = []
@@ -370,6 +371,7 @@ class Engine:
     def _open_lanes(self, stream: SendStream) -> None:
         if stream.waiting:
             for lane in stream.waiting:
+                lane.is_blocked = False
                 self._root.register(lane, PRIORITY_DATA)
             stream.waiting.clear()
 
@@ -444,6 +446,7 @@ class Engine:
         self._closing.clear()
         self._stream_sets.clear()
         self._groups_by_id.clear()
+        self._ids.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.next_sequence = 0
@@ -474,12 +477,13 @@ class Engine:
                 sender.streams = ()
         changed_regions = {view.id for view in event.regions}
         for group_view in event.groups:
+            self._ids[group_view.name] = group_view.id
             self._refresh_sender(group_view.name)
         for name, sender in self._groups.items():
             if sender.streams and any(s.region in changed_regions for s in sender.streams):
                 self._refresh_sender(name)
         self._update_addresses()
-        self._update_lanes()
+        self.refresh_lanes()
         self._replay_unknown(now)
         if self._flushes:
             self._check_flushes()
@@ -525,19 +529,14 @@ class Engine:
                 del self._closing[name]
 
     def _view_named(self, name: str) -> GroupView | None:
-        for view in self.client.directory.groups.values():
-            if view.name == name:
-                return view
-        return None
+        group = self._ids.get(name)
+        return None if group is None else self.client.directory.groups.get(group)
 
     def _refresh_sender(self, name: str) -> None:
         sender = self._groups.get(name)
         if sender is None:
             return
-        groups = self.client.directory.groups
-        view = groups.get(GroupId(sender.id)) if sender.id else None
-        if view is None:
-            view = self._view_named(name)
+        view = self._view_named(name)
         if view is not None:
             self._resolve(sender, view)
 
@@ -557,6 +556,7 @@ class Engine:
         sender.streams = streams
         port = self.settings.multicast_port
         sender.hybrid = (view.hybrid, port) if view.hybrid else None
+        sender.lane.is_blocked = False
         self._root.register(sender.lane, PRIORITY_DATA)
 
     def _stream_to(self, region: int, number: int) -> SendStream | None:
@@ -600,18 +600,17 @@ class Engine:
             lane = self._lanes[key] = Lane(self)
         return lane
 
-    def _update_lanes(self) -> None:
+    def refresh_lanes(self) -> None:
+        """Senders were added or moved: see which lanes still go one way."""
         sets: dict[Lane, set[int]] = {}
+        for lane in self._lanes.values():
+            lane.has_echo = False
         for sender in self._groups.values():
             sets.setdefault(sender.lane, set()).add(id(sender.streams))
+            if sender.echo:
+                sender.lane.has_echo = True
         for lane, streams in sets.items():
             lane.is_mixed = len(streams) > 1
-
-    def refresh_lane(self, lane: Lane) -> None:
-        """A sender was added: see whether its lane still goes one way."""
-        streams = {id(s.streams) for s in self._groups.values() if s.lane is lane}
-        lane.is_mixed = len(streams) > 1
-        lane.has_echo = any(s.echo for s in self._groups.values() if s.lane is lane)
 
     def _update_addresses(self) -> None:
         wanted = {member.view.address for member in self._regions.values()}
@@ -689,6 +688,14 @@ class Engine:
         self._update_addresses()
 
     # Host outputs
+
+    def handle_turn(self) -> None:
+        for lane in self._lanes.values():
+            if lane.outbox and not lane.is_blocked:
+                self._root.register(lane, PRIORITY_DATA)
+
+    def has_outgoing(self) -> bool:
+        return any(lane.outbox and not lane.is_blocked for lane in self._lanes.values())
 
     def poll_transmit(self, now: float) -> Transmit | None:
         return self._root.poll(now)
@@ -776,7 +783,8 @@ class Engine:
 
     # Statistics
 
-    def _heartbeat_stats(self) -> dict[str, int | float | str]:
+    def stats(self) -> dict[str, int | float | str]:
+        """Return counts and levels by name; heartbeats carry them to the GMS."""
         stats: dict[str, int | float | str] = dict(self.counters.as_dict())
         pending = 0
         slow: dict[int, int] = {}

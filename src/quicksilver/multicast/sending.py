@@ -245,6 +245,8 @@ class Lane:
         self.pulled_messages = 0
         self.is_mixed = False
         """True when its groups map to different sets of regions."""
+        self.is_blocked = False
+        """True while its next message waits for a view or for an acknowledgement."""
         self.has_echo = False
         self.sources: deque[tuple[GroupSender, Source]] = deque()
         """Applications that are asked for the next message just before it leaves."""
@@ -266,6 +268,7 @@ class Lane:
                 return None
             streams = self.outbox[0][0].streams
             if streams is None:
+                self.is_blocked = True
                 return None
             if streams:
                 break
@@ -281,6 +284,7 @@ class Lane:
         for stream in streams:
             if not stream.is_open(now):
                 stream.waiting[self] = None
+                self.is_blocked = True
                 return False
         return True
 

@@ -4,53 +4,40 @@ Everything a node sends, unicast or multicast, leaves from one socket, whose
 address names the node; tokens, control and repairs arrive there. Multicast
 arrives at sockets of its own, so that a full data buffer cannot cost a token.
 
-A multicast socket is bound to the port alone and would get whatever any
-program on this machine has joined; three settings confine it to our groups:
-``IP_MULTICAST_ALL=0`` (only groups that this socket joined), memberships by
-interface, and a socket filter that refuses datagrams sent to our own unicast
-address. The kernel allows a socket 20 memberships by default
-(``igmp_max_memberships``): past that, another socket is opened.
-
 Nothing here blocks, and nothing that the network does raises: it is counted.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import errno
 import ipaddress
 import socket
-import struct
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from quicksilver.net.batching import (
+    GSO_SEGMENT_BYTES_MAX,
     SOL_UDP,
     UDP_GRO,
     BatchReceiver,
     BatchSender,
+    LockGivingReader,
     Received,
     probe_abilities,
     receive_plain,
-    receive_sourceless,
     run_end,
     send_plain,
+    tune_allocator,
 )
 from quicksilver.net.faults import FaultInjector, FaultPlan, FreezeSchedule, split_segments
 from quicksilver.net.interfaces import Interface, datagram_bytes_max
+from quicksilver.net.memberships import MembershipError, MulticastSockets
+from quicksilver.net.sockopts import IS_LINUX, PortError, bind, read_memory, set_buffer
 from quicksilver.stdx.units import format_bytes
 from quicksilver.wire.ids import Address
 
-_SO_ATTACH_FILTER = 26
-_SO_SNDBUFFORCE = 32
-_SO_RCVBUFFORCE = 33
-_SO_MEMINFO = 55
-_IP_MULTICAST_ALL = 49
-
-_IS_LINUX = sys.platform == "linux"
+__all__ = ["Counters", "DatagramSockets", "MembershipError", "PortError", "multicast_works"]
 
 _DRY = frozenset({0, errno.EAGAIN, errno.EWOULDBLOCK})
 
@@ -65,27 +52,12 @@ _ERRORS_IN_A_ROW_MAX = 64
 
 _BUFFER_SHARE_LOOPBACK = 2
 _BUFFER_SHARE = 3
-"""Part of a receive buffer that holds payload; the rest is the kernel's overhead.
+"""One part in so many of a receive buffer holds payload; the rest is overhead.
 
 Measured, memory charged per payload byte: 1.01 for 60 KB datagrams on loopback
-and for coalesced ones, 1.57 for 1,472-byte datagrams and for fragments, and up
-to 2.9 on cards that use a page per packet.
+and for coalesced ones, 1.57 for 1,472-byte datagrams and for fragments; cards
+that use a page per packet come to 2.9.
 """
-
-
-class MembershipError(OSError):
-    """The system refused a multicast membership for another reason than their number."""
-
-    def __init__(self, address: str, interface: str, cause: OSError) -> None:
-        super().__init__(cause.errno, cause.strerror)
-        self.address = address
-        self.interface = interface
-
-    def __str__(self) -> str:
-        return (
-            f"cannot join {self.address} on {self.interface} ({self.strerror}); "
-            "run `quicksilver doctor`, or choose another interface"
-        )
 
 
 @dataclass(slots=True)
@@ -120,9 +92,8 @@ class DatagramSockets:
     ``faults`` harms datagrams on their way; ``is_data`` then tells what a plan
     for data alone may harm (without it: everything that goes by multicast).
 
-    ``keeps_lock=False`` suits a process whose other threads are idle: reads of
-    60 KB datagrams cost 8.5 µs instead of 11.5, but one busy thread makes every
-    call wait for up to 5 ms (see ``batching``).
+    ``multicast_loop=False`` keeps what we send from all of this machine; on the
+    loopback interface it does nothing, as everything there comes back.
     """
 
     def __init__(
@@ -136,11 +107,11 @@ class DatagramSockets:
         multicast_ttl: int = 1,
         multicast_loop: bool = True,
         plain: bool = False,
-        keeps_lock: bool = True,
         faults: FaultPlan | None = None,
         is_data: Callable[[bytes], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        tune_allocator()
         self.interface = interface
         self.abilities = probe_abilities(plain=plain)
         self.counters = Counters()
@@ -148,95 +119,76 @@ class DatagramSockets:
         """Payload that a burst may leave in the kernel before any is lost; conservative."""
         self.warnings: tuple[str, ...] = ()
         """One line each: a limit of the system that costs performance, and its remedy."""
-        self._multicast_port = multicast_port
-        self._receive_buffer_bytes_asked = receive_buffer_bytes
-        self._multicast: list[_MulticastSocket] = []
-        self._closed_drops = 0
         # Coalescing pays off where a sender must cut its batches by the MTU. On
         # loopback datagrams are 60 KB, and GRO would join small ones only.
         self._coalesces = self.abilities.gro and self.abilities.recvmmsg
         self._coalesces = self._coalesces and not interface.is_loopback
-        self._reads_sources = keeps_lock or self._coalesces or plain
-        self._segment_bytes_max = datagram_bytes_max(interface) if self.abilities.gso else 0
+        self._large_reader = None if plain or self._coalesces else LockGivingReader()
+        self._segment_bytes_max = 0
+        if self.abilities.gso:
+            self._segment_bytes_max = min(datagram_bytes_max(interface), GSO_SEGMENT_BYTES_MAX)
         self._gso_refused: set[Address] = set()
-        self._receiver = BatchReceiver(keeps_lock=keeps_lock) if self.abilities.recvmmsg else None
-        self._sender = BatchSender(keeps_lock=keeps_lock) if self.abilities.sendmmsg else None
+        self._receiver = BatchReceiver() if self.abilities.recvmmsg else None
+        self._sender = BatchSender() if self.abilities.sendmmsg else None
         self._clock = clock
         self._install_faults(faults, is_data)
+        # Multicast first: the system then avoids its port when it picks one for unicast.
+        self._multicast = MulticastSockets(
+            interface,
+            multicast_port,
+            receive_buffer_bytes=receive_buffer_bytes,
+            coalesces=self._coalesces,
+        )
+        self._turn = 0
         self._unicast = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            self._open_unicast(port, send_buffer_bytes, multicast_ttl, multicast_loop)
-            self._multicast.append(self._open_multicast())
+            self._open_unicast(port, multicast_ttl, multicast_loop)
+            self._size_buffers(receive_buffer_bytes, send_buffer_bytes)
         except BaseException:
             self.close()
             raise
 
     # --- opening and closing ------------------------------------------------
 
-    def _open_unicast(self, port: int, send_buffer_bytes: int, ttl: int, loop: bool) -> None:
-        unicast = self._unicast
+    def _open_unicast(self, port: int, ttl: int, loop: bool) -> None:
+        unicast, own = self._unicast, self.interface.address
         unicast.setblocking(False)
-        unicast.bind((self.interface.address, port))
-        unicast.setsockopt(
-            socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(self.interface.address)
-        )
+        bind(unicast, own, port, "unicast")
+        unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
         unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
         unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, int(loop))
-        warnings = []
-        wanted = self._receive_buffer_bytes_asked
-        granted = set_buffer(unicast, socket.SO_RCVBUF, _SO_RCVBUFFORCE, wanted)
-        if granted < wanted:
-            warnings.append(_buffer_warning("receive", "net.core.rmem_max", granted, wanted))
-        share = _BUFFER_SHARE_LOOPBACK if self.interface.is_loopback else _BUFFER_SHARE
-        # Linux grants twice what it reports as granted, for its own overhead.
-        self.receive_buffer_bytes = (2 * granted if _IS_LINUX else granted) // share
-        granted = set_buffer(unicast, socket.SO_SNDBUF, _SO_SNDBUFFORCE, send_buffer_bytes)
-        if granted < send_buffer_bytes:
-            warnings.append(
-                _buffer_warning("send", "net.core.wmem_max", granted, send_buffer_bytes)
-            )
-        self._enable_coalescing(unicast)
-        self.warnings = tuple(warnings)
+        if self._coalesces:
+            unicast.setsockopt(SOL_UDP, UDP_GRO, 1)
         host, bound_port = unicast.getsockname()
         self.address: Address = (host, bound_port)
 
-    def _open_multicast(self) -> _MulticastSocket:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if _IS_LINUX:
-                sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-                _refuse_unicast(sock)
-            elif hasattr(socket, "SO_REUSEPORT"):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            set_buffer(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, self._receive_buffer_bytes_asked)
-            self._enable_coalescing(sock)
-            sock.bind(("", self._multicast_port))
-        except BaseException:
-            sock.close()
-            raise
-        return _MulticastSocket(sock)
-
-    def _enable_coalescing(self, sock: socket.socket) -> None:
-        if self._coalesces:
-            sock.setsockopt(SOL_UDP, UDP_GRO, 1)
+    def _size_buffers(self, receive_wanted: int, send_wanted: int) -> None:
+        received = set_buffer(self._unicast, socket.SO_RCVBUF, receive_wanted)
+        sent = set_buffer(self._unicast, socket.SO_SNDBUF, send_wanted)
+        share = _BUFFER_SHARE_LOOPBACK if self.interface.is_loopback else _BUFFER_SHARE
+        # Linux charges its overhead too, and for that allows twice what it grants.
+        self.receive_buffer_bytes = (2 * received if IS_LINUX else received) // share
+        self.warnings = tuple(
+            f"the {which} buffer is limited to {format_bytes(granted)}, "
+            f"{format_bytes(wanted)} wanted; fix: sysctl -w {limit}={wanted}"
+            for which, limit, granted, wanted in (
+                ("receive", "net.core.rmem_max", received, receive_wanted),
+                ("send", "net.core.wmem_max", sent, send_wanted),
+            )
+            if granted < wanted
+        )
 
     def close(self) -> None:
         """Leave all groups and release the sockets; held datagrams are lost."""
         self._unicast.close()
-        for some in self._multicast:
-            some.sock.close()
-        self._multicast.clear()
+        self._multicast.close()
 
     def filenos(self) -> tuple[int, list[int]]:
         """Return the unicast descriptor and those for multicast.
 
         The latter may change with every ``set_memberships``.
         """
-        return self._unicast.fileno(), [some.sock.fileno() for some in self._multicast]
-
-    # --- memberships --------------------------------------------------------
+        return self._unicast.fileno(), [sock.fileno() for sock in self._multicast.sockets]
 
     def set_memberships(self, addresses: frozenset[str]) -> bool:
         """Join and leave until exactly ``addresses`` are joined.
@@ -245,65 +197,7 @@ class DatagramSockets:
         note that old ones are closed already. Raises the first
         ``MembershipError`` after it has joined all that can be.
         """
-        before = [some.sock for some in self._multicast]
-        joined = frozenset[str]().union(*(some.groups for some in self._multicast))
-        for address in sorted(joined - addresses):
-            self._leave(address)
-        refusals = []
-        for address in sorted(addresses - joined):
-            try:
-                self._join(address)
-            except MembershipError as error:
-                refusals.append(error)
-        for some in self._multicast[1:]:
-            if not some.groups:
-                self._closed_drops += read_memory(some.sock)[1]
-                some.sock.close()
-                self._multicast.remove(some)
-        if refusals:
-            raise refusals[0]
-        return before != [some.sock for some in self._multicast]
-
-    def _join(self, address: str) -> None:
-        request = self._membership(address)
-        for some in self._multicast:
-            if some.is_full:
-                continue
-            try:
-                some.sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise MembershipError(address, self.interface.name, error) from error
-                some.is_full = True
-            else:
-                some.groups.add(address)
-                return
-        fresh = self._open_multicast()
-        try:
-            fresh.sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
-        except OSError as error:
-            fresh.sock.close()
-            raise MembershipError(address, self.interface.name, error) from error
-        fresh.groups.add(address)
-        self._multicast.append(fresh)
-
-    def _leave(self, address: str) -> None:
-        for some in self._multicast:
-            if address in some.groups:
-                some.groups.discard(address)
-                some.is_full = False
-                # An interface that went away took its memberships with it.
-                with contextlib.suppress(OSError):
-                    some.sock.setsockopt(
-                        socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, self._membership(address)
-                    )
-
-    def _membership(self, address: str) -> bytes:
-        try:
-            return socket.inet_aton(address) + socket.inet_aton(self.interface.address)
-        except OSError as error:
-            cause = OSError(errno.EINVAL, "not an IPv4 address")
-            raise MembershipError(address, self.interface.name, cause) from error
+        return self._multicast.set_memberships(addresses)
 
     # --- receiving ----------------------------------------------------------
 
@@ -315,6 +209,8 @@ class DatagramSockets:
         """
         items: list[Received] = []
         self._drain(self._unicast, limit, items)
+        if self._send_faults is not None:
+            self.release()
         if self._unicast_faults is not None:
             items = self._unicast_faults.filter(split_segments(items), self._clock())
         return items
@@ -322,17 +218,18 @@ class DatagramSockets:
     def receive_multicast(self, limit: int) -> list[Received]:
         """Return up to ``limit`` reads of what was sent to the joined groups.
 
-        Like ``receive_unicast``, but with ``keeps_lock=False`` the source may be
-        ``NO_SOURCE``: data packets name their sender themselves.
+        Like ``receive_unicast``, but the source may be ``NO_SOURCE``: data packets
+        name their sender themselves, and to ask costs 0.7 µs.
         """
         items: list[Received] = []
-        if len(self._multicast) == 1:
-            self._drain(self._multicast[0].sock, limit, items)
+        sockets = self._multicast.sockets
+        if len(sockets) == 1:
+            self._drain(sockets[0], limit, items)
         else:
             # Begin with another socket each time, or the first could starve the rest.
-            self._multicast.append(self._multicast.pop(0))
-            for some in self._multicast:
-                self._drain(some.sock, limit - len(items), items)
+            self._turn = (self._turn + 1) % len(sockets)
+            for sock in sockets[self._turn :] + sockets[: self._turn]:
+                self._drain(sock, limit - len(items), items)
         if self._multicast_faults is not None:
             items = self._multicast_faults.filter(split_segments(items), self._clock())
         return items
@@ -340,8 +237,11 @@ class DatagramSockets:
     def _drain(self, sock: socket.socket, limit: int, items: list[Received]) -> None:
         end = len(items) + limit
         for _ in range(_ERRORS_IN_A_ROW_MAX):
-            if not self._reads_sources and sock is not self._unicast:
-                code = receive_sourceless(sock.recv, end - len(items), items)
+            code = None
+            if self._large_reader is not None and sock is not self._unicast:
+                code = self._large_reader.receive(sock.recv, end - len(items), items)
+            if code is not None:
+                pass
             elif self._receiver is not None:
                 code = self._receiver.receive(sock.fileno(), end - len(items), items)
             else:
@@ -353,13 +253,11 @@ class DatagramSockets:
 
     def receive_drops(self) -> int:
         """Return how many datagrams the kernel discarded: a buffer was full."""
-        drops = self._closed_drops + read_memory(self._unicast)[1]
-        return drops + sum(read_memory(some.sock)[1] for some in self._multicast)
+        return read_memory(self._unicast)[1] + self._multicast.read_memory()[1]
 
     def receive_backlog_bytes(self) -> int:
         """Return how much kernel memory unread datagrams occupy, overhead included."""
-        backlog = read_memory(self._unicast)[0]
-        return backlog + sum(read_memory(some.sock)[0] for some in self._multicast)
+        return read_memory(self._unicast)[0] + self._multicast.read_memory()[0]
 
     # --- sending ------------------------------------------------------------
 
@@ -451,7 +349,10 @@ class DatagramSockets:
             )
 
     def next_release(self) -> float | None:
-        """Return when a datagram that faults hold back is due; call ``release`` then."""
+        """Return when a datagram that faults hold back is due.
+
+        The receive calls let it go; ``receive_unicast`` also sends what was held.
+        """
         times = [
             due
             for injector in (self._unicast_faults, self._multicast_faults, self._send_faults)
@@ -460,55 +361,13 @@ class DatagramSockets:
         return min(times) if times else None
 
     def release(self) -> None:
-        """Send what faults held back until now; arrivals come with the next receive call."""
+        """Send what faults held back until now."""
         if self._send_faults is not None:
             self._send_held(self._send_faults.filter([], self._clock()))
 
     def freeze_until(self, now: float) -> float | None:
         """Return until when faults want this node to stand still; mostly ``None``."""
         return None if self._freezes is None else self._freezes.freeze_until(now)
-
-
-class _MulticastSocket:
-    """One receiving socket and what it joined."""
-
-    __slots__ = ("groups", "is_full", "sock")
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.groups: set[str] = set()
-        self.is_full = False
-        """The kernel refused a membership, and none was given up since."""
-
-
-def set_buffer(sock: socket.socket, option: int, option_force: int, wanted: int) -> int:
-    """Ask for a socket buffer, by privilege if possible; return what was granted."""
-    if _IS_LINUX:
-        with contextlib.suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, option_force, wanted)
-            return sock.getsockopt(socket.SOL_SOCKET, option) // 2
-    with contextlib.suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, option, wanted)
-    granted = sock.getsockopt(socket.SOL_SOCKET, option)
-    # Linux reports double, because half is meant for its own bookkeeping.
-    return granted // 2 if _IS_LINUX else granted
-
-
-def read_memory(sock: socket.socket) -> tuple[int, int]:
-    """Return (bytes of kernel memory that unread data occupies, datagrams dropped).
-
-    One ``getsockopt``, 0.5 µs; zeros where the system does not tell.
-    """
-    if not _IS_LINUX:
-        return 0, 0
-    try:
-        info = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
-    except OSError:
-        return 0, 0
-    if len(info) < 36:
-        return 0, 0
-    fields = struct.unpack("9I", info)
-    return fields[0], fields[8]
 
 
 def multicast_works(interface: Interface, timeout_s: float = 0.25) -> bool:
@@ -544,22 +403,6 @@ def multicast_works(interface: Interface, timeout_s: float = 0.25) -> bool:
     return False
 
 
-def _refuse_unicast(sock: socket.socket) -> None:
-    """Let only datagrams whose IP destination is a multicast address into ``sock``."""
-    load_destination = struct.pack("=HBBI", 0x20, 0, 0, 0xFFF00000 + 16)
-    keep_top_bits = struct.pack("=HBBI", 0x54, 0, 0, 0xF0000000)
-    skip_unless_multicast = struct.pack("=HBBI", 0x15, 0, 1, 0xE0000000)
-    accept = struct.pack("=HBBI", 0x06, 0, 0, 0xFFFFFFFF)
-    refuse = struct.pack("=HBBI", 0x06, 0, 0, 0)
-    program = ctypes.create_string_buffer(
-        load_destination + keep_top_bits + skip_unless_multicast + accept + refuse, 40
-    )
-    request = struct.pack("HP", 5, ctypes.addressof(program))
-    # Some sandboxes forbid filters; the engine drops strangers' packets anyway.
-    with contextlib.suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, request)
-
-
 def _spare_received(is_data: Callable[[bytes], bool]) -> Callable[[Received], bool]:
     return lambda item: not is_data(item[0])
 
@@ -570,10 +413,3 @@ def _spare_sent(
     if is_data is not None:
         return lambda item: not is_data(item[1])
     return lambda item: not ipaddress.IPv4Address(item[0][0]).is_multicast
-
-
-def _buffer_warning(which: str, limit: str, granted: int, wanted: int) -> str:
-    return (
-        f"the {which} buffer is limited to {format_bytes(granted)}, {format_bytes(wanted)} wanted: "
-        f"bursts will be lost sooner; fix: sysctl -w {limit}={wanted}"
-    )

@@ -25,6 +25,7 @@ from quicksilver.net.interfaces import (
     choose_interface,
     datagram_bytes_max,
 )
+from quicksilver.net.sockopts import may_exceed_limits
 from quicksilver.stdx.units import format_bytes, format_seconds
 
 _RECEIVE_BUFFER_BYTES_WANTED = 16 << 20
@@ -134,7 +135,7 @@ def check_buffers() -> list[Finding]:
             findings.append(Finding(check, True, f"{setting} cannot be read here"))
             continue
         # Processes with CAP_NET_ADMIN are not bound by the limit.
-        is_exempt = _may_exceed_limits()
+        is_exempt = may_exceed_limits()
         ok = limit >= wanted or is_exempt
         note = " (this process may exceed it)" if is_exempt and limit < wanted else ""
         findings.append(
@@ -300,16 +301,6 @@ def read_clock_sync() -> tuple[bool, float] | None:
         return None
     time_error = 5
     return state != time_error, timex[3] / 1e6
-
-
-def _may_exceed_limits() -> bool:
-    """True when SO_RCVBUFFORCE works for this process (CAP_NET_ADMIN)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.setsockopt(socket.SOL_SOCKET, 33, 65536)
-        except OSError:
-            return False
-    return True
 
 
 def _usable_processors() -> int:

@@ -3,13 +3,15 @@
 ``Poller.wait`` gives up the interpreter lock even with a timeout of zero, and
 a busy application thread then keeps it for a switch interval (5 ms). A core
 thread with work left should read its sockets directly instead (a dry read costs
-under a microsecond) and wait only when it has nothing to do.
+2 µs) and wait only when it has nothing to do. Timeouts are rounded up to whole
+milliseconds.
 """
 
 from __future__ import annotations
 
 import os
 import selectors
+import threading
 
 
 class Waker:
@@ -24,6 +26,9 @@ class Waker:
             os.set_blocking(self._read_fd, False)
             os.set_blocking(self._write_fd, False)
         self._is_closed = False
+        # A number that was closed may belong to another file a moment later: no
+        # write may be under way then. Reentrant, for signal handlers.
+        self._lock = threading.RLock()
 
     def fileno(self) -> int:
         """Return the descriptor to poll for reading."""
@@ -31,13 +36,12 @@ class Waker:
 
     def wake(self) -> None:
         """Make the descriptor ready. Any thread; waking twice is waking once."""
-        try:
-            os.write(self._write_fd, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-        except BlockingIOError:
-            pass  # so many wakes are pending that one more changes nothing
-        except OSError:
+        with self._lock:
             if not self._is_closed:
-                raise
+                try:
+                    os.write(self._write_fd, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+                except BlockingIOError:
+                    pass  # so many wakes are pending that one more changes nothing
 
     def clear(self) -> None:
         """Forget the wakes so far; look at what they announced after this call."""
@@ -49,11 +53,12 @@ class Waker:
 
     def close(self) -> None:
         """Release the descriptors; later wakes do nothing."""
-        if not self._is_closed:
-            self._is_closed = True
-            os.close(self._read_fd)
-            if self._write_fd != self._read_fd:
-                os.close(self._write_fd)
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._read_fd)
+                if self._write_fd != self._read_fd:
+                    os.close(self._write_fd)
 
 
 class Poller:
@@ -67,11 +72,10 @@ class Poller:
         events = (selectors.EVENT_READ if readable else 0) | (
             selectors.EVENT_WRITE if writable else 0
         )
-        if not events:
-            self.unregister(fd)
-        elif fd in self._selector.get_map():
-            self._selector.modify(fd, events)
-        else:
+        # Not modify(): the number may belong to another file by now, which the
+        # kernel does not watch though our table says so.
+        self.unregister(fd)
+        if events:
             self._selector.register(fd, events)
 
     def unregister(self, fd: int) -> None:

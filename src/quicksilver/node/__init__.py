@@ -1,0 +1,1 @@
+"""The API people use: a node in this process, in asyncio and synchronous form."""

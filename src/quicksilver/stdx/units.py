@@ -35,7 +35,7 @@ _SECOND_UNITS = {
     "d": 86400.0,
 }
 
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zµ]*)\s*", re.I)
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zµ]*)\s*", re.IGNORECASE)
 
 _TEXT_CHARS_MAX = 40
 """A longer text is no quantity, and is not worth quoting in full."""

@@ -1,0 +1,1 @@
+"""Benchmarks with real processes: quicksilver against a protocol-free ceiling."""

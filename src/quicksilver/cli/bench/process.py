@@ -1,0 +1,195 @@
+"""One process of a benchmark: a sender or a receiver, ours or the ceiling's.
+
+Started by ``quicksilver.cli.bench.throughput`` as ``python -m``; takes its
+settings as one JSON argument and speaks JSON lines with its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from typing import Any
+
+from quicksilver.cli.bench import ceiling
+from quicksilver.cli.bench.workload import Tally
+from quicksilver.net.faults import parse_faults
+from quicksilver.node import sync
+from quicksilver.node.messages import Batch
+
+
+def main() -> None:
+    """Run the role that the first argument names."""
+    role = sys.argv[1]
+    settings = json.loads(sys.argv[2])
+    {
+        "sender": run_sender,
+        "receiver": run_receiver,
+        "ceiling-sender": run_ceiling_sender,
+        "ceiling-receiver": run_ceiling_receiver,
+    }[role](settings)
+
+
+def say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def usage() -> dict[str, float]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu_s": used.ru_utime + used.ru_stime, "rss_bytes": rss_bytes()}
+
+
+def rss_bytes() -> int:
+    """Return the resident memory of this process now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def group_names(count: int) -> list[str]:
+    return [f"bench-{place}" for place in range(count)]
+
+
+def connect(settings: dict[str, Any], faults: str = "") -> sync.Node:
+    return sync.connect(
+        settings["gms"],
+        interface=settings["interface"],
+        packet_bytes=settings["packet_bytes"],
+        faults=parse_faults(faults) if faults else None,
+        connect_timeout_s=60.0,
+    )
+
+
+def run_receiver(settings: dict[str, Any]) -> None:
+    groups = settings["groups"]
+    tally = Tally(groups)
+    times = [0.0, 0.0]
+    with connect(settings, settings.get("faults", "")) as node:
+        clock = time.monotonic
+
+        def handler(place: int) -> Any:
+            def handle(batch: Batch) -> None:
+                now = clock()
+                if not times[0]:
+                    times[0] = now
+                times[1] = now
+                if batch.sequences is None:
+                    tally.handle_run(place, batch.first, batch.payloads)
+                else:
+                    tally.handle_mixed([place] * len(batch), batch.sequences, batch.payloads)
+
+            return handle
+
+        for place, group in enumerate(node.join_all(group_names(groups))):
+            group.on_batch(handler(place))
+        node.stats()
+        before = usage()
+        say(ready=True)
+        sent = json.loads(sys.stdin.readline())["sent"]
+        deadline = clock() + 30
+        while tally.missing(sent) and clock() < deadline:
+            time.sleep(0.02)
+        after = usage()
+        say(
+            count=tally.count,
+            lost=tally.missing(sent),
+            disorders=tally.disorders,
+            first=times[0],
+            last=times[1],
+            cpu_s=after["cpu_s"] - before["cpu_s"],
+            rss_bytes=after["rss_bytes"],
+            stats=node.stats().counters,
+        )
+
+
+def run_sender(settings: dict[str, Any]) -> None:
+    groups = settings["groups"]
+    payload = bytes(settings["size"])
+    with connect(settings) as node:
+        opened = node.open_all(group_names(groups))
+        say(ready=True)
+        sys.stdin.readline()
+        before = usage()
+        clock = time.monotonic
+        started = clock()
+        end = started + settings["seconds"]
+        sent = [0] * groups
+        count = 0
+        if groups == 1:
+            send = opened[0].send
+            while clock() < end:
+                for _ in range(256):
+                    send(payload)
+                count += 256
+            sent[0] = count
+        else:
+            sends = [group.send for group in opened]
+            rounds = max(1, 256 // groups)
+            step = 256
+            place = 0
+            while clock() < end:
+                if groups <= step:
+                    for _ in range(rounds):
+                        for send in sends:
+                            send(payload)
+                    count += rounds
+                else:
+                    for send in sends[place : place + step]:
+                        send(payload)
+                    place = place + step if place + step < groups else 0
+                    count += 1
+            sent = _sent_counts(groups, count, rounds, step)
+        node.flush(timeout_s=60)
+        flushed = clock()
+        after = usage()
+        say(
+            sent=sent,
+            seconds=flushed - started,
+            cpu_s=after["cpu_s"] - before["cpu_s"],
+            rss_bytes=after["rss_bytes"],
+            stats=node.stats().counters,
+        )
+        sys.stdin.readline()
+
+
+def _sent_counts(groups: int, count: int, rounds: int, step: int) -> list[int]:
+    """Return how many messages went to each group after ``count`` steps."""
+    if groups <= step:
+        return [count] * groups
+    del rounds
+    sent = [0] * groups
+    slices = -(-groups // step)
+    for which in range(slices):
+        times = count // slices + (1 if which < count % slices else 0)
+        for place in range(which * step, min(groups, (which + 1) * step)):
+            sent[place] = times
+    return sent
+
+
+def run_ceiling_sender(settings: dict[str, Any]) -> None:
+    say(ready=True)
+    sys.stdin.readline()
+    sent = ceiling.run_sender(
+        interface=settings["address"],
+        address=tuple(settings["multicast"]),
+        groups=settings["groups"],
+        size=settings["size"],
+        seconds=settings["seconds"],
+        packet_bytes=settings["packet_bytes"],
+    )
+    say(sent=sent)
+
+
+def run_ceiling_receiver(settings: dict[str, Any]) -> None:
+    tally, first, last = ceiling.run_receiver(
+        interface=settings["address"],
+        address=tuple(settings["multicast"]),
+        groups=settings["groups"],
+        packet_bytes=settings["packet_bytes"],
+        quiet_s=1.0,
+    )
+    say(count=tally.count, first=first, last=last)
+
+
+if __name__ == "__main__":
+    main()

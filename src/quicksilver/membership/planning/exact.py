@@ -1,0 +1,29 @@
+"""The plain rule: nodes with the same set of groups form a region.
+
+"For any set of groups S, region R_S is the set of all nodes x such that
+G(x) = S" (dissertation 4.1.2). There is no unwanted traffic and every node is
+in one region; where interests are irregular, the regions are tiny.
+"""
+
+from __future__ import annotations
+
+from quicksilver.membership.planning.base import LayoutPlanner
+from quicksilver.membership.planning.keyed import place_by_key
+from quicksilver.wire.ids import GroupId, NodeId
+
+
+class ExactPlanner(LayoutPlanner):
+    """One hierarchy of all groups, regions of equal interests."""
+
+    name = "exact"
+
+    def _become_restored(self) -> None:
+        pass  # everything that this planner knows is in the layout
+
+    def _place(self, nodes: list[NodeId], groups: list[GroupId]) -> None:
+        layout = self._layout
+        hierarchy = layout.hierarchies[0]
+        for group in groups:
+            if layout.hierarchy_of.get(group) is not hierarchy:
+                layout.assign(group, hierarchy)
+        place_by_key(layout, hierarchy, nodes)

@@ -1,0 +1,157 @@
+"""The node's TCP connection to its GMS, without blocking.
+
+Connects, reconnects with growing pauses, and moves whole frames in both
+directions. The core thread polls its descriptor and calls ``advance``.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections import deque
+
+from quicksilver.net.streams import FrameDecoder, FrameError, encode_frame
+from quicksilver.wire.gms import UPDATE_BYTES_MAX
+from quicksilver.wire.ids import Address
+
+RETRY_S = 0.05
+RETRY_S_MAX = 1.0
+CONNECT_TIMEOUT_S = 5.0
+
+
+class ControlStream:
+    """One connection at a time; the caller handles what ``advance`` returns."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.last_error = ""
+        self._socket: socket.socket | None = None
+        self._is_connected = False
+        self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
+        self._outgoing = bytearray()
+        self._retry_at = 0.0
+        self._retry_s = RETRY_S
+        self._deadline = 0.0
+        self._frames: deque[bytes] = deque()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
+    def fileno(self) -> int | None:
+        return None if self._socket is None else self._socket.fileno()
+
+    def wants_write(self) -> bool:
+        return self._socket is not None and (not self._is_connected or bool(self._outgoing))
+
+    def next_timeout(self) -> float | None:
+        if self._is_connected:
+            return None
+        return self._retry_at if self._socket is None else self._deadline
+
+    def send(self, frame: bytes) -> None:
+        self._outgoing += encode_frame(frame)
+
+    def poll_frame(self) -> bytes | None:
+        return self._frames.popleft() if self._frames else None
+
+    def advance(self, now: float) -> str | None:
+        """Move bytes; return ``opened``, a reason why it closed, or None."""
+        if self._socket is None:
+            if now < self._retry_at:
+                return None
+            return self._begin(now)
+        if not self._is_connected:
+            return self._finish(now)
+        try:
+            self._flush()
+            return self._read(now)
+        except FrameError as error:
+            return self._close(f"the GMS sent nonsense: {error}", now)
+        except OSError as error:
+            return self._close(str(error.strerror or error), now)
+
+    def _begin(self, now: float) -> str | None:
+        try:
+            info = socket.getaddrinfo(*self.address, socket.AF_INET, socket.SOCK_STREAM)
+        except OSError as error:
+            return self._close(f"cannot resolve {self.address[0]}: {error.strerror}", now)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._deadline = now + CONNECT_TIMEOUT_S
+        code = self._socket.connect_ex(info[0][4])
+        if code == 0:
+            return self._opened()
+        if code not in (errno.EINPROGRESS, errno.EAGAIN):
+            return self._close(errno.errorcode.get(code, str(code)), now)
+        return None
+
+    def _finish(self, now: float) -> str | None:
+        assert self._socket is not None
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            return self._close(_words(code), now)
+        try:
+            self._socket.getpeername()
+        except OSError:
+            if now >= self._deadline:
+                return self._close("no answer", now)
+            return None
+        return self._opened()
+
+    def _opened(self) -> str:
+        self._is_connected = True
+        self._retry_s = RETRY_S
+        self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
+        self._outgoing.clear()
+        return "opened"
+
+    def _flush(self) -> None:
+        assert self._socket is not None
+        while self._outgoing:
+            try:
+                sent = self._socket.send(self._outgoing)
+            except BlockingIOError:
+                return
+            del self._outgoing[:sent]
+
+    def _read(self, now: float) -> str | None:
+        assert self._socket is not None
+        for _ in range(16):
+            try:
+                data = self._socket.recv(1 << 18)
+            except BlockingIOError:
+                return None
+            if not data:
+                return self._close("the GMS closed the connection", now)
+            self._frames.extend(self._decoder.feed(data))
+        return None
+
+    def _close(self, reason: str, now: float) -> str:
+        self.last_error = reason
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._is_connected = False
+        self._retry_at = now + self._retry_s
+        self._retry_s = min(self._retry_s * 2, RETRY_S_MAX)
+        return reason
+
+    def close(self) -> None:
+        """Send what waits, if the socket takes it at once, and end."""
+        if self._socket is not None:
+            if self._is_connected:
+                try:
+                    self._flush()
+                    self._socket.shutdown(socket.SHUT_WR)
+                except OSError:
+                    pass  # it was ending anyway
+            self._socket.close()
+            self._socket = None
+
+
+def _words(code: int) -> str:
+    if code == errno.ECONNREFUSED:
+        return "connection refused"
+    return OSError(code, errno.errorcode.get(code, str(code))).strerror or str(code)

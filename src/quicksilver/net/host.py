@@ -1,0 +1,260 @@
+"""The core thread: one thread that drives an engine with real sockets.
+
+Each turn serves requests of application threads, drains what arrived, handles
+it by priority, fires alarms, and transmits what the engine's pull stack gives,
+until nothing is left to do; then it sleeps until a socket, an alarm or another
+thread wakes it (dissertation 4.2.2).
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from quicksilver.core.ports import Engine, Transmit
+from quicksilver.core.scheduler import Scheduler
+from quicksilver.net.control import ControlStream
+from quicksilver.net.datagrams import DatagramSockets, MembershipError
+from quicksilver.net.poller import Poller, Waker
+
+UNICAST_READS = 64
+MULTICAST_READS = 24
+"""Reads a turn: of 60 KB each, handled in about a millisecond, so that a token
+never waits longer than that behind data."""
+
+TRANSMITS = 24
+DROPS_INTERVAL_S = 0.02
+SLEEP_S_MAX = 1.0
+
+
+class CoreThread:
+    """Runs an engine until ``stop``.
+
+    Other threads may call ``submit``, ``wake`` and ``stop``; everything else
+    belongs to the core.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        sockets: DatagramSockets,
+        control: ControlStream,
+        *,
+        on_drops: Callable[[int], None],
+        on_failure: Callable[[str], None],
+        name: str = "quicksilver",
+    ) -> None:
+        self.engine = engine
+        self.sockets = sockets
+        self.scheduler = Scheduler(engine)
+        self.is_sleeping = False
+        """True while the core waits; whoever adds work then calls ``wake``."""
+        self.turns = 0
+        self._control = control
+        self._on_drops = on_drops
+        self._on_failure = on_failure
+        self._poller = Poller()
+        self._waker = Waker()
+        self._watched: dict[int, int] = {}
+        self._addresses: frozenset[str] = frozenset()
+        self._unsent: Transmit | None = None
+        self._is_stopping = False
+        self._drops_at = 0.0
+        self._control_fd: int | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, request: Callable[[], None]) -> None:
+        """Have the core run something soon; from any thread."""
+        self.scheduler.submit(request)
+        if self.is_sleeping:
+            self._waker.wake()
+
+    def wake(self) -> None:
+        self._waker.wake()
+
+    def stop(self) -> None:
+        """End the thread; returns when it has ended."""
+        self._is_stopping = True
+        self._waker.wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+
+    def is_core(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    # The loop
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException:
+            self._on_failure(traceback.format_exc())
+        finally:
+            self._control.close()
+            self.sockets.close()
+            self._poller.close()
+            self._waker.close()
+
+    def _loop(self) -> None:
+        clock = time.monotonic
+        scheduler = self.scheduler
+        self._watch(self._waker.fileno())
+        self._watch_sockets()
+        while not self._is_stopping:
+            self.turns += 1
+            if scheduler.has_requests():
+                scheduler.run_requests()
+            is_dry = self._receive(clock)
+            scheduler.run_alarms(clock)
+            is_idle = self._transmit(clock)
+            self._advance_control(clock())
+            if is_dry and is_idle:
+                self._sleep(clock)
+
+    def _receive(self, clock: Callable[[], float]) -> bool:
+        """Drain the sockets and handle what came; True when nothing is left."""
+        scheduler = self.scheduler
+        engine = self.engine
+        now = clock()
+        freeze = self.sockets.freeze_until(now)
+        if freeze is not None:
+            time.sleep(max(0.0, freeze - now))
+        arrived = self.sockets.receive_unicast(UNICAST_READS)
+        if arrived:
+            scheduler.accept(arrived)
+        is_dry = len(arrived) < UNICAST_READS
+        is_paused = engine.is_receiving_paused()
+        if not is_paused:
+            arrived = self.sockets.receive_multicast(MULTICAST_READS)
+            if arrived:
+                scheduler.accept_data(arrived)
+            is_dry = is_dry and len(arrived) < MULTICAST_READS
+        if scheduler.run_io(clock) and is_dry and not is_paused:
+            engine.handle_drained(now)
+        if now >= self._drops_at:
+            self._drops_at = now + DROPS_INTERVAL_S
+            self._on_drops(self.sockets.receive_drops())
+        return is_dry and not scheduler.has_inbound()
+
+    def _transmit(self, clock: Callable[[], float]) -> bool:
+        """Send what the stack gives; True when it has nothing left to send now."""
+        engine = self.engine
+        sockets = self.sockets
+        engine.handle_turn()
+        for _ in range(TRANSMITS):
+            transmit = self._unsent or engine.poll_transmit(clock())
+            self._unsent = None
+            if transmit is None:
+                return True
+            sent = sockets.send(transmit.destination, transmit.packets)
+            if sent < len(transmit.packets):
+                self._unsent = Transmit(transmit.destination, transmit.packets[sent:])
+                return True
+        return False
+
+    def _advance_control(self, now: float) -> None:
+        control = self._control
+        engine = self.engine
+        if control.is_connected:
+            while (frame := engine.poll_control(now)) is not None:
+                control.send(frame)
+        word = control.advance(now)
+        while (incoming := control.poll_frame()) is not None:
+            engine.handle_control_frame(incoming, now)
+        if word == "opened":
+            engine.handle_control_opened(now)
+        elif word is not None:
+            engine.handle_control_closed(word, now)
+        if engine.multicast_addresses() is not self._addresses:
+            self._addresses = engine.multicast_addresses()
+            self._set_memberships()
+        self._watch_control()
+
+    def _set_memberships(self) -> None:
+        try:
+            changed = self.sockets.set_memberships(self._addresses)
+        except MembershipError as error:
+            self._on_failure(str(error))
+            changed = True
+        if changed:
+            self._watch_sockets()
+
+    # Sleeping
+
+    def _sleep(self, clock: Callable[[], float]) -> None:
+        self.is_sleeping = True
+        try:
+            if self.scheduler.has_requests() or self.engine.has_outgoing():
+                return
+            now = clock()
+            times = [now + SLEEP_S_MAX]
+            for when in (
+                self.engine.next_timeout(),
+                self._control.next_timeout(),
+                self.sockets.next_release(),
+            ):
+                if when is not None:
+                    times.append(when)
+            timeout = min(times) - now
+            if timeout <= 0:
+                return
+            unicast, multicast = self.sockets.filenos()
+            self._watch(unicast, writable=self._unsent is not None)
+            is_paused = self.engine.is_receiving_paused()
+            for fd in multicast:
+                self._watch(fd, readable=not is_paused)
+            ready = self._poller.wait(timeout)
+        finally:
+            self.is_sleeping = False
+        if self._waker.fileno() in ready:
+            self._waker.clear()
+
+    def _watch(self, fd: int, *, readable: bool = True, writable: bool = False) -> None:
+        state = (2 if readable else 0) + (1 if writable else 0)
+        if self._watched.get(fd) != state:
+            self._watched[fd] = state
+            self._poller.register(fd, readable=readable, writable=writable)
+
+    def _watch_sockets(self) -> None:
+        unicast, multicast = self.sockets.filenos()
+        keep = {self._waker.fileno(), unicast, *multicast}
+        control = self._control.fileno()
+        if control is not None:
+            keep.add(control)
+        for fd in [fd for fd in self._watched if fd not in keep]:
+            self._unwatch(fd)
+        for fd in (unicast, *multicast):
+            self._watched.pop(fd, None)
+            self._watch(fd)
+
+    def _unwatch(self, fd: int) -> None:
+        self._watched.pop(fd, None)
+        try:
+            self._poller.unregister(fd)
+        except (KeyError, ValueError, OSError):
+            pass  # closed meanwhile: the kernel forgot it already
+
+    def _watch_control(self) -> None:
+        fd = self._control.fileno()
+        if fd != self._control_fd and self._control_fd is not None:
+            self._unwatch(self._control_fd)
+        self._control_fd = fd
+        if fd is not None:
+            self._watch(fd, writable=self._control.wants_write())
+
+
+def tune_collector() -> None:
+    """Make garbage collection rare: the engine's objects die by reference count.
+
+    Collecting while megabytes of packets are alive costs pauses that tokens
+    feel (dissertation 4.3.7); what start-up made is moved out of its sight.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)

@@ -1,0 +1,286 @@
+"""The asyncio form.
+
+::
+
+    async with quicksilver.connect("127.0.0.1:7401") as node:
+        group = await node.join("prices")
+        await group.send(b"...")
+        async for message in group:
+            ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+from quicksilver.node.core import NodeCore
+from quicksilver.node.errors import ClosedError
+from quicksilver.node.groups import GroupBase
+from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.options import NodeOptions, Overflow
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+
+
+class Group(GroupBase):
+    """A group in the asyncio form; use it from the loop that made it."""
+
+    def __init__(self, core: NodeCore, name: str, type_: Any, **options: Any) -> None:
+        super().__init__(core, name, type_, **options)
+        self._loop = asyncio.get_running_loop()
+        self._is_notified = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    # Core thread
+
+    def notify(self) -> None:
+        if not self._is_notified:
+            self._is_notified = True
+            self._call(self._wake)
+
+    def _call(self, work: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    # Loop's thread
+
+    def _wake(self) -> None:
+        self._is_notified = False
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _wait(self) -> None:
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def send(self, message: Any) -> None:
+        """Queue one message; waits while flow control says so.
+
+        Returning means accepted, not delivered: ``Node.flush`` waits for that.
+        """
+        payload = message if self._encode is None else self._encode(message)
+        if type(payload) is not bytes or len(payload) > MESSAGE_BYTES_MAX:
+            payload = self._checked(payload)
+        sender = self.sender
+        if sender is None or self._end is not None:
+            sender = self._ready_sender()
+        lane = sender.lane
+        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+            await self._wait_room()
+        # Only the loop's thread writes pushed_bytes: no lock is needed here.
+        lane.pushed_bytes += len(payload)
+        lane.outbox.append((sender, payload))
+        if self._thread.is_sleeping and not lane.is_blocked:
+            self._thread.wake()
+
+    def post(self, message: Any) -> bool:
+        """Queue one message without waiting; False when there is no room."""
+        payload = self._checked(message if self._encode is None else self._encode(message))
+        lane = self._ready_sender().lane
+        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+            return False
+        lane.pushed_bytes += len(payload)
+        lane.outbox.append((self._ready_sender(), payload))
+        if self._thread.is_sleeping and not lane.is_blocked:
+            self._thread.wake()
+        return True
+
+    async def _wait_room(self) -> None:
+        lane = self._ready_sender().lane
+        while lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+            room = asyncio.Event()
+            lane.on_room = lambda: self._call(room.set)
+            if lane.pushed_bytes - lane.pulled_bytes < self._send_queue_bytes:
+                return
+            if self._thread.is_sleeping:
+                self._thread.wake()
+            try:
+                await asyncio.wait_for(room.wait(), 0.5)
+            except TimeoutError:
+                self._ready_sender()
+
+    async def receive_batch(self) -> Batch:
+        """Return the next batch of messages of one sender."""
+        self._check_member()
+        while (batch := self._take_batch()) is None:
+            if self._end is not None:
+                raise self._end
+            await self._wait()
+        return batch
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield batches until the group or the node is closed."""
+        while True:
+            try:
+                yield await self.receive_batch()
+            except ClosedError:
+                return
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        async for batch in self.batches():
+            for message in self._messages_of(batch):
+                yield message
+
+    async def views(self) -> AsyncIterator[View]:
+        """Yield the group's views, from the first not yet yielded."""
+        self._check_member()
+        while True:
+            while self._views:
+                yield self._views.popleft()
+            if self._end is not None:
+                return
+            await self._wait()
+
+    async def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
+        """Wait until at least ``count`` nodes are in the group."""
+        async with asyncio.timeout(timeout_s):
+            while (view := self.view) is None or len(view.members) < count:
+                await self._wait()
+        return view
+
+
+class Node:
+    """A node in the asyncio form; use it as an async context manager."""
+
+    def __init__(self, gms: str, options: NodeOptions) -> None:
+        self._core = NodeCore(gms, options)
+        self._options = options
+
+    async def __aenter__(self) -> Self:
+        self._core.start()
+        try:
+            await self._wait(self._core.welcome)
+        except BaseException:
+            await asyncio.to_thread(self._core.close)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close(flush_timeout_s=0 if kind is not None else 5.0)
+
+    @property
+    def id(self) -> int:
+        """This incarnation's number; 0 while the node is not counted in."""
+        return self._core.engine.node
+
+    @property
+    def exclusions(self) -> int:
+        """How often this node was counted as failed and came back as a new one."""
+        return self._core.exclusions
+
+    async def join(
+        self,
+        name: str,
+        type_: Any = None,
+        *,
+        echo: bool = False,
+        queue_bytes: int | None = None,
+        overflow: Overflow | None = None,
+    ) -> Group:
+        """Join one group; returns when the node is in its view.
+
+        With ``type_`` (a msgspec struct or any type msgspec knows) the group
+        carries values of it, validated on receipt. With ``echo`` the node also
+        hears its own messages.
+        """
+        groups = await self.join_all(
+            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+        )
+        return groups[0]
+
+    async def join_all(
+        self,
+        names: list[str],
+        type_: Any = None,
+        *,
+        echo: bool = False,
+        queue_bytes: int | None = None,
+        overflow: Overflow | None = None,
+    ) -> list[Group]:
+        """Join many groups in one request."""
+        groups = [
+            Group(
+                self._core,
+                name,
+                type_,
+                is_member=True,
+                echo=echo,
+                queue_bytes=queue_bytes or self._options.queue_bytes,
+                overflow=overflow or self._options.overflow,
+            )
+            for name in names
+        ]
+        await self._wait(self._core.subscribe(join=groups))
+        return groups
+
+    async def open(self, name: str, type_: Any = None) -> Group:
+        """Open a group for sending without being a member."""
+        return (await self.open_all([name], type_))[0]
+
+    async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
+        """Open many groups for sending in one request."""
+        groups = [
+            Group(
+                self._core,
+                name,
+                type_,
+                is_member=False,
+                echo=False,
+                queue_bytes=self._options.queue_bytes,
+                overflow=self._options.overflow,
+            )
+            for name in names
+        ]
+        await self._wait(self._core.subscribe(open_=groups))
+        return groups
+
+    async def leave(self, *groups: Group) -> None:
+        """Leave groups; what they queued can still be read."""
+        members = [g.name for g in groups if g.is_member]
+        senders = [g.name for g in groups if not g.is_member]
+        await self._wait(self._core.subscribe(leave=members, close=senders))
+
+    async def _wait(self, future: Any) -> Any:
+        try:
+            return await asyncio.wait_for(
+                asyncio.wrap_future(future), self._options.connect_timeout_s
+            )
+        except TimeoutError:
+            raise self._core.unreachable() from None
+
+    async def flush(self) -> None:
+        """Wait until everything sent is on every surviving member."""
+        await asyncio.wrap_future(self._core.flush())
+
+    async def stats(self) -> NodeStats:
+        """Return what this node counted so far."""
+        return await asyncio.to_thread(self._core.stats)
+
+    async def close(self, flush_timeout_s: float = 5.0) -> None:
+        """Flush, leave the cluster and stop the core thread."""
+        if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
+            try:
+                await asyncio.wait_for(self.flush(), flush_timeout_s)
+            except TimeoutError:
+                pass  # the caller who needs certainty flushes before closing
+        await asyncio.to_thread(self._core.close)
+
+
+def connect(gms: str, **options: Any) -> Node:
+    """Return a node for the GMS at ``host:port``; enter it to connect.
+
+    Keyword arguments are the fields of ``NodeOptions``.
+    """
+    return Node(gms, NodeOptions(**options))

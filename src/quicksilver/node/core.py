@@ -1,0 +1,385 @@
+"""A node assembled: engine, sockets and core thread, and the routing of messages.
+
+Both forms of the API, asyncio and synchronous, are thin shells around this.
+Methods named ``*_on_core`` run on the core thread; the others may be called
+from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Protocol
+
+from quicksilver.membership.directory import GroupView
+from quicksilver.membership.events import (
+    ClientEvent,
+    SubscriptionCompleted,
+    ViewsChanged,
+    WasExcluded,
+    WasRefused,
+    Welcomed,
+)
+from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.sending import GroupSender
+from quicksilver.net.control import ControlStream
+from quicksilver.net.datagrams import DatagramSockets
+from quicksilver.net.host import CoreThread, tune_collector
+from quicksilver.net.interfaces import choose_interface, datagram_bytes_max
+from quicksilver.node.errors import (
+    ClosedError,
+    CoreFailedError,
+    ExcludedError,
+    GmsUnreachableError,
+    RefusedError,
+)
+from quicksilver.node.messages import Batch, NodeStats, View
+from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.wire.ids import NodeId
+from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
+
+
+class GroupSink(Protocol):
+    """Where a group's messages and views go; called on the core thread."""
+
+    name: str
+    sender: GroupSender | None
+    joined_batch: int
+    echo: bool
+
+    def deliver_on_core(self, batch: Batch) -> None: ...
+
+    def view_on_core(self, view: View) -> None: ...
+
+    def fail_on_core(self, error: Exception) -> None:
+        """Nothing more will come."""
+        ...
+
+
+class NodeCore:
+    """One node in this process."""
+
+    def __init__(self, gms: str, options: NodeOptions) -> None:
+        self.gms = parse_gms_address(gms)
+        self.options = options
+        self.lock = threading.Lock()
+        interface = choose_interface(options.interface, self.gms[0])
+        self.interface = interface
+        self.sockets = DatagramSockets(
+            interface=interface,
+            multicast_port=7400,
+            port=options.port,
+            receive_buffer_bytes=options.receive_buffer_bytes,
+            send_buffer_bytes=options.send_buffer_bytes,
+            multicast_ttl=options.multicast_ttl,
+            plain=options.plain_io,
+            faults=options.faults,
+            is_data=lambda data: len(data) > 1 and data[1] in (KIND_DATA, KIND_HYBRID),
+        )
+        limit = datagram_bytes_max(interface)
+        config = replace(
+            options.engine,
+            packet_bytes=min(options.packet_bytes or limit, limit),
+            receive_buffer_bytes=self.sockets.receive_buffer_bytes,
+        )
+        name = options.name or f"{socket.gethostname()}-{os.getpid()}"
+        self.engine = Engine(
+            name=name,
+            address=self.sockets.address,
+            config=config,
+            upcalls=self,
+            seed=int.from_bytes(os.urandom(8), "little"),
+        )
+        self._control = ControlStream(self.gms)
+        self.thread = CoreThread(
+            self.engine,
+            self.sockets,
+            self._control,
+            on_drops=self._note_drops,
+            on_failure=self._handle_failure,
+        )
+        self.failure: Exception | None = None
+        self.is_closed = False
+        self.exclusions = 0
+        self.on_excluded: Callable[[str], None] | None = None
+        self._sinks: dict[str, GroupSink] = {}
+        self._routes: dict[int, GroupSink] = {}
+        self._pausing: set[str] = set()
+        self._waiting: dict[str, list[GroupSink]] = {}
+        self._views: dict[int, frozenset[NodeId]] = {}
+        self._requests: dict[int, Future[dict[str, int]]] = {}
+        self._welcome: Future[int] = Future()
+        self._switch_interval_before: float | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Start the core thread and wait until the GMS has let the node in."""
+        options = self.options
+        if options.tune_gc:
+            tune_collector()
+        if options.switch_interval_s is not None:
+            self._switch_interval_before = sys.getswitchinterval()
+            sys.setswitchinterval(options.switch_interval_s)
+        self.thread.start()
+
+    def wait_welcome(self) -> int:
+        """Block until the node is in; raises what kept it out."""
+        try:
+            return self._welcome.result(timeout=self.options.connect_timeout_s)
+        except TimeoutError:
+            raise self.unreachable() from None
+
+    def unreachable(self) -> GmsUnreachableError:
+        cause = self._control.last_error or "no answer"
+        return GmsUnreachableError(f"{self.gms[0]}:{self.gms[1]}", cause)
+
+    @property
+    def welcome(self) -> Future[int]:
+        return self._welcome
+
+    def close(self) -> None:
+        """Say goodbye and end the core thread; what was not flushed may be lost."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        done = threading.Event()
+
+        def leave() -> None:
+            self.engine.goodbye()
+            done.set()
+
+        if self.failure is None:
+            self.thread.submit(leave)
+            if not self.thread.is_core():
+                done.wait(timeout=2)
+        self.thread.stop()
+        if self._switch_interval_before is not None:
+            sys.setswitchinterval(self._switch_interval_before)
+        self._end_all(ClosedError("the node"))
+
+    def check_alive(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.is_closed:
+            raise ClosedError("the node")
+
+    def _handle_failure(self, report: str) -> None:
+        self.failure = CoreFailedError(report)
+        self._end_all(self.failure)
+
+    def _end_all(self, error: Exception) -> None:
+        if not self._welcome.done():
+            self._welcome.set_exception(error)
+        for future in list(self._requests.values()):
+            if not future.done():
+                future.set_exception(error)
+        self._requests.clear()
+        for sink in list(self._sinks.values()):
+            sink.fail_on_core(error)
+
+    # Groups
+
+    def subscribe(
+        self,
+        *,
+        join: Iterable[GroupSink] = (),
+        open_: Iterable[GroupSink] = (),
+        leave: Iterable[str] = (),
+        close: Iterable[str] = (),
+    ) -> Future[dict[str, int]]:
+        """Change memberships; the future has the group identifiers."""
+        self.check_alive()
+        joining, opening = tuple(join), tuple(open_)
+        leaving, closing = tuple(leave), tuple(close)
+        future: Future[dict[str, int]] = Future()
+
+        def request() -> None:
+            for sink in joining:
+                self._sinks[sink.name] = sink
+            try:
+                number = self.engine.subscribe(
+                    join=tuple(s.name for s in joining),
+                    leave=leaving,
+                    open_=tuple(s.name for s in opening),
+                    close=closing,
+                )
+            except ValueError as error:
+                future.set_exception(error)
+                return
+            self._requests[number] = future
+            for sink in (*joining, *opening):
+                self._waiting.setdefault(sink.name, []).append(sink)
+            for name in (*leaving, *closing):
+                self._forget_on_core(name)
+
+        self.thread.submit(request)
+        return future
+
+    def _forget_on_core(self, name: str) -> None:
+        sink = self._sinks.pop(name, None)
+        if sink is not None and sink.sender is not None:
+            self._routes.pop(sink.sender.id, None)
+        self.engine.forget_sender(name)
+        if sink is not None:
+            sink.fail_on_core(ClosedError(f"group {name!r}"))
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Run something on the core thread soon."""
+        self.thread.submit(work)
+
+    def flush(self) -> Future[None]:
+        """Wait until all that was sent is on every surviving member."""
+        self.check_alive()
+        future: Future[None] = Future()
+
+        def done(problem: str | None) -> None:
+            if problem is None:
+                future.set_result(None)
+            else:
+                future.set_exception(ExcludedError(problem))
+
+        self.thread.submit(lambda: self.engine.flush(done))
+        return future
+
+    def stats(self) -> NodeStats:
+        """Return what was counted so far; asks the core thread."""
+        self.check_alive()
+        future: Future[NodeStats] = Future()
+        self.thread.submit(lambda: future.set_result(self.stats_on_core()))
+        return future.result(timeout=self.options.connect_timeout_s)
+
+    def stats_on_core(self) -> NodeStats:
+        counters = self.sockets.counters
+        return NodeStats(
+            node=self.engine.node,
+            cluster=self.engine.cluster,
+            connected=self._control.is_connected,
+            counters=self.engine.stats(),
+            datagrams={name: getattr(counters, name) for name in counters.__slots__},
+            warnings=self.sockets.warnings,
+        )
+
+    # Back-pressure
+
+    def pause_on_core(self, sink: GroupSink) -> None:
+        """A receive queue is full: leave data in the kernel until it is not."""
+        self._pausing.add(sink.name)
+        self.engine.is_paused = True
+
+    def resume_on_core(self, sink: GroupSink) -> None:
+        self._pausing.discard(sink.name)
+        self.engine.is_paused = bool(self._pausing)
+
+    # Upcalls (core thread)
+
+    def on_messages(self, messages: Messages) -> None:
+        group = messages.group
+        if group is not None:
+            sink = self._routes.get(group)
+            if sink is None or messages.batch < sink.joined_batch:
+                self.engine.counters.unwanted_messages += len(messages.payloads)
+                return
+            self.engine.counters.delivered_messages += len(messages.payloads)
+            sink.deliver_on_core(
+                Batch(sink.name, messages.sender, messages.batch, messages.payloads, messages.first)
+            )
+            return
+        self._route_mixed(messages)
+
+    def _route_mixed(self, messages: Messages) -> None:
+        """Split a packet of several groups among its sinks, keeping each one's order."""
+        routes = self._routes
+        sender, batch = messages.sender, messages.batch
+        counters = self.engine.counters
+        by_group: dict[int, tuple[list[bytes], list[int]]] = {}
+        for group, sequence, payload in zip(
+            messages.groups, messages.sequences, messages.payloads, strict=True
+        ):
+            found = by_group.get(group)
+            if found is None:
+                by_group[group] = ([payload], [sequence])
+            else:
+                found[0].append(payload)
+                found[1].append(sequence)
+        for group, (payloads, sequences) in by_group.items():
+            sink = routes.get(group)
+            if sink is None or batch < sink.joined_batch:
+                counters.unwanted_messages += len(payloads)
+                continue
+            counters.delivered_messages += len(payloads)
+            sink.deliver_on_core(Batch(sink.name, sender, batch, payloads, sequences[0], sequences))
+
+    def on_event(self, event: ClientEvent) -> None:
+        if isinstance(event, Welcomed):
+            if hasattr(self.sockets,"set_multicast_port"): self.sockets.set_multicast_port(event.settings.multicast_port)
+            if not self._welcome.done():
+                self._welcome.set_result(event.node)
+        elif isinstance(event, SubscriptionCompleted):
+            self._handle_subscribed(event)
+        elif isinstance(event, ViewsChanged):
+            for view in event.groups:
+                self._tell_view(view)
+        elif isinstance(event, WasRefused):
+            self._handle_refused(event)
+        elif isinstance(event, WasExcluded):
+            self.exclusions += 1
+            self._routes.clear()
+            self._views.clear()
+            if self.on_excluded is not None:
+                self.on_excluded(event.reason)
+
+    def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
+        batch = self.engine.batch
+        for name, group in event.groups.items():
+            sink = self._sinks.get(name)
+            if sink is not None and self._routes.get(group) is not sink:
+                sink.joined_batch = batch
+                self._routes[group] = sink
+                view = self.engine.client.directory.groups.get(group)
+                if view is not None:
+                    self._tell_view(view)
+            for waiting in self._waiting.pop(name, []):
+                waiting.sender = self.engine.sender_for(name)
+                waiting.sender.echo = waiting.echo
+        self.engine.refresh_lanes()
+        found = self._requests.pop(event.request, None)
+        if found is not None and not found.done():
+            found.set_result({name: int(group) for name, group in event.groups.items()})
+
+    def _handle_refused(self, event: WasRefused) -> None:
+        error = RefusedError(event.reason)
+        if not self._welcome.done():
+            self._welcome.set_exception(error)
+        for number in event.requests:
+            found = self._requests.pop(number, None)
+            if found is not None and not found.done():
+                found.set_exception(error)
+
+    def _tell_view(self, view: GroupView) -> None:
+        sink = self._sinks.get(view.name)
+        if sink is None:
+            return
+        before = self._views.get(view.id, frozenset())
+        members = frozenset(view.members)
+        if self.engine.node not in members:
+            return
+        self._views[view.id] = members
+        sink.view_on_core(
+            View(
+                group=view.name,
+                number=view.view,
+                members=view.members,
+                joined=tuple(sorted(members - before)),
+                left=tuple(sorted(before - members)),
+                id=view.id,
+            )
+        )
+
+    def _note_drops(self, drops: int) -> None:
+        self.engine.kernel_drops = drops

@@ -1,0 +1,105 @@
+"""One tree of exceptions: everything this package raises on purpose.
+
+Each error carries its data and builds its text from it: what happened, and
+what to do next.
+"""
+
+from __future__ import annotations
+
+
+class QuicksilverError(Exception):
+    """Base of all errors of quicksilver."""
+
+
+class GmsUnreachableError(QuicksilverError):
+    """No GMS answered at the address."""
+
+    def __init__(self, address: str, cause: str) -> None:
+        super().__init__(address, cause)
+        self.address = address
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"no GMS at {self.address} ({self.cause}); "
+            "start one with `quicksilver gms` or check the address"
+        )
+
+
+class RefusedError(QuicksilverError):
+    """The GMS refused the node or its request."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the GMS refused: {self.reason}"
+
+
+class ExcludedError(QuicksilverError):
+    """The node was counted as failed while something was under way."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason}; messages sent before and not flushed may not have arrived"
+
+
+class ClosedError(QuicksilverError):
+    """The node or group was closed."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what} is closed"
+
+
+class CoreFailedError(QuicksilverError):
+    """The core thread ended with an error of its own."""
+
+    def __init__(self, report: str) -> None:
+        super().__init__(report)
+        self.report = report
+
+    def __str__(self) -> str:
+        lines = self.report.strip().splitlines()
+        return f"the core thread failed: {lines[-1] if lines else 'no report'}"
+
+
+class MessageTooLargeError(QuicksilverError):
+    """A message is longer than any message may be."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(size, limit)
+        self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"a message of {self.size} bytes is over the limit of {self.limit}; split it"
+
+
+class AddressError(QuicksilverError):
+    """A GMS address that cannot be one."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text!r} is not a GMS address; give host:port, for example 127.0.0.1:7401"
+
+
+class NotJoinedError(QuicksilverError):
+    """Receiving from a group that was only opened for sending."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.group = group
+
+    def __str__(self) -> str:
+        return f"group {self.group!r} was opened for sending only; join it to receive"

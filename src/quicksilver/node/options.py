@@ -1,0 +1,63 @@
+"""What a user may choose when a node connects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.net.faults import FaultPlan
+from quicksilver.node.errors import AddressError
+
+Overflow = Literal["block", "drop_oldest", "drop_newest"]
+"""What a full receive queue does: hold the senders back, or lose messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """Settings of one node; nodes of a cluster may differ in all of them."""
+
+    name: str = ""
+    """Shown to others; default: host name and process number."""
+
+    interface: str | None = None
+    """Name or address of the network interface; default: the one towards the GMS."""
+
+    port: int = 0
+    """UDP port of this node; 0 takes a free one."""
+
+    receive_buffer_bytes: int = 16 << 20
+    """Kernel buffer to ask for; what is granted bounds how far senders run ahead."""
+
+    send_buffer_bytes: int = 4 << 20
+    multicast_ttl: int = 1
+    packet_bytes: int | None = None
+    """Largest datagram; default: what the interface carries in one frame."""
+
+    connect_timeout_s: float = 10.0
+    queue_bytes: int = 16 << 20
+    """Default bound of each group's receive queue (asyncio and synchronous forms)."""
+
+    overflow: Overflow = "block"
+    switch_interval_s: float | None = 0.0005
+    """Interpreter switch interval while the node lives: how long a busy
+    application thread keeps the core waiting. None leaves Python's 5 ms."""
+
+    tune_gc: bool = True
+    """Freeze what start-up allocated and make collections rare."""
+
+    plain_io: bool = False
+    """Use one system call a datagram, for comparison and old kernels."""
+
+    faults: FaultPlan | None = None
+    """Harm to do to datagrams, for tests and experiments."""
+
+    engine: EngineConfig = field(default_factory=EngineConfig)
+
+
+def parse_gms_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``host:port``; raises AddressError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise AddressError(text)
+    return host, int(port)

@@ -1,0 +1,240 @@
+"""The synchronous form, for scripts and threads.
+
+::
+
+    with quicksilver.sync.connect("127.0.0.1:7401") as node:
+        group = node.join("prices")
+        group.send(b"...")
+        for message in group.receive(timeout_s=1):
+            ...
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import TimeoutError as FutureTimeout
+from types import TracebackType
+from typing import Any, Self
+
+from quicksilver.node.core import NodeCore
+from quicksilver.node.errors import GmsUnreachableError
+from quicksilver.node.groups import GroupBase
+from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.options import NodeOptions, Overflow
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+
+
+class Group(GroupBase):
+    """A group in the synchronous form; any thread may use it."""
+
+    def __init__(self, core: NodeCore, name: str, type_: Any, **options: Any) -> None:
+        super().__init__(core, name, type_, **options)
+        self._arrived = threading.Event()
+        self._room = threading.Event()
+
+    def notify(self) -> None:
+        self._arrived.set()
+
+    def send(self, message: Any) -> None:
+        """Queue one message; blocks while flow control says so.
+
+        Returning means accepted, not delivered: ``Node.flush`` waits for that.
+        """
+        payload = message if self._encode is None else self._encode(message)
+        if type(payload) is not bytes or len(payload) > MESSAGE_BYTES_MAX:
+            payload = self._checked(payload)
+        sender = self.sender
+        if sender is None or self._end is not None:
+            sender = self._ready_sender()
+        lane = sender.lane
+        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+            self._wait_room()
+        lock = self._core.lock
+        lock.acquire()
+        lane.pushed_bytes += len(payload)
+        lane.outbox.append((sender, payload))
+        lock.release()
+        if self._thread.is_sleeping and not lane.is_blocked:
+            self._thread.wake()
+
+    def _wait_room(self) -> None:
+        lane = self._ready_sender().lane
+        while lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+            self._room.clear()
+            lane.on_room = self._room.set
+            if lane.pushed_bytes - lane.pulled_bytes < self._send_queue_bytes:
+                return
+            if self._thread.is_sleeping:
+                self._thread.wake()
+            self._room.wait(0.5)
+            self._ready_sender()
+
+    def receive_batch(self, timeout_s: float | None = None) -> Batch | None:
+        """Return the next batch, or None when the time is over."""
+        self._check_member()
+        while True:
+            batch = self._take_batch()
+            if batch is not None:
+                return batch
+            if self._end is not None:
+                raise self._end
+            self._arrived.clear()
+            if self._batches or self._end is not None:
+                continue
+            if not self._arrived.wait(timeout_s):
+                return None
+
+    def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
+        """Yield messages; ends when none arrived for ``timeout_s``."""
+        while (batch := self.receive_batch(timeout_s)) is not None:
+            yield from self._messages_of(batch)
+
+    def __iter__(self) -> Iterator[Message]:
+        return self.receive()
+
+    def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
+        """Wait until at least ``count`` nodes are in the group."""
+        deadline = threading.Event()
+        timer = threading.Timer(timeout_s, deadline.set)
+        timer.start()
+        try:
+            while not deadline.is_set():
+                view = self.view
+                if view is not None and len(view.members) >= count:
+                    return view
+                deadline.wait(0.01)
+        finally:
+            timer.cancel()
+        have = len(self.view.members) if self.view else 0
+        raise TimeoutError(f"group {self.name!r} has {have} members, waited for {count}")
+
+
+class Node:
+    """A node in the synchronous form; use it as a context manager."""
+
+    def __init__(self, gms: str, options: NodeOptions) -> None:
+        self._core = NodeCore(gms, options)
+        self._options = options
+
+    def __enter__(self) -> Self:
+        self._core.start()
+        try:
+            self._core.wait_welcome()
+        except BaseException:
+            self._core.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close(flush_timeout_s=0 if kind is not None else 5.0)
+
+    @property
+    def id(self) -> int:
+        """This incarnation's number; 0 while the node is not counted in."""
+        return self._core.engine.node
+
+    def join(
+        self,
+        name: str,
+        type_: Any = None,
+        *,
+        echo: bool = False,
+        queue_bytes: int | None = None,
+        overflow: Overflow | None = None,
+    ) -> Group:
+        """Join one group; returns when the node is in its view."""
+        return self.join_all([name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow)[
+            0
+        ]
+
+    def join_all(
+        self,
+        names: list[str],
+        type_: Any = None,
+        *,
+        echo: bool = False,
+        queue_bytes: int | None = None,
+        overflow: Overflow | None = None,
+    ) -> list[Group]:
+        """Join many groups in one request."""
+        groups = [
+            Group(
+                self._core,
+                name,
+                type_,
+                is_member=True,
+                echo=echo,
+                queue_bytes=queue_bytes or self._options.queue_bytes,
+                overflow=overflow or self._options.overflow,
+            )
+            for name in names
+        ]
+        self._wait(self._core.subscribe(join=groups))
+        return groups
+
+    def open(self, name: str, type_: Any = None) -> Group:
+        """Open a group for sending without being a member."""
+        return self.open_all([name], type_)[0]
+
+    def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
+        """Open many groups for sending in one request."""
+        groups = [
+            Group(
+                self._core,
+                name,
+                type_,
+                is_member=False,
+                echo=False,
+                queue_bytes=self._options.queue_bytes,
+                overflow=self._options.overflow,
+            )
+            for name in names
+        ]
+        self._wait(self._core.subscribe(open_=groups))
+        return groups
+
+    def leave(self, *groups: Group) -> None:
+        """Leave groups; what they queued can still be read."""
+        members = [g.name for g in groups if g.is_member]
+        senders = [g.name for g in groups if not g.is_member]
+        self._wait(self._core.subscribe(leave=members, close=senders))
+
+    def _wait(self, future: Any) -> Any:
+        try:
+            return future.result(timeout=self._options.connect_timeout_s)
+        except FutureTimeout:
+            raise self._core.unreachable() from None
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything sent is on every surviving member."""
+        try:
+            self._core.flush().result(timeout=timeout_s)
+        except FutureTimeout:
+            raise TimeoutError(f"not everything was acknowledged within {timeout_s} s") from None
+
+    def stats(self) -> NodeStats:
+        """Return what this node counted so far."""
+        return self._core.stats()
+
+    def close(self, flush_timeout_s: float = 5.0) -> None:
+        """Flush, leave the cluster and stop the core thread."""
+        if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
+            try:
+                self.flush(flush_timeout_s)
+            except (TimeoutError, GmsUnreachableError):
+                pass  # the caller who needs certainty flushes before closing
+        self._core.close()
+
+
+def connect(gms: str, **options: Any) -> Node:
+    """Return a node for the GMS at ``host:port``; enter it to connect.
+
+    Keyword arguments are the fields of ``NodeOptions``.
+    """
+    return Node(gms, NodeOptions(**options))

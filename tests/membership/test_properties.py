@@ -1,0 +1,148 @@
+"""Random histories against what must always hold, and what must come in the end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.store import Commit, MemoryStore, StoreError
+from tests.membership.bucket_planner import BucketPlanner
+from tests.membership.cluster import Cluster, Peer
+from tests.membership.exact_planner import ExactPlanner
+
+NAMES = [f"g{i}" for i in range(6)]
+names = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
+pick = st.integers(0, 1_000)
+
+
+class CrashingStore(MemoryStore):
+    """Fails when told to: just before, or just after a commit is durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crash: str | None = None
+        self.commits: list[Commit] = []
+
+    def commit(self, commit: Commit) -> None:
+        crash, self.crash = self.crash, None
+        if crash == "before":
+            raise StoreError("memory", "crashed before the commit")
+        if self.commits:
+            before, after = self.commits[-1].counters, commit.counters
+            assert after.batch >= before.batch
+            assert after.node >= before.node
+            assert after.group >= before.group
+            assert after.region >= before.region
+        self.commits.append(commit)
+        super().commit(commit)
+        if crash == "after":
+            raise StoreError("memory", "crashed after the commit")
+
+
+class Histories(RuleBasedStateMachine):
+    """Joins, leaves, crashes, lost connections, freezes and GMS restarts."""
+
+    @initialize(merged=st.booleans(), hybrid=st.booleans())
+    def begin(self, merged: bool, hybrid: bool) -> None:
+        self.store = CrashingStore()
+        self.cluster = Cluster(
+            store=self.store,
+            make_planner=BucketPlanner if merged else ExactPlanner,
+            config=ServiceConfig(hybrid_groups=frozenset(NAMES[:2]) if hybrid else frozenset()),
+            pool="239.192.0.0/30",
+        )
+
+    def peer(self, at: int) -> Peer:
+        return self.cluster.peers[at % len(self.cluster.peers)]
+
+    def has_peers(self) -> bool:
+        return bool(self.cluster.peers)
+
+    @precondition(lambda self: len(self.cluster.peers) < 8)
+    @rule(join=names, opened=names)
+    def a_node_starts(self, join: list[str], opened: list[str]) -> None:
+        self.cluster.add().subscribe(join=join, open=opened)
+
+    @precondition(has_peers)
+    @rule(at=pick, join=names, leave=names, opened=names, closed=names)
+    def a_node_subscribes(self, at, join, leave, opened, closed) -> None:
+        self.peer(at).subscribe(join=join, leave=leave, open=opened, close=closed)
+
+    @precondition(has_peers)
+    @rule(at=pick)
+    def a_node_crashes(self, at: int) -> None:
+        self.cluster.crash(self.peer(at))
+
+    @precondition(has_peers)
+    @rule(at=pick)
+    def a_connection_breaks(self, at: int) -> None:
+        self.cluster.disconnect(self.peer(at))
+
+    @precondition(has_peers)
+    @rule(at=pick)
+    def a_node_leaves(self, at: int) -> None:
+        peer = self.peer(at)
+        peer.is_frozen = False
+        self.cluster.leave(peer)
+
+    @precondition(has_peers)
+    @rule(at=pick)
+    def a_node_freezes_or_thaws(self, at: int) -> None:
+        peer = self.peer(at)
+        peer.is_frozen = not peer.is_frozen
+
+    @rule()
+    def the_gms_restarts(self) -> None:
+        self.cluster.stop()
+        self.cluster.start()
+
+    @rule(when=st.sampled_from(["before", "after"]))
+    def the_gms_crashes_in_its_next_commit(self, when: str) -> None:
+        self.store.crash = when
+
+    @rule(seconds=st.sampled_from([0.0, 0.001, 0.021, 0.3, 0.6, 4.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.cluster.run(seconds)
+
+    @rule()
+    def everything_settles(self) -> None:
+        for peer in self.cluster.peers:
+            peer.is_frozen = False
+        self.cluster.settle()
+
+    @invariant()
+    def never_misfits(self) -> None:
+        """Incremental updates always fit what the service believes a node has."""
+        if hasattr(self, "cluster"):
+            assert all(peer.client.misfits == 0 for peer in self.cluster.peers)
+
+    def teardown(self) -> None:
+        if hasattr(self, "cluster"):
+            self.everything_settles()
+
+
+@pytest.mark.slow
+def test_any_history_keeps_views_consistent_and_converges() -> None:
+    """View numbers never go back or stand for two views, group views are covered
+    by disjoint region views, and all directories end up with the truth."""
+    run_state_machine_as_test(
+        Histories,
+        settings=settings(
+            max_examples=int(os.environ.get("QS_EXAMPLES", "60")),
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
