@@ -90,7 +90,7 @@ class VirtualNode:
         self.engine.refresh_lanes()
         for payload in payloads:
             sender.lane.outbox.append((sender, payload))
-            sender.lane.pushed_bytes += len(payload)
+            sender.lane.room -= len(payload)
         self.engine.wake_lane(sender.lane)
         self.pump()
 

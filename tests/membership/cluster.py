@@ -158,7 +158,7 @@ class Cluster:
 
     def run(self, seconds: float) -> None:
         end = self.now + seconds
-        while True:
+        for _ in range(100_000):
             self.pump()
             wakes = [p.client.next_timeout() for p in self.peers if not p.is_frozen]
             if self.service is not None:
@@ -176,6 +176,8 @@ class Cluster:
                 wake = self.service.next_timeout()
                 if wake is not None and wake <= self.now:
                     self._tick()
+        else:
+            raise AssertionError(f"time stands still at {self.now}: {wakes}")
         self.now = end
         self.pump()
 
@@ -190,12 +192,14 @@ class Cluster:
 
     def pump(self) -> None:
         """Move frames until nothing moves."""
-        moved = True
-        while moved:
+        for _ in range(1_000):
             moved = False
             for peer in list(self.peers):
                 moved |= self._pump_peer(peer)
             moved |= self._pump_service()
+            if not moved:
+                return
+        raise AssertionError(f"frames move for ever: {[p.client.state for p in self.peers]}")
 
     def _pump_peer(self, peer: Peer) -> bool:
         if peer.is_frozen or self.service is None:

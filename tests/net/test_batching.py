@@ -127,6 +127,31 @@ def test_a_limit_leaves_the_rest_in_the_kernel(
 
 
 @needs_recvmmsg
+@pytest.mark.skipif(not probe_abilities().gro, reason="this system has no GRO")
+def test_segment_sizes_are_told_after_datagrams_that_had_none(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """A lost note would hand forty packets to the engine as one."""
+    receiver, sender = pair
+    receiver.setsockopt(batching.SOL_UDP, batching.UDP_GRO, 1)
+    reader, writer = BatchReceiver(), BatchSender()
+    for _ in range(3):
+        items: list[Received] = []
+        for packets in ([b"a"], [b"bb"], [b"c" * 100] * 9 + [b"d" * 7], [b"ee"], [b"f" * 50] * 3):
+            end, code = writer.send(sender.fileno(), receiver.getsockname(), packets, 0, 1000)
+            assert (end, code) == (len(packets), 0)
+        reader.receive(receiver.fileno(), 100, items)
+        assert [(len(data), segment) for data, segment, _ in items] == [
+            *[(1, 0), (2, 0), (907, 100), (2, 0), (150, 50)]
+        ]
+        for size in (60, 70):
+            writer.send(sender.fileno(), receiver.getsockname(), [bytes(size)] * 2, 0, 1000)
+        items.clear()
+        reader.receive(receiver.fileno(), 100, items)
+        assert [(len(data), segment) for data, segment, _ in items] == [(120, 60), (140, 70)]
+
+
+@needs_recvmmsg
 def test_sources_are_forgotten_rather_than_piled_up(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:

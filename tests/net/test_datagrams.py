@@ -168,12 +168,15 @@ def test_more_groups_than_the_kernel_allows_a_socket(open_sockets: Open, port: i
 def test_freed_memberships_are_used_again(open_sockets: Open) -> None:
     """A node whose regions change all day must not open socket after socket."""
     receiver = open_sockets()
-    for turn in range(10):
-        receiver.set_memberships(frozenset(f"239.77.{turn + 10}.{i}" for i in range(1, 21)))
-        assert len(receiver.filenos()[1]) == 1
+    receiver.set_memberships(frozenset(f"239.77.9.{i}" for i in range(1, 26)))
+    descriptors = receiver.filenos()
+    for turn in range(10, 20):
+        groups = frozenset(f"239.77.{turn}.{i}" for i in range(1, 26))
+        assert not receiver.set_memberships(groups)
+        assert receiver.filenos() == descriptors
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "not an address", "::1"])
+@pytest.mark.parametrize("address", ["10.0.0.1", "not an address", "::1", "239.1", "\0"])
 def test_what_cannot_be_joined_is_named_and_the_rest_is_joined(
     open_sockets: Open, port: int, address: str
 ) -> None:
@@ -200,6 +203,19 @@ def test_packets_that_cannot_be_sent_are_counted_and_dropped(
     # A socket bound to loopback cannot reach beyond this machine.
     assert sender.send(("192.0.2.77", 9), [b"x"]) == 1
     assert sender.counters.send_errors == 1
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize(
+    "destination", [("localhost", 9), ("127.1", 9), ("a\0b", 9), ("127.0.0.1", 0), ("::1", 9)]
+)
+def test_a_destination_that_is_none_is_counted(
+    open_sockets: Open, plain: bool, destination: tuple[str, int]
+) -> None:
+    """Addresses come from peers; looking a name up would block the core."""
+    sender = open_sockets(plain=plain)
+    assert sender.send(destination, [b"x", b"y"]) == 2
+    assert (sender.counters.send_errors, sender.counters.sent) == (2, 0)
 
 
 def test_a_busy_kernel_leaves_packets_with_the_caller(

@@ -1,0 +1,1 @@
+"""The ``quicksilver`` command: one module a command, ``main`` assembles them."""

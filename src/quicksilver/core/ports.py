@@ -66,6 +66,10 @@ class Engine(Protocol):
 
     def handle_control_closed(self, reason: str, now: float) -> None: ...
 
+    def has_control(self) -> bool:
+        """True when ``poll_control`` has a frame."""
+        ...
+
     def poll_control(self, now: float) -> bytes | None:
         """Next frame for the GMS (without its length prefix)."""
         ...

@@ -140,7 +140,7 @@ class MembershipClient:
 
     # -- inputs
 
-    def handle_opened(self, now: float) -> None:  # noqa: ARG002  # all inputs look alike
+    def handle_opened(self, now: float) -> None:
         """The stream to the GMS is up."""
         assert not self._is_open
         self._is_open = True
@@ -156,7 +156,7 @@ class MembershipClient:
     def handle_closed(
         self,
         reason: str,
-        now: float,  # noqa: ARG002  # all inputs look alike
+        now: float,
     ) -> list[ClientEvent]:
         """The stream is gone. Reconnect, unless the state is Refused or Departed."""
         self._is_open = False
@@ -213,7 +213,11 @@ class MembershipClient:
             return self._heartbeat_at
         return min(self._heartbeat_at, self._resync_at)
 
-    def poll_frame(self, now: float) -> bytes | None:  # noqa: ARG002  # all outputs look alike
+    def has_frame(self) -> bool:
+        """True when ``poll_frame`` has something."""
+        return self._is_open and (bool(self._outgoing) or self._heartbeat_due)
+
+    def poll_frame(self, now: float) -> bytes | None:
         """Return the next frame for the GMS, without its length prefix, or None."""
         if not self._is_open:
             return None

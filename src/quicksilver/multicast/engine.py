@@ -136,6 +136,8 @@ class Engine:
         self._groups_by_id: dict[int, GroupSender] = {}
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
+        self.idle_lane = Lane(self)
+        """A lane that nothing feeds: what a group points at before it is ready."""
         self._ids: dict[str, GroupId] = {}
         self._failed: dict[int, None] = {}
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
@@ -409,6 +411,9 @@ class Engine:
 
     def handle_control_closed(self, reason: str, now: float) -> None:
         self._handle_events(self.client.handle_closed(reason, now), now)
+
+    def has_control(self) -> bool:
+        return self.client.has_frame()
 
     def poll_control(self, now: float) -> bytes | None:
         return self.client.poll_frame(now)
@@ -795,9 +800,7 @@ class Engine:
             if stream.packets and stream.waiting:
                 slow[stream.slowest] = slow.get(stream.slowest, 0) + 1
         stats["pending_bytes"] = pending
-        stats["queued_bytes"] = sum(
-            lane.pushed_bytes - lane.pulled_bytes for lane in self._lanes.values()
-        )
+        stats["queued_bytes"] = sum(lane.queued_bytes() for lane in self._lanes.values())
         stats["token_ms"] = round(token_s * 1e3, 3)
         stats["regions"] = sum(1 for m in self._regions.values() if m.retired_at is None)
         stats["cache_bytes"] = self.cache_budget.used

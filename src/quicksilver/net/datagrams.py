@@ -24,6 +24,7 @@ from quicksilver.net.batching import (
     BatchSender,
     LockGivingReader,
     Received,
+    is_sendable,
     probe_abilities,
     receive_plain,
     run_end,
@@ -49,6 +50,9 @@ _GSO_REFUSALS = frozenset({errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOT
 
 _ERRORS_IN_A_ROW_MAX = 64
 """Pending socket errors read in one call before it gives up for now."""
+
+_DESTINATIONS_MAX = 65_536
+"""Destinations remembered; forgotten together."""
 
 _BUFFER_SHARE_LOOPBACK = 2
 _BUFFER_SHARE = 3
@@ -123,12 +127,15 @@ class DatagramSockets:
         # loopback datagrams are 60 KB, and GRO would join small ones only.
         self._coalesces = self.abilities.gro and self.abilities.recvmmsg
         self._coalesces = self._coalesces and not interface.is_loopback
-        self._large_reader = None if plain or self._coalesces else LockGivingReader()
         self._segment_bytes_max = 0
         if self.abilities.gso:
             self._segment_bytes_max = min(datagram_bytes_max(interface), GSO_SEGMENT_BYTES_MAX)
+        self._destinations: set[Address] = set()
         self._gso_refused: set[Address] = set()
         self._receiver = BatchReceiver() if self.abilities.recvmmsg else None
+        self._large_reader = None
+        if self._receiver is not None and not self._coalesces:
+            self._large_reader = LockGivingReader()
         self._sender = BatchSender() if self.abilities.sendmmsg else None
         self._clock = clock
         self._install_faults(faults, is_data)
@@ -276,6 +283,16 @@ class DatagramSockets:
 
     def _send(self, destination: Address, packets: list[bytes]) -> int:
         at, total, counters = 0, len(packets), self.counters
+        if destination not in self._destinations:
+            # Addresses come from peers: a bad one is their fault, not ours to raise.
+            if not is_sendable(destination):
+                counters.send_errors += total
+                counters.last_error = errno.EINVAL
+                return total
+            if len(self._destinations) >= _DESTINATIONS_MAX:
+                self._destinations.clear()
+                self._gso_refused.clear()
+            self._destinations.add(destination)
         errors = 0
         while at < total:
             segment_bytes_max = self._segment_bytes_max

@@ -27,6 +27,10 @@ never waits longer than that behind data."""
 
 TRANSMITS = 24
 DROPS_INTERVAL_S = 0.02
+CONTROL_INTERVAL_S = 0.01
+"""How often a busy core looks at the stream to the GMS: every look gives up the
+interpreter lock, and a busy application thread then keeps it for a while."""
+
 SLEEP_S_MAX = 1.0
 
 
@@ -63,6 +67,7 @@ class CoreThread:
         self._unsent: Transmit | None = None
         self._is_stopping = False
         self._drops_at = 0.0
+        self._control_at = 0.0
         self._control_fd: int | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -73,9 +78,11 @@ class CoreThread:
         """Have the core run something soon; from any thread."""
         self.scheduler.submit(request)
         if self.is_sleeping:
-            self._waker.wake()
+            self.wake()
 
     def wake(self) -> None:
+        """End the core's sleep; the next to add work need not wake it again."""
+        self.is_sleeping = False
         self._waker.wake()
 
     def stop(self) -> None:
@@ -110,10 +117,13 @@ class CoreThread:
             self.turns += 1
             if scheduler.has_requests():
                 scheduler.run_requests()
+                self._control_at = 0.0
             is_dry = self._receive(clock)
             scheduler.run_alarms(clock)
             is_idle = self._transmit(clock)
-            self._advance_control(clock())
+            now = clock()
+            if now >= self._control_at:
+                self._advance_control(now)
             if is_dry and is_idle:
                 self._sleep(clock)
 
@@ -161,6 +171,7 @@ class CoreThread:
     def _advance_control(self, now: float) -> None:
         control = self._control
         engine = self.engine
+        self._control_at = now + CONTROL_INTERVAL_S
         if control.is_connected:
             while (frame := engine.poll_control(now)) is not None:
                 control.send(frame)
@@ -197,6 +208,7 @@ class CoreThread:
             for when in (
                 self.engine.next_timeout(),
                 self._control.next_timeout(),
+                self._control_at if self.engine.has_control() else None,
                 self.sockets.next_release(),
             ):
                 if when is not None:
@@ -214,6 +226,8 @@ class CoreThread:
             self.is_sleeping = False
         if self._waker.fileno() in ready:
             self._waker.clear()
+        if self._control_fd in ready:
+            self._control_at = 0.0
 
     def _watch(self, fd: int, *, readable: bool = True, writable: bool = False) -> None:
         state = (2 if readable else 0) + (1 if writable else 0)

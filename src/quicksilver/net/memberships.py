@@ -168,7 +168,8 @@ class MulticastSockets:
 
     def _request(self, address: str) -> bytes:
         try:
-            return socket.inet_aton(address) + socket.inet_aton(self._interface.address)
-        except OSError as error:
+            group = socket.inet_pton(socket.AF_INET, address)
+            return group + socket.inet_aton(self._interface.address)
+        except (OSError, ValueError) as error:
             cause = OSError(errno.EINVAL, "not an IPv4 address")
             raise MembershipError(address, self._interface.name, cause) from error

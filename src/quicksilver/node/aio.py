@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self
 
+from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError
 from quicksilver.node.groups import GroupBase
@@ -65,42 +66,39 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        payload = message if self._encode is None else self._encode(message)
-        if type(payload) is not bytes or len(payload) > MESSAGE_BYTES_MAX:
-            payload = self._checked(payload)
-        sender = self.sender
-        if sender is None or self._end is not None:
-            sender = self._ready_sender()
-        lane = sender.lane
-        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
-            await self._wait_room()
-        # Only the loop's thread writes pushed_bytes: no lock is needed here.
-        lane.pushed_bytes += len(payload)
-        lane.outbox.append((sender, payload))
+        if self._encode is not None:
+            message = self._encode(message)
+        if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
+            message = self._checked(message)
+        self._append((self.sender, message))  # type: ignore[arg-type]  # refuses None
+        lane = self._lane
+        lane.room -= len(message)
+        if self._thread.is_sleeping or lane.room < 0:
+            self._nudge(lane)
+            if lane.room < 0:
+                await self._wait_room(lane)
+
+    def _nudge(self, lane: Lane) -> None:
         if self._thread.is_sleeping and not lane.is_blocked:
             self._thread.wake()
 
     def post(self, message: Any) -> bool:
         """Queue one message without waiting; False when there is no room."""
-        payload = self._checked(message if self._encode is None else self._encode(message))
-        lane = self._ready_sender().lane
-        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+        lane = self._lane
+        if lane.room < 0:
             return False
-        lane.pushed_bytes += len(payload)
-        lane.outbox.append((self._ready_sender(), payload))
-        if self._thread.is_sleeping and not lane.is_blocked:
-            self._thread.wake()
+        payload = self._checked(message if self._encode is None else self._encode(message))
+        self._append((self.sender, payload))  # type: ignore[arg-type]  # refuses None
+        lane.room -= len(payload)
+        self._nudge(lane)
         return True
 
-    async def _wait_room(self) -> None:
-        lane = self._ready_sender().lane
-        while lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+    async def _wait_room(self, lane: Lane) -> None:
+        while lane.room < 0:
             room = asyncio.Event()
             lane.on_room = lambda: self._call(room.set)
-            if lane.pushed_bytes - lane.pulled_bytes < self._send_queue_bytes:
+            if lane.room >= 0:
                 return
-            if self._thread.is_sleeping:
-                self._thread.wake()
             try:
                 await asyncio.wait_for(room.wait(), 0.5)
             except TimeoutError:

@@ -52,6 +52,8 @@ class GroupSink(Protocol):
     joined_batch: int
     echo: bool
 
+    def ready_on_core(self, sender: GroupSender) -> None: ...
+
     def deliver_on_core(self, batch: Batch) -> None: ...
 
     def view_on_core(self, view: View) -> None: ...
@@ -345,8 +347,9 @@ class NodeCore:
                 if view is not None:
                     self._tell_view(view)
             for waiting in self._waiting.pop(name, []):
-                waiting.sender = self.engine.sender_for(name)
-                waiting.sender.echo = waiting.echo
+                sender = self.engine.sender_for(name)
+                sender.echo = waiting.echo
+                waiting.ready_on_core(sender)
         self.engine.refresh_lanes()
         found = self._requests.pop(event.request, None)
         if found is not None and not found.done():

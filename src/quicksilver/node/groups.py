@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from quicksilver.multicast.sending import GroupSender
+from quicksilver.multicast.sending import GroupSender, Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
 from quicksilver.node.messages import Batch, Message, View
@@ -42,6 +42,7 @@ class GroupBase:
     ) -> None:
         self.name = name
         self.sender: GroupSender | None = None
+        """How the group is sent to; None until the subscription is complete."""
         self.joined_batch = 0
         self.is_member = is_member
         self.echo = echo
@@ -52,7 +53,9 @@ class GroupBase:
         self._core = core
         self._thread = core.thread
         self._queue_bytes = queue_bytes
-        self._send_queue_bytes = core.engine.config.queue_bytes_max
+        self._lane: Lane = core.engine.idle_lane
+        self._append: Callable[[tuple[GroupSender, bytes]], None] = self._refuse
+        """Queues a message; refuses it before the group is ready and after its end."""
         self._overflow = overflow
         self._batches: deque[Batch] = deque()
         self._in_bytes = 0
@@ -120,10 +123,20 @@ class GroupBase:
         self._views.append(view)
         self.notify()
 
+    def ready_on_core(self, sender: GroupSender) -> None:
+        """The subscription is complete: messages can be sent."""
+        self.sender = sender
+        self._lane = sender.lane
+        self._append = sender.lane.outbox.append
+
     def fail_on_core(self, error: Exception) -> None:
         if self._end is None:
             self._end = error
+        self._append = self._refuse
         self.notify()
+
+    def _refuse(self, item: tuple[GroupSender, bytes]) -> None:
+        self._ready_sender()
 
     def notify(self) -> None:
         """Wake whoever waits for messages or views."""

@@ -17,6 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any, Self
 
+from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import GmsUnreachableError
 from quicksilver.node.groups import GroupBase
@@ -41,32 +42,25 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        payload = message if self._encode is None else self._encode(message)
-        if type(payload) is not bytes or len(payload) > MESSAGE_BYTES_MAX:
-            payload = self._checked(payload)
-        sender = self.sender
-        if sender is None or self._end is not None:
-            sender = self._ready_sender()
-        lane = sender.lane
-        if lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
-            self._wait_room()
-        lock = self._core.lock
-        lock.acquire()
-        lane.pushed_bytes += len(payload)
-        lane.outbox.append((sender, payload))
-        lock.release()
+        if self._encode is not None:
+            message = self._encode(message)
+        if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
+            message = self._checked(message)
+        self._append((self.sender, message))  # type: ignore[arg-type]  # refuses None
+        lane = self._lane
+        lane.room -= len(message)
+        if self._thread.is_sleeping or lane.room < 0:
+            self._settle(lane)
+
+    def _settle(self, lane: Lane) -> None:
+        """Wake the core if it sleeps, and wait while the queue is full."""
         if self._thread.is_sleeping and not lane.is_blocked:
             self._thread.wake()
-
-    def _wait_room(self) -> None:
-        lane = self._ready_sender().lane
-        while lane.pushed_bytes - lane.pulled_bytes >= self._send_queue_bytes:
+        while lane.room < 0:
             self._room.clear()
             lane.on_room = self._room.set
-            if lane.pushed_bytes - lane.pulled_bytes < self._send_queue_bytes:
+            if lane.room >= 0:
                 return
-            if self._thread.is_sleeping:
-                self._thread.wake()
             self._room.wait(0.5)
             self._ready_sender()
 

@@ -117,6 +117,10 @@ def summarise(plan: Plan, sent: dict[str, Any], got: list[dict[str, Any]]) -> di
         "lost": sum(g["lost"] for g in got),
         "disorders": sum(g["disorders"] for g in got),
         "cpu_us_per_delivery": round(cpu / max(1, deliveries) * 1e6, 3),
+        "sender_cpu_us_per_message": round(sent["cpu_s"] / max(1, total) * 1e6, 3),
+        "receiver_cpu_us_per_message": round(
+            max(g["cpu_s"] for g in got) / max(1, total) * 1e6, 3
+        ),
         "sender_rss_bytes": sent["rss_bytes"],
         "receiver_rss_bytes": max(g["rss_bytes"] for g in got),
         "sender_stats": sent["stats"],

@@ -38,9 +38,9 @@ class LayoutPlanner(ABC):
                 nodes.add(node)
                 groups |= wanted ^ before
                 layout.set_wants(node, wanted)
-        if self._is_stale:
-            self._is_stale = False
-            nodes |= layout.wants.keys()
+        was_stale, self._is_stale = self._is_stale, False
+        if was_stale:
+            nodes.update(self._find_unplaced())
             groups |= layout.member_bits.keys() - layout.hierarchy_of.keys()
         self._drop_idle(nodes)
         layout.forget_empty_groups(groups)
@@ -49,7 +49,7 @@ class LayoutPlanner(ABC):
         for node in sorted(nodes):
             if not layout.want_bits[node]:
                 layout.forget(node)
-        if remaining or touched:
+        if remaining or touched or was_stale:
             self._place(remaining, touched)
         return layout.take_delta()
 
@@ -80,6 +80,16 @@ class LayoutPlanner(ABC):
         ``nodes`` are those whose wishes changed and who still want something;
         ``groups`` those whose members changed and that still have some.
         """
+
+    def _find_unplaced(self) -> list[NodeId]:
+        layout = self._layout
+        found: list[NodeId] = []
+        for node, wanted in layout.want_bits.items():
+            for hierarchy in layout.hierarchies:
+                if wanted & hierarchy.groups and node not in hierarchy.place:
+                    found.append(node)
+                    break
+        return found
 
     def _drop_idle(self, nodes: Iterable[NodeId]) -> None:
         for node in sorted(nodes):

@@ -17,13 +17,22 @@ class ExactPlanner(LayoutPlanner):
 
     name = "exact"
 
+    _is_restored = False
+
     def _become_restored(self) -> None:
-        pass  # everything that this planner knows is in the layout
+        self._is_restored = True
 
     def _place(self, nodes: list[NodeId], groups: list[GroupId]) -> None:
         layout = self._layout
         hierarchy = layout.hierarchies[0]
+        if self._is_restored:
+            # The stored plan may be another planner's: check all of it, once.
+            self._is_restored = False
+            nodes, groups = sorted(layout.wants), sorted(layout.member_bits)
         for group in groups:
             if layout.hierarchy_of.get(group) is not hierarchy:
                 layout.assign(group, hierarchy)
+        for other in layout.hierarchies[1:]:
+            for node in sorted(other.place):
+                layout.move(node, other, None)
         place_by_key(layout, hierarchy, nodes)

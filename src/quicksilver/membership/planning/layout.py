@@ -114,7 +114,8 @@ class Layout:
         self.spread: dict[GroupId, dict[RegionId, int]] = {}
         """How many members of a group each of its regions holds (never zero)."""
         self.next_region = 1
-        self._regions_before: dict[RegionId, tuple[NodeId, ...]] = {}
+        self._regions_before: dict[RegionId, tuple[NodeId, ...] | None] = {}
+        """What the next delta starts from; None: the region did not exist."""
         self._groups_before: dict[GroupId, tuple[RegionId, ...]] = {}
 
     # Edits ------------------------------------------------------------------
@@ -230,7 +231,7 @@ class Layout:
 
     def _note_region(self, region: Region) -> None:
         if region.id not in self._regions_before:
-            self._regions_before[region.id] = tuple(sorted(region.nodes))
+            self._regions_before[region.id] = tuple(sorted(region.nodes)) or None
 
     def _note_group(self, group: GroupId) -> None:
         if group not in self._groups_before:
@@ -244,7 +245,7 @@ class Layout:
         self._groups_before = {g: tuple(sorted(r)) for g, r in state.groups.items()}
         for hierarchy in self.hierarchies:
             for number in hierarchy.regions:
-                self._regions_before.setdefault(number, ())
+                self._regions_before.setdefault(number, None)
         for group in self.spread:
             self._groups_before.setdefault(group, ())
 
@@ -260,7 +261,7 @@ class Layout:
         for number, before in sorted(self._regions_before.items()):
             region = now.get(number)
             if region is None:
-                if before:
+                if before is not None:
                     gone.append(number)
                 continue
             nodes = tuple(sorted(region.nodes))

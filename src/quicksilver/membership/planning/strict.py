@@ -29,6 +29,7 @@ class StrictPlanner(LayoutPlanner):
     def __init__(self, limits: PlanLimits) -> None:
         super().__init__(limits)
         self._become_restored()
+        self._is_restored = False
 
     @abstractmethod
     def _fits(self, members: int, others: Collection[int], parts: Collection[int]) -> bool:
@@ -40,6 +41,7 @@ class StrictPlanner(LayoutPlanner):
         """
 
     def _become_restored(self) -> None:
+        self._is_restored = True
         hierarchies = self._layout.hierarchies
         merged = max(1, min(_MERGED_HIERARCHIES, len(hierarchies) - 1))
         self._strict = hierarchies[: len(hierarchies) - merged]
@@ -47,7 +49,10 @@ class StrictPlanner(LayoutPlanner):
 
     def _place(self, nodes: list[NodeId], groups: list[GroupId]) -> None:
         layout = self._layout
-        affected = {h.number: set(nodes) for h in self._strict}
+        # Regions of a stored plan may be another planner's: check all, once.
+        checked = layout.wants.keys() if self._is_restored else nodes
+        self._is_restored = False
+        affected = {h.number: set(checked) for h in self._strict}
         new = sum(1 for n in nodes if not any(n in h.place for h in layout.hierarchies))
         is_bulk = 2 * new > len(layout.wants)
         if is_bulk:

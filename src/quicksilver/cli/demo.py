@@ -1,0 +1,370 @@
+"""``quicksilver demo``: a cluster that loses packets and a process, and no message.
+
+A GMS, subscribers and publishers run as real processes. Subscribers drop a part
+of what arrives; half way one of them is killed. In the end each survivor's own
+account is held against the publishers' accounts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quicksilver.cli import options
+
+if TYPE_CHECKING:
+    from quicksilver.cli.cluster.children import Child, Children
+    from quicksilver.cli.cluster.verdict import Published, Received
+
+READY_S = 15.0
+PUBLISH_S = 120.0
+
+
+def demo(
+    messages: Annotated[
+        int,
+        typer.Option("--messages", min=2, help="Messages of each publisher to each group."),
+    ] = 40_000,
+    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of one message.")] = "1000",
+    subscribers: Annotated[
+        int, typer.Option("--subscribers", min=2, max=64, help="How many, one of which is killed.")
+    ] = 6,
+    publishers: Annotated[int, typer.Option("--publishers", min=1, max=16)] = 2,
+    groups: Annotated[
+        str,
+        typer.Option(
+            "--groups", metavar="SPEC", help="Who joins what; a group without nodes: everybody."
+        ),
+    ] = "a:0-3,b:2-5,c",
+    faults: Annotated[
+        str, typer.Option("--faults", metavar="TEXT", help="Harm done to every subscriber.")
+    ] = "loss=2%,burst=5,kinds=data",
+    kill: Annotated[bool, typer.Option(help="Kill one subscriber half way.")] = True,
+    as_json: options.Json = False,
+) -> int:
+    """Show that nothing is lost: overlapping groups, injected loss, and a crash.
+
+    Starts a GMS, subscribers and publishers as processes of this machine. Fails
+    if any surviving subscriber lacks a single message.
+    """
+    from quicksilver.cli.cluster.groupspec import parse_groups
+    from quicksilver.cli.running import run_async
+    from quicksilver.net.faults import parse_faults
+
+    if faults:
+        parse_faults(faults)
+    scenario = Scenario(
+        messages=messages,
+        size=options.parse_size(size),
+        subscribers=subscribers,
+        publishers=publishers,
+        groups=parse_groups(groups, subscribers),
+        faults=faults,
+        victim=subscribers // 2 if kill else None,
+    )
+    outcome = run_async(play(scenario, is_quiet=as_json))
+    if as_json:
+        from quicksilver.cli.output import emit
+
+        emit(outcome.as_dict())
+    else:
+        _show(outcome)
+    return 0 if outcome.is_complete else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is played."""
+
+    messages: int
+    size: int
+    subscribers: int
+    publishers: int
+    groups: dict[str, tuple[int, ...]]
+    faults: str
+    victim: int | None
+    """The subscriber that is killed half way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of it."""
+
+    scenario: Scenario
+    published: dict[str, Published]
+    received: dict[str, Received]
+    """By name of process; the victim is not among them."""
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    """What was wrong with each survivor's account; all empty when complete."""
+    seconds: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        return not any(self.faults.values())
+
+    @property
+    def started_at(self) -> float:
+        return min(one.started_at for one in self.published.values())
+
+    def publish_rate(self) -> float:
+        """Messages a second, all publishers together, until the last was acknowledged."""
+        sent = sum(one.messages * len(one.groups) for one in self.published.values())
+        end = max(one.flushed_at for one in self.published.values())
+        return sent / max(1e-9, end - self.started_at)
+
+    def deliver_rate(self) -> float:
+        """Deliveries a second, all survivors together."""
+        return sum(self.rate_of(one) for one in self.received.values())
+
+    def rate_of(self, one: Received) -> float:
+        """Messages a second of one survivor, from the first sent to its last."""
+        return one.messages / max(1e-9, one.last_at - self.started_at)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        names = {one.node: name for name, one in {**self.published, **self.received}.items()}
+        victim = self.scenario.victim
+        return {
+            "complete": self.is_complete,
+            "seconds": round(self.seconds, 3),
+            "killed": None if victim is None else f"sub-{victim}",
+            "groups": {name: list(nodes) for name, nodes in self.scenario.groups.items()},
+            "messages_per_group": self.scenario.messages,
+            "size": self.scenario.size,
+            "faults": self.scenario.faults,
+            "published_per_second": round(self.publish_rate()),
+            "delivered_per_second": round(self.deliver_rate()),
+            "publishers": {
+                name: {
+                    "node": one.node,
+                    "messages": one.messages * len(one.groups),
+                    "seconds": round(one.flushed_at - one.started_at, 3),
+                    "resent": one.stats.get("resent", 0),
+                }
+                for name, one in self.published.items()
+            },
+            "subscribers": {
+                name: {
+                    "node": one.node,
+                    "messages": one.messages,
+                    "per_second": round(self.rate_of(one)),
+                    "packets_lost": one.stats.get("missing", 0),
+                    "repairs_received": one.stats.get("repairs_received", 0),
+                    "repairs_sent": one.stats.get("repairs_sent", 0),
+                    "streams": [
+                        {
+                            "from": names.get(account.sender, str(account.sender)),
+                            "group": account.group,
+                            "messages": account.count,
+                            "checksum": f"{account.checksum:08x}",
+                        }
+                        for account in sorted(one.streams, key=lambda a: (a.group, a.sender))
+                    ],
+                    "wrong": self.faults[name],
+                }
+                for name, one in self.received.items()
+            },
+        }
+
+
+async def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
+    """Run a scenario from the first process to the last report."""
+    from quicksilver.cli.cluster.children import Children
+    from quicksilver.cli.cluster.verdict import find_faults
+
+    def tell(text: str) -> None:
+        if not is_quiet:
+            from quicksilver.cli.output import say
+
+            say(f"{time.monotonic() - began:5.1f} s  {text}")
+
+    began = time.monotonic()
+    async with Children() as children:
+        gms = await children.start_gms()
+        tell(f"GMS at {gms}")
+        subscribers = await _start_subscribers(children, scenario, gms)
+        shown = ", ".join(
+            f"{name}: {' '.join(str(n) for n in nodes)}" for name, nodes in scenario.groups.items()
+        )
+        tell(f"{scenario.subscribers} subscribers in overlapping groups ({shown})")
+        tell(f"each of them does this to its own datagrams: {scenario.faults or 'nothing'}")
+        # Opened only now: a publisher's first view has every subscriber in it.
+        publishers = await _start_publishers(children, scenario, gms)
+        tell(
+            f"{scenario.publishers} publishers send {scenario.messages:,} messages of "
+            f"{scenario.size:,} bytes to each of {len(scenario.groups)} groups"
+        )
+        published = await _publish(scenario, publishers, subscribers, tell)
+        tell("everything sent is acknowledged; asking the survivors what they have")
+        survivors = {
+            name: child
+            for name, child in subscribers.items()
+            if scenario.victim is None or name != f"sub-{scenario.victim}"
+        }
+        received = await _collect(scenario, survivors, published)
+    outcome = Outcome(scenario=scenario, published=published, received=received)
+    for name, one in received.items():
+        joined = _joined(scenario, name)
+        outcome.faults[name] = find_faults(published.values(), one, joined)
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _joined(scenario: Scenario, name: str) -> list[str]:
+    from quicksilver.cli.cluster.groupspec import groups_of
+
+    return groups_of(scenario.groups, int(name.removeprefix("sub-")))
+
+
+async def _start_subscribers(
+    children: Children, scenario: Scenario, gms: str
+) -> dict[str, Child]:
+    found = {}
+    for number in range(scenario.subscribers):
+        name = f"sub-{number}"
+        groups = {group: len(scenario.groups[group]) for group in _joined(scenario, name)}
+        faults = f"{scenario.faults},seed={number + 1}" if scenario.faults else None
+        found[name] = await _start(children, "subscriber", gms, name, groups, faults)
+    await asyncio.gather(*(child.expect("ready", READY_S) for child in found.values()))
+    return found
+
+
+async def _start_publishers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
+    groups = dict.fromkeys(scenario.groups, 0)
+    found = {}
+    for number in range(scenario.publishers):
+        name = f"pub-{number}"
+        found[name] = await _start(children, "publisher", gms, name, groups, None)
+    await asyncio.gather(*(child.expect("ready", READY_S) for child in found.values()))
+    return found
+
+
+async def _start(
+    children: Children,
+    role: Any,
+    gms: str,
+    name: str,
+    groups: dict[str, int],
+    faults: str | None,
+) -> Child:
+    import msgspec
+
+    from quicksilver.cli.cluster.worker import WorkerSpec
+
+    spec = WorkerSpec(role=role, gms=gms, name=name, groups=groups, faults=faults)
+    return await children.start(
+        name, ["quicksilver.cli.cluster.worker", msgspec.json.encode(spec).decode()]
+    )
+
+
+async def _publish(
+    scenario: Scenario, publishers: dict[str, Child], subscribers: dict[str, Child], tell: Any
+) -> dict[str, Published]:
+    import msgspec
+
+    from quicksilver.cli.cluster.verdict import Published
+    from quicksilver.cli.cluster.worker import Go
+
+    for child in publishers.values():
+        await child.tell(Go(scenario.messages, scenario.size, PUBLISH_S))
+    first = next(iter(publishers.values()))
+    await first.expect("half", PUBLISH_S)
+    if scenario.victim is not None:
+        victim = subscribers[f"sub-{scenario.victim}"]
+        victim.kill()
+        tell(f"half way: {victim.name} (process {victim.pid}) killed with SIGKILL")
+    reports = await asyncio.gather(
+        *(child.expect("sent", PUBLISH_S) for child in publishers.values())
+    )
+    return {
+        name: msgspec.convert(report, Published)
+        for name, report in zip(publishers, reports, strict=True)
+    }
+
+
+async def _collect(
+    scenario: Scenario, survivors: dict[str, Child], published: dict[str, Published]
+) -> dict[str, Received]:
+    import msgspec
+
+    from quicksilver.cli.cluster.verdict import Received, expected_of
+    from quicksilver.cli.cluster.worker import Finish
+
+    for name, child in survivors.items():
+        expected = expected_of(published.values(), _joined(scenario, name))
+        await child.tell(Finish(expected))
+    reports = await asyncio.gather(
+        *(child.expect("report", 2 * READY_S) for child in survivors.values())
+    )
+    return {
+        name: msgspec.convert(report, Received)
+        for name, report in zip(survivors, reports, strict=True)
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from quicksilver.cli.cluster.verdict import expected_of
+    from quicksilver.stdx.units import format_rate
+
+    console = Console()
+    table = Table(title="What each subscriber has", title_justify="left")
+    table.add_column("subscriber")
+    table.add_column("groups")
+    for heading in ("messages", "of", "rate", "packets lost", "repaired by others", "repaired"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    scenario = outcome.scenario
+    for number in range(scenario.subscribers):
+        name = f"sub-{number}"
+        joined = _joined(scenario, name)
+        expected = sum(n for _, _, n in expected_of(outcome.published.values(), joined))
+        one = outcome.received.get(name)
+        if one is None:
+            row = [f"{expected:,}", "", "", "", "", "[dim]killed[/]"]
+            table.add_row(name, " ".join(joined), "[dim]?[/]", *row)
+            continue
+        wrong = outcome.faults[name]
+        table.add_row(
+            name,
+            " ".join(joined),
+            f"{one.messages:,}",
+            f"{expected:,}",
+            format_rate(outcome.rate_of(one), "msg"),
+            f"{one.stats.get('missing', 0):,}",
+            f"{one.stats.get('repairs_received', 0):,}",
+            f"{one.stats.get('repairs_sent', 0):,} for others",
+            "[red]incomplete[/]" if wrong else "[green]complete, in order[/]",
+        )
+    console.print(table)
+    for name, sent in outcome.published.items():
+        count = sent.messages * len(sent.groups)
+        took = sent.flushed_at - sent.started_at
+        resent = sent.stats.get("resent", 0)
+        console.print(
+            f"{name}: {count:,} messages in {took:.2f} s until the last was acknowledged, "
+            f"{resent:,} packets sent again",
+            highlight=False,
+        )
+    console.print(
+        f"together: {format_rate(outcome.publish_rate(), 'msg')} published, "
+        f"{format_rate(outcome.deliver_rate(), 'msg')} delivered, "
+        f"{format_rate(outcome.deliver_rate() * scenario.size)}; {outcome.seconds:.1f} s in all",
+        highlight=False,
+    )
+    for wrong in outcome.faults.values():
+        for line in wrong:
+            console.print(f"[red]missing[/]: {line}", highlight=False)
+    if outcome.is_complete:
+        survivors = len(outcome.received)
+        console.print(
+            f"[green]Nothing is missing[/]: all {survivors} surviving subscribers got every "
+            "message, once and in order.",
+            highlight=False,
+        )

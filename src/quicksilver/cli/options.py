@@ -1,0 +1,76 @@
+"""Options that several commands share, declared once so that they read the same."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli.problems import MisuseError
+from quicksilver.stdx.units import parse_bytes
+
+GMS_DEFAULT = "127.0.0.1:7401"
+
+Gms = Annotated[
+    str,
+    typer.Option(
+        "--gms",
+        metavar="HOST:PORT",
+        envvar="QUICKSILVER_GMS",
+        help="Where the membership service is.",
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+InterfaceName = Annotated[
+    str | None,
+    typer.Option(
+        "--interface",
+        metavar="NAME|ADDRESS",
+        help="Network interface to use; default: the one that leads to the GMS.",
+    ),
+]
+
+Faults = Annotated[
+    str | None,
+    typer.Option(
+        "--faults",
+        metavar="TEXT",
+        help="Harm to do to this node's datagrams, such as loss=1%,burst=10,delay=5ms.",
+    ),
+]
+
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Serve Prometheus metrics on this port of 127.0.0.1.",
+    ),
+]
+
+Groups = Annotated[
+    list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)
+]
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes in a size such as ``1000``, ``4k`` or ``1MiB``."""
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise MisuseError(str(error)) from None
+
+
+def check_groups(names: list[str]) -> list[str]:
+    """Return the names without repetition; raises MisuseError for an impossible one."""
+    from quicksilver.membership.names import find_name_problem
+
+    for name in names:
+        problem = find_name_problem(name)
+        if problem is not None:
+            raise MisuseError(f"group name {name[:40]!a} {problem}")
+    return list(dict.fromkeys(names))

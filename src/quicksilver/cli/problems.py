@@ -1,0 +1,81 @@
+"""Which errors are a user's to read, and the one line that each becomes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+
+import typer
+
+from quicksilver.membership.addresses import BadAddressPoolError
+from quicksilver.membership.store import StoreError
+from quicksilver.net.faults import FaultError
+from quicksilver.net.interfaces import InterfaceError
+from quicksilver.node.errors import AddressError, QuicksilverError
+
+# typer brings its own copy of click or uses an installed one, by version; the
+# bases of its public error are the same classes in both.
+_USAGE_ERROR, _CLICK_ERROR = typer.BadParameter.__mro__[1:3]
+
+
+class CommandError(Exception):
+    """A command could not do what it was asked to; the text says what to do next."""
+
+
+class MisuseError(CommandError):
+    """Options that do not fit together, or a value that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What the user reads, and what the shell sees."""
+
+    line: str
+    exit_code: int
+
+
+def describe(error: Exception) -> Problem | None:
+    """Return the problem behind an error; None when it is a bug of ours."""
+    if isinstance(error, _CLICK_ERROR):
+        return _describe_usage(error)
+    if isinstance(error, MisuseError | FaultError | AddressError | BadAddressPoolError):
+        return Problem(_one_line(error), 2)
+    if isinstance(error, CommandError | QuicksilverError | InterfaceError | StoreError):
+        return Problem(_one_line(error), 1)
+    if isinstance(error, TimeoutError):
+        return Problem(_one_line(error) or "no answer in time", 1)
+    if isinstance(error, OSError):
+        return Problem(_describe_system(error), 1)
+    if _is_ours(error):
+        return Problem(_one_line(error), 1)
+    return None
+
+
+def _describe_usage(error: Exception) -> Problem:
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    hint = f"; try: {context.command_path} --help" if context is not None else ""
+    text = " ".join(message.split()).rstrip(".")
+    return Problem(text + hint, int(getattr(error, "exit_code", 2)))
+
+
+def _describe_system(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{_one_line(error) if error.strerror is None else reason}; choose another port"
+        case errno.EMFILE | errno.ENFILE:
+            return f"{reason}; raise the limit, for example: ulimit -n 65536"
+        case _:
+            where = f"{os.fspath(error.filename)}: " if error.filename else ""
+            return f"{where}{reason}"
+
+
+def _is_ours(error: Exception) -> bool:
+    """Errors of lower layers state what happened and what to do in their text."""
+    return type(error).__module__.startswith("quicksilver.") and isinstance(error, Exception)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

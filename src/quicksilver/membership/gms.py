@@ -1,0 +1,117 @@
+"""The GMS as a server: a store, a planner, the service, and a TCP port."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from quicksilver.membership.addresses import AddressPool
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.planning import make_planner
+from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.service import MembershipService
+from quicksilver.membership.store import MemoryStore, SqliteStore, Store
+from quicksilver.net.streams import serve_frames
+from quicksilver.wire.gms import REQUEST_BYTES_MAX, ClusterSettings
+from quicksilver.wire.ids import Address
+
+DEFAULT_PORT = 7401
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmsOptions:
+    """How to run a GMS."""
+
+    host: str = "0.0.0.0"
+    """Address to listen on."""
+
+    port: int = DEFAULT_PORT
+    """TCP port; 0 takes a free one."""
+
+    state: Path | None = None
+    """File that keeps the state. None: a restarted GMS begins a new cluster, and
+    every node rejoins as a new one."""
+
+    planner: str = "auto"
+    """Name of the region planner."""
+
+    limits: PlanLimits = field(default_factory=PlanLimits)
+
+    addresses: str = "239.192.0.0/16"
+    """Multicast network from which regions get their addresses."""
+
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
+    """What every node of the cluster must agree on."""
+
+    config: ServiceConfig = field(default_factory=ServiceConfig)
+
+
+OnListening = Callable[[Address], None]
+
+
+def run_gms(options: GmsOptions, on_listening: OnListening | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; ``on_listening`` is told the bound address.
+
+    Call it from the main thread. Nodes go on without the GMS and resume when it
+    is back.
+
+    Raises:
+        ListenError, StoreError, BadAddressPoolError, ValueError (unknown
+        planner): the user's to fix, each with one line that says how.
+    """
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await serve_gms(options, stop, on_listening)
+
+    asyncio.run(serve())
+
+
+async def serve_gms(
+    options: GmsOptions, stop: asyncio.Event, on_listening: OnListening | None = None
+) -> None:
+    """Serve until ``stop`` is set: for programs that have an event loop."""
+    pool = AddressPool(options.addresses)
+    planner = make_planner(options.planner, options.limits)
+    store: Store = MemoryStore() if options.state is None else SqliteStore(options.state)
+    try:
+        service = MembershipService(
+            store=store,
+            planner=planner,
+            settings=options.settings,
+            pool=pool,
+            config=options.config,
+            seed=secrets.randbits(64),
+        )
+        server = await serve_frames(
+            service, options.host, options.port, frame_bytes_max=REQUEST_BYTES_MAX
+        )
+        try:
+            if on_listening is not None:
+                on_listening(server.address)
+            await _first(stop, server.wait_failed)
+        finally:
+            await server.close()
+    finally:
+        store.close()
+
+
+async def _first(stop: asyncio.Event, wait_failed: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Wait for the stop; raise what made the server fail, if that comes first."""
+    stopped = asyncio.ensure_future(stop.wait())
+    failed = asyncio.ensure_future(wait_failed())
+    try:
+        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            failed.result()
+    finally:
+        stopped.cancel()
+        failed.cancel()
