@@ -158,12 +158,12 @@ class Cluster:
 
     def run(self, seconds: float) -> None:
         end = self.now + seconds
-        for _ in range(100_000):
+        for _ in range(3_000):
             self.pump()
             wakes = [p.client.next_timeout() for p in self.peers if not p.is_frozen]
             if self.service is not None:
                 wakes.append(self.service.next_timeout())
-            due = min((w for w in wakes if w is not None), default=end)
+            due = min((w for w in wakes if w is not None), default=end + 1)
             if due > end:
                 break
             self.now = max(self.now, due)

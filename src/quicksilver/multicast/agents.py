@@ -190,8 +190,15 @@ class RingAgent:
         """Lower interface for the agent above: what the ring agreed on last."""
         found = self.aggregates.get(sender)
         if found is None:
+            # Quiet here, or new: what the region agreed on before still holds.
+            stable, _, _ = self._recovery.region_words(sender)
             return Report(
-                high=0, low=0, slowest=self.node, missing=RangeSet(), missing_limit=0, kept=()
+                high=stable,
+                low=stable,
+                slowest=self.node,
+                missing=RangeSet(),
+                missing_limit=stable,
+                kept=(),
             )
         return found
 
@@ -403,6 +410,7 @@ class RingAgent:
         recovery = self._recovery
         recovery.note_token(record, now)
         sender = record.sender
+        record.stable = max(record.stable, recovery.region_words(sender)[0])
         report = self._lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:

@@ -7,6 +7,7 @@ class Counters:
     """Counts since the engine was made; only the core thread writes them."""
 
     __slots__ = (
+        "abandoned",
         "ack_received",
         "ack_sent",
         "ahead_dropped",
@@ -44,6 +45,7 @@ class Counters:
         for name in self.__slots__:
             setattr(self, name, 0)
 
+    abandoned: int
     ack_received: int
     ack_sent: int
     ahead_dropped: int

@@ -278,14 +278,20 @@ class Engine:
         if member is not None and (member.may_send(sender) or sender in self._failed):
             member.stream_of(sender).handle_packet(data, now)
             return
-        known = self.client.directory.regions.get(region)  # type: ignore[call-overload]
-        if member is None and known is not None and view < known.view:
+        if member is None and not self._may_become_member(region, view):
             self.counters.unknown_dropped += 1
             return
         if self._unknown.keep((region, view, sender), data, source, now):
             self.counters.unknown_kept += 1
         else:
             self.counters.unknown_dropped += 1
+
+    def _may_become_member(self, region: int, view: int) -> bool:
+        """False for views that are over, or that came after this node had left."""
+        known = self.client.directory.regions.get(region)  # type: ignore[call-overload]
+        if known is not None:
+            return view > known.view
+        return not any(name == region for name, _ in self._regions)
 
     def _replay_unknown(self, now: float) -> None:
         for region, view, sender in self._unknown.names():
@@ -362,7 +368,7 @@ class Engine:
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
         if freed or not stream.packets:
-            stream.heard_at = now
+            stream.heard_at = stream.progress_at = now
             stream.probe_s = self.config.probe_s
         self._open_lanes(stream)
         if stream.is_done():
@@ -681,6 +687,14 @@ class Engine:
         stream = self._sent_stream(region, view)
         if stream is None or not stream.packets:
             return
+        if stream.is_closed and now >= stream.progress_at + 2 * self.config.retire_s:
+            # Every member has forgotten the view by now: nobody will answer.
+            self.counters.abandoned += len(stream.packets)
+            stream.abandon()
+            self._open_lanes(stream)
+            self._closing.pop((region, view), None)
+            self._check_flushes()
+            return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._repair_sink.register(stream, PRIORITY_DATA)
         self._timers.set((region, view), max(now, stream.heard_at) + stream.probe_s)
@@ -761,6 +775,7 @@ class Engine:
 
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
+        stream.progress_at = now
         if name not in self._timers:
             self._timers.set(name, now + stream.probe_s)
         if self._flushes:

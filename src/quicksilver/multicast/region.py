@@ -102,6 +102,7 @@ class RegionMember:
         self.retired_at: float | None = None
         """When a newer view replaced this one."""
         self.active_at = 0.0
+        """When something last arrived or became stable here."""
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
@@ -208,6 +209,7 @@ class RegionMember:
 
     def handle_bytes_due(self, now: float) -> None:
         self.token_due_bytes = self._token_bytes
+        self.active_at = now
         self.agents[0].handle_work(now, urgent=True)
 
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
@@ -345,9 +347,10 @@ class RegionMember:
                 return
             stream = self.stream_of(sender)
             stream.become_active(now)
-        self.active_at = now
         if record.high > stream.high and stream.cut < 0:
             self._note_tail(stream, record.high, now)
+        if record.stable > stream.stable:
+            self.active_at = now
         self._learn(stream, record.stable, record.region_kept, record.cut)
         if stream.is_settled() and record.high <= stream.high:
             stream.quiet_rounds += 1
@@ -482,7 +485,7 @@ class RegionMember:
         sender = record.sender
         report = agent.aggregates[sender]
         stable, _, cut = self.region_words(sender)
-        self._words[sender] = (max(stable, report.low), report.kept, cut)
+        self._words[sender] = (max(stable, report.low, record.stable), report.kept, cut)
         stream = self.streams.get(sender)
         if stream is not None:
             stream.forget_below(min(self._words[sender][0], stream.low))

@@ -88,6 +88,8 @@ class SendStream:
         self.token_s = 0.0
         self.probe_s = config.probe_s
         self.heard_at = 0.0
+        self.progress_at = 0.0
+        """When packets were last committed or acknowledged."""
         self._config = config
         self._counters = counters
         self._span_packets = max(64, config.span_bytes_max // config.packet_bytes)

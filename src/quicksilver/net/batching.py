@@ -265,8 +265,7 @@ class BatchReceiver:
                 if source is None:
                     source = self._learn(key)
                 # Room for control data that is used tells of a coalesced buffer.
-                segment = segment if control else 0
-                append((view[start : start + length].tobytes(), segment, source))
+                append((view[start : start + length].tobytes(), segment if control else 0, source))
                 start += _SLOT_BYTES
             # The kernel wrote what it used; unset, no later note would find room.
             self._control_lengths[:count] = self._control_lengths_full[:count]

@@ -139,13 +139,9 @@ class DatagramSockets:
         self._sender = BatchSender() if self.abilities.sendmmsg else None
         self._clock = clock
         self._install_faults(faults, is_data)
+        self._receive_buffer_wanted = receive_buffer_bytes
         # Multicast first: the system then avoids its port when it picks one for unicast.
-        self._multicast = MulticastSockets(
-            interface,
-            multicast_port,
-            receive_buffer_bytes=receive_buffer_bytes,
-            coalesces=self._coalesces,
-        )
+        self._multicast = self._open_multicast(multicast_port)
         self._turn = 0
         self._unicast = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -156,6 +152,21 @@ class DatagramSockets:
             raise
 
     # --- opening and closing ------------------------------------------------
+
+    def _open_multicast(self, port: int) -> MulticastSockets:
+        self._multicast_port = port
+        return MulticastSockets(
+            self.interface,
+            port,
+            receive_buffer_bytes=self._receive_buffer_wanted,
+            coalesces=self._coalesces,
+        )
+
+    def set_multicast_port(self, port: int) -> None:
+        """Receive multicast on another port; memberships must be set again."""
+        if port != self._multicast_port:
+            self._multicast.close()
+            self._multicast = self._open_multicast(port)
 
     def _open_unicast(self, port: int, ttl: int, loop: bool) -> None:
         unicast, own = self._unicast, self.interface.address

@@ -32,6 +32,7 @@ CONTROL_INTERVAL_S = 0.01
 interpreter lock, and a busy application thread then keeps it for a while."""
 
 SLEEP_S_MAX = 1.0
+RETRY_S = 0.001
 
 
 class CoreThread:
@@ -196,6 +197,12 @@ class CoreThread:
         if changed:
             self._watch_sockets()
 
+    def set_multicast_port(self, port: int) -> None:
+        """The GMS said where multicast arrives; core thread only."""
+        self.sockets.set_multicast_port(port)
+        self._watch_sockets()
+        self._set_memberships()
+
     # Sleeping
 
     def _sleep(self, clock: Callable[[], float]) -> None:
@@ -205,20 +212,22 @@ class CoreThread:
                 return
             now = clock()
             times = [now + SLEEP_S_MAX]
-            for when in (
+            is_paused = self.engine.is_receiving_paused()
+            waits = (
                 self.engine.next_timeout(),
                 self._control.next_timeout(),
                 self._control_at if self.engine.has_control() else None,
-                self.sockets.next_release(),
-            ):
-                if when is not None:
-                    times.append(when)
+                # While paused nobody takes what a fault plan held back.
+                None if is_paused else self.sockets.next_release(),
+                # The kernel is out of memory for packets: a writable socket does not tell.
+                now + RETRY_S if self._unsent is not None else None,
+            )
+            times.extend(when for when in waits if when is not None)
             timeout = min(times) - now
             if timeout <= 0:
                 return
             unicast, multicast = self.sockets.filenos()
-            self._watch(unicast, writable=self._unsent is not None)
-            is_paused = self.engine.is_receiving_paused()
+            self._watch(unicast)
             for fd in multicast:
                 self._watch(fd, readable=not is_paused)
             ready = self._poller.wait(timeout)

@@ -40,6 +40,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.messages import Batch, NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
@@ -74,7 +75,7 @@ class NodeCore:
         self.interface = interface
         self.sockets = DatagramSockets(
             interface=interface,
-            multicast_port=7400,
+            multicast_port=ClusterSettings().multicast_port,
             port=options.port,
             receive_buffer_bytes=options.receive_buffer_bytes,
             send_buffer_bytes=options.send_buffer_bytes,
@@ -319,7 +320,7 @@ class NodeCore:
 
     def on_event(self, event: ClientEvent) -> None:
         if isinstance(event, Welcomed):
-            if hasattr(self.sockets,"set_multicast_port"): self.sockets.set_multicast_port(event.settings.multicast_port)
+            self.thread.set_multicast_port(event.settings.multicast_port)
             if not self._welcome.done():
                 self._welcome.set_result(event.node)
         elif isinstance(event, SubscriptionCompleted):

@@ -62,7 +62,8 @@ def update(members: Memberships, changes: Memberships) -> None:
         del members[node]
 
 
-@settings(max_examples=250, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
 @given(names, limits, batches)
 def test_promises_hold_after_every_batch(
     name: str, limit: PlanLimits, changes: list[Memberships]
@@ -86,7 +87,8 @@ def test_promises_hold_after_every_batch(
         assert 0.0 <= report.unwanted_fraction < 1.0
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
 @given(names, limits, batches, batch)
 def test_a_restored_planner_moves_nobody_and_goes_on(
     name: str, limit: PlanLimits, changes: list[Memberships], later: Memberships
@@ -124,7 +126,8 @@ wild_states = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
 @given(names, limits, batch, wild_states, batch)
 def test_any_stored_plan_is_repaired_by_the_next_batch(
     name: str,
@@ -210,7 +213,7 @@ def cost(planner: Planner, packet: int) -> float:
     return sum(len(state.regions[r]) + packet for rs in state.groups.values() for r in rs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(batch)
 def test_the_optimiser_is_never_worse_than_the_plain_rules(changes: Memberships) -> None:
     """It compares with one region for all and with exact regions, at least."""
@@ -291,6 +294,7 @@ for name in sorted(PLANNERS):
 """
 
 
+@pytest.mark.slow
 def test_plans_do_not_depend_on_hash_order() -> None:
     """Two GMS replicas with the same inputs must publish the same regions."""
     outputs = set()

@@ -19,7 +19,12 @@ from collections.abc import Iterable, Sequence
 from quicksilver.membership.planning.base import LayoutPlanner
 from quicksilver.membership.planning.layout import Hierarchy, Layout, Region
 from quicksilver.membership.planning.model import PlanLimits
-from quicksilver.membership.planning.optimise import Band, Classes, Optimiser
+from quicksilver.membership.planning.optimise import (
+    WORK_MAX,
+    Band,
+    Classes,
+    Optimiser,
+)
 from quicksilver.wire.ids import GroupId, NodeId
 
 _STICKY = 0.75
@@ -28,8 +33,15 @@ _STICKY = 0.75
 _REPLAN_GAIN = 0.9
 """A new plan must cost less than this share of the old to be adopted."""
 
-_REPLAN_NODES_MAX = 200
+_EXACT_GAIN = 0.75
+"""What dropping packets must save before exact regions of good size are given up."""
+
+_REPLAN_NODES_MAX = 600
+_REPLAN_MEMBERSHIPS_MAX = 100_000
 """Up to here, planning anew takes a fraction of a second and is done unasked."""
+
+_REPLAN_WORK_MAX = 500_000
+"""Comparisons that an unasked plan may spend: some three tenths of a second."""
 
 
 class Merger:
@@ -73,7 +85,9 @@ class Merger:
             for region in hierarchy.regions.values()
         )
 
-    def plan(self, groups: Iterable[GroupId], *, exact_first: bool) -> list[Band]:
+    def plan(
+        self, groups: Iterable[GroupId], *, exact_first: bool, work_max: int = WORK_MAX
+    ) -> list[Band]:
         """Return bands for the given groups; their numbers index ``sorted(groups)``.
 
         Parts list nodes by their place in the sorted list of all nodes.
@@ -87,18 +101,22 @@ class Merger:
             if interests:
                 same.setdefault(interests, []).append(at)
         members = list(same.values())
-        if exact_first and sum(map(len, members)) >= len(members) * self._packet_cost:
-            return [Band(list(number.values()), members, 0.0)]
+        price = sum(
+            bits.bit_count() * (len(part) + self._packet_cost) for bits, part in same.items()
+        )
         classes = Classes(
             weights=[len(part) for part in members],
             interests=[sorted(number[g] for g in layout.group_slots.keys(bits)) for bits in same],
             groups=len(number),
         )
-        bands = Optimiser(classes, self._packet_cost).plan(len(self._hierarchies))
+        bands = Optimiser(classes, self._packet_cost, work_max).plan(len(self._hierarchies))
         plans: list[Band] = []
         for band in bands:
             parts = [[n for c in part for n in members[c]] for part in band.parts]
             plans.append(Band(band.groups, parts, band.cost))
+        is_tiny = sum(map(len, members)) < len(members) * self._packet_cost
+        if exact_first and not is_tiny and sum(b.cost for b in bands) > _EXACT_GAIN * price:
+            return [Band(list(number.values()), members, price)]
         return plans
 
     def adopt(self, groups: Iterable[GroupId], bands: list[Band]) -> None:
@@ -262,13 +280,18 @@ class MergedPlanner(LayoutPlanner):
             return
         self._merger.place(nodes, groups)
         self._changed_count += len(nodes)
-        if self._changed_count >= len(layout.wants) <= _REPLAN_NODES_MAX:
+        if 2 * self._changed_count >= len(layout.wants) <= _REPLAN_NODES_MAX:
             self._replan_if_better()
 
     def _replan_if_better(self) -> None:
+        """Half of the nodes have changed: early choices may have had their day."""
         self._changed_count = 0
-        groups = self._layout.member_bits.keys()
-        bands = self._merger.plan(groups, exact_first=False)
+        layout = self._layout
+        memberships = sum(bits.bit_count() for bits in layout.want_bits.values())
+        if memberships > _REPLAN_MEMBERSHIPS_MAX:
+            return
+        groups = layout.member_bits.keys()
+        bands = self._merger.plan(groups, exact_first=self._exact_first, work_max=_REPLAN_WORK_MAX)
         if sum(b.cost for b in bands) < _REPLAN_GAIN * self._merger.cost():
             self._merger.adopt(groups, bands)
 

@@ -9,11 +9,12 @@ where ``packet_cost`` says how many nodes may have to drop a packet before a
 packet of its own is cheaper. This module looks for bands of groups, and for each
 band a partition of the nodes, that make the sum small.
 
-What to expect: where interests are shared, parts that share them emerge. Where
-every node chooses independently, no clever partition exists (measured with the
-papers' Zipf workload: clustering twenty bands saves 0.6 % over the best two),
-and the optimum is bimodal: groups that more than one node in ``packet_cost + 1``
-wants are best sent to everybody, all others to each member by itself.
+What to expect: where interests are shared, parts that share them emerge, and
+bands whose groups do not cross each other. Small systems gain even from chance.
+Large ones in which every node chooses independently do not: with 2,000 nodes
+drawing 1,000 of 10,000 groups by Zipf, clustering twenty bands costs 0.6 % less
+than the best two, which are bimodal. Groups that more than one node in
+``packet_cost + 1`` wants go to everybody, all others to each member by itself.
 
 Everything here is a function of its arguments: ties are broken by position.
 """
@@ -35,10 +36,13 @@ _PAIRS_PARTS_MAX = 400
 _UNION_PARTS_MAX = 64
 """Parts up to this size are recounted exactly when a class leaves them."""
 
-_WORK_MAX = 30_000_000
+WORK_MAX = 30_000_000
 """Comparisons that one optimisation may spend: some twenty seconds."""
 
-_SPLIT_GAIN_MIN = 0.02
+_MEMBERSHIP_COST = 0.5
+"""What one more region costs a node, in received packets: some ring traffic."""
+
+_SPLIT_GAIN_MIN = 0.005
 """A further band must save this share of what the band cost before."""
 
 
@@ -67,7 +71,8 @@ class Band:
 class Optimiser:
     """One search; ``packet_cost`` as in the module's formula."""
 
-    def __init__(self, classes: Classes, packet_cost: float) -> None:
+    def __init__(self, classes: Classes, packet_cost: float, work_max: int = WORK_MAX) -> None:
+        self._work_max = work_max
         self._weights = classes.weights
         self._packet_cost = packet_cost
         self._work = 0
@@ -94,7 +99,7 @@ class Optimiser:
 
     def _choose(self, prices: list[list[float]], bands_max: int) -> list[int]:
         """Add shapes as long as one more membership a node pays for itself."""
-        toll = self._packet_cost * sum(self._weights)
+        toll = _MEMBERSHIP_COST * sum(self._weights)
         best = min(range(len(prices)), key=lambda s: (sum(prices[s]), s))
         chosen, lowest = [best], prices[best]
         while len(chosen) < min(bands_max, len(prices)):
@@ -112,7 +117,7 @@ class Optimiser:
 
     def _split(self, bands: list[Band], bands_max: int) -> list[Band]:
         """Divide bands further while that pays and there is work left."""
-        toll = self._packet_cost * sum(self._weights)
+        toll = _MEMBERSHIP_COST * sum(self._weights)
         waiting = sorted(bands, key=lambda band: (-band.cost, band.groups[0]))
         done: list[Band] = []
         while waiting:
@@ -121,7 +126,7 @@ class Optimiser:
             best_cost = band.cost * (1 - _SPLIT_GAIN_MIN) - toll
             if len(done) + len(waiting) + 2 <= bands_max and len(band.groups) > 1:
                 for halves in self._halves(band):
-                    if all(halves) and self._work < _WORK_MAX:
+                    if all(halves) and self._work < self._work_max:
                         made = [self._fit(half, band.parts) for half in halves]
                         cost = sum(half.cost for half in made)
                         if cost < best_cost:
@@ -183,7 +188,7 @@ class Optimiser:
         exact = list(same.values())
         shapes = [exact]
         if len(exact) > 1:
-            if self._work < _WORK_MAX:
+            if self._work < self._work_max:
                 weights = [sum(self._weights[c] for c in part) for part in exact]
                 merged = self._cluster(list(same), weights)
                 shapes.append([[c for i in part for c in exact[i]] for part in merged])
@@ -208,7 +213,7 @@ class Optimiser:
             moved = search.sweep()
             if turn == 0:
                 search.merge_pairs()
-            if moved * 50 < len(interests) or self._work + search.work > _WORK_MAX:
+            if moved * 50 < len(interests) or self._work + search.work > self._work_max:
                 break
         search.merge_pairs()
         self._work += search.work
@@ -265,13 +270,12 @@ class _Clustering:
 
     def merge_pairs(self) -> None:
         """Merge parts, best pair first, as long as that saves anything."""
-        alive = len(self._members)
-        if not 1 < alive <= _PAIRS_PARTS_MAX:
+        if not 1 < len(self._members) <= _PAIRS_PARTS_MAX:
             return
-        best = [self._best_partner(a) for a in range(alive)]
+        best = [self._best_partner(a) for a in range(len(self._members))]
         while True:
             saving, a, b = min(
-                ((*found, a)[0], a, found[1]) for a, found in enumerate(best) if self._members[a]
+                (found[0], a, found[1]) for a, found in enumerate(best) if self._members[a]
             )
             if saving >= 0:
                 break
@@ -288,7 +292,6 @@ class _Clustering:
                         best[c] = self._best_partner(c)
                     else:
                         best[c] = min(found, (self._merge_cost(c, a), a))
-            alive -= 1
         self._compact()
 
     def _best_partner(self, a: int) -> tuple[float, int]:

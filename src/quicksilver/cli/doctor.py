@@ -1,0 +1,81 @@
+"""``quicksilver doctor``: is this machine fit, and if not, what helps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli import options
+
+ESSENTIAL = frozenset({"interface", "multicast", "send", "gms"})
+"""Without these nothing works; the other checks are about speed."""
+
+
+def doctor(
+    interface: options.InterfaceName = None,
+    gms: Annotated[
+        str | None,
+        typer.Option(
+            "--gms",
+            metavar="HOST:PORT",
+            envvar="QUICKSILVER_GMS",
+            help="Also try to reach this GMS, and check the interface that leads to it.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Check multicast, buffers, interface, MTU and clock, and say what to fix.
+
+    Nothing is changed. Fails if something essential does not work; what only
+    costs speed is a warning.
+    """
+    from quicksilver.net.diagnosis import diagnose
+
+    findings = diagnose(spec=interface, gms=gms)
+    broken = [one for one in findings if not one.ok and one.check in ESSENTIAL]
+    if as_json:
+        from quicksilver.cli.output import emit
+
+        emit(
+            {
+                "ok": not broken,
+                "findings": [
+                    {
+                        "check": one.check,
+                        "ok": one.ok,
+                        "essential": one.check in ESSENTIAL,
+                        "detail": one.detail,
+                        "fix": one.fix,
+                    }
+                    for one in findings
+                ],
+            }
+        )
+        return 1 if broken else 0
+
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("check", "", "what was seen", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for one in findings:
+        if one.ok:
+            mark = "[green]ok[/]"
+        elif one.check in ESSENTIAL:
+            mark = "[red]broken[/]"
+        else:
+            mark = "[yellow]slow[/]"
+        table.add_row(one.check, mark, one.detail, one.fix)
+    console = Console()
+    console.print(table)
+    warnings = sum(not one.ok for one in findings) - len(broken)
+    if broken:
+        console.print(f"[red]{', '.join(one.check for one in broken)} must be fixed first.[/]")
+    elif warnings:
+        noun = "thing costs" if warnings == 1 else "things cost"
+        console.print(f"[yellow]It works; {warnings} {noun} performance or comfort.[/]")
+    else:
+        console.print("[green]All is well.[/]")
+    return 1 if broken else 0

@@ -1,0 +1,161 @@
+"""``quicksilver gms``: the membership service that nodes connect to."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quicksilver.cli import options
+from quicksilver.cli.problems import CommandError, MisuseError
+
+if TYPE_CHECKING:
+    from quicksilver.membership.gms import GmsOptions
+
+
+class PlannerName(enum.StrEnum):
+    """Ways to divide nodes into regions."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    PERFECT = "perfect"
+    REGULAR = "regular"
+    MERGED = "merged"
+
+
+class Transport(enum.StrEnum):
+    """How packets reach the members of a region."""
+
+    MULTICAST = "multicast"
+    UNICAST = "unicast"
+
+
+def gms(
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes all of them.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")
+    ] = 7401,
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="FILE",
+            help="SQLite file that survives this process. With :memory: a restarted GMS begins a "
+            "new cluster, and every node rejoins as a new one.",
+        ),
+    ] = ":memory:",
+    planner: Annotated[
+        PlannerName, typer.Option("--planner", help="How nodes are divided into regions.")
+    ] = PlannerName.AUTO,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="Start from a plan computed elsewhere."),
+    ] = None,
+    regions_per_node: Annotated[
+        int,
+        typer.Option(
+            "--regions-per-node", min=1, help="Most regions (multicast memberships) of one node."
+        ),
+    ] = 20,
+    region_nodes_min: Annotated[
+        int,
+        typer.Option("--region-nodes-min", min=1, help="Regular planner: no smaller region."),
+    ] = 5,
+    pool: Annotated[
+        str, typer.Option("--pool", metavar="NETWORK", help="Multicast addresses to hand out.")
+    ] = "239.192.0.0/16",
+    multicast_port: Annotated[
+        int, typer.Option("--multicast-port", min=1, max=65535, help="UDP port of all regions.")
+    ] = 7400,
+    transport: Annotated[
+        Transport, typer.Option("--transport", help="unicast: where there is no IP multicast.")
+    ] = Transport.MULTICAST,
+    partition_size: Annotated[
+        int, typer.Option("--partition-size", min=1, help="Nodes of one token ring.")
+    ] = 5,
+    replication: Annotated[
+        int, typer.Option("--replication", min=1, help="Nodes that cache each packet for repair.")
+    ] = 5,
+    heartbeat: Annotated[
+        float, typer.Option("--heartbeat", min=0.01, help="Seconds between signs of life.")
+    ] = 0.5,
+    failure_timeout: Annotated[
+        float,
+        typer.Option("--failure-timeout", min=0.05, help="Silent seconds until a node is out."),
+    ] = 3.0,
+    batch_interval: Annotated[
+        float,
+        typer.Option("--batch-interval", min=0.0, help="Seconds that changes wait for others."),
+    ] = 0.02,
+    hybrid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hybrid", metavar="GROUP", help="Give this group an address of its own; repeatable."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Run the membership service (GMS) that nodes connect to.
+
+    It keeps track of who is in which group and gives out views; messages never
+    pass through it. Runs until interrupted.
+    """
+    from quicksilver.membership.config import ServiceConfig
+    from quicksilver.membership.gms import GmsOptions, run_gms
+    from quicksilver.membership.planning.model import PlanLimits
+    from quicksilver.net.streams import ListenError
+    from quicksilver.wire.gms import ClusterSettings
+
+    if failure_timeout <= heartbeat:
+        raise MisuseError(
+            f"a failure timeout of {failure_timeout:g} s would fail nodes that send a heartbeat "
+            f"every {heartbeat:g} s; give --failure-timeout several heartbeats"
+        )
+    settings = GmsOptions(
+        host=host,
+        port=port,
+        state=None if state == ":memory:" else Path(state),
+        planner=planner.value,
+        limits=PlanLimits(
+            regions_per_node_max=regions_per_node, region_nodes_min=region_nodes_min
+        ),
+        addresses=pool,
+        settings=ClusterSettings(
+            multicast_port=multicast_port,
+            transport=transport.value,
+            partition_size=partition_size,
+            replication=replication,
+            heartbeat_interval_s=heartbeat,
+            failure_timeout_s=failure_timeout,
+        ),
+        config=ServiceConfig(
+            batch_interval_s=batch_interval,
+            hybrid_groups=frozenset(options.check_groups(hybrid or [])),
+        ),
+        **({} if plan is None else {"plan": plan}),  # type: ignore[arg-type]
+    )
+    try:
+        run_gms(settings, lambda address: _announce(address, settings, is_json=as_json))
+    except ListenError as error:
+        raise CommandError(str(error)) from None
+    return 0
+
+
+def _announce(address: tuple[str, int], settings: GmsOptions, *, is_json: bool) -> None:
+    from quicksilver.cli.output import emit, say
+
+    where = f"{address[0]}:{address[1]}"
+    state = ":memory:" if settings.state is None else str(settings.state)
+    if is_json:
+        emit({"event": "ready", "address": where, "state": state, "planner": settings.planner})
+        return
+    kept = (
+        "state in memory: a restart begins a new cluster (--state FILE keeps it)"
+        if settings.state is None
+        else f"state in {state}"
+    )
+    say(f"GMS ready at {where}, planner {settings.planner}, {kept}")

@@ -1,0 +1,131 @@
+"""``quicksilver pub``: send lines or generated messages to groups."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli import options
+from quicksilver.cli.problems import CommandError, MisuseError
+
+
+def pub(
+    groups: options.Groups,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=1, help="Send so many generated messages, not stdin."),
+    ] = None,
+    size: Annotated[
+        str, typer.Option("--size", metavar="SIZE", help="Of a generated message, such as 4k.")
+    ] = "100",
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0.001, help="Messages a second; default: as fast as it goes."),
+    ] = None,
+    flush: Annotated[
+        float,
+        typer.Option("--flush", metavar="SECONDS", min=0, help="Wait for acknowledgements."),
+    ] = 30.0,
+    gms: options.Gms = options.GMS_DEFAULT,
+    interface: options.InterfaceName = None,
+    faults: options.Faults = None,
+    metrics_port: options.MetricsPort = None,
+    as_json: options.Json = False,
+) -> int:
+    """Send to groups: every line of standard input, or --count generated messages.
+
+    Each message goes to every group named. At the end, waits until all of them
+    are on every member and says so.
+    """
+    from quicksilver.cli.connecting import node_options, serving_metrics
+    from quicksilver.cli.output import plural
+    from quicksilver.node import sync
+    from quicksilver.node.errors import MessageTooLargeError
+    from quicksilver.stdx.units import format_rate
+    from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+
+    names = options.check_groups(groups)
+    length = options.parse_size(size)
+    if length > MESSAGE_BYTES_MAX:
+        raise MessageTooLargeError(length, MESSAGE_BYTES_MAX)
+    if count is None and sys.stdin.isatty() and not as_json:
+        print("type lines; Ctrl-D ends", file=sys.stderr)
+    messages = _lines() if count is None else _generated(count, length)
+    if rate is not None:
+        messages = _paced(messages, rate)
+
+    with (
+        sync.Node(gms, node_options(interface, faults)) as node,
+        serving_metrics(node, metrics_port),
+    ):
+        targets = node.open_all(names)
+        started = time.monotonic()
+        sent = size_sent = 0
+        for message in messages:
+            for target in targets:
+                target.send(message)
+            sent += 1
+            size_sent += len(message)
+        try:
+            node.flush(flush)
+        except TimeoutError:
+            pending = node.stats().counters["pending_bytes"]
+            raise CommandError(
+                f"sent {plural(sent, 'message')}, but within {flush:g} s not all were "
+                f"acknowledged ({pending:,} bytes are pending); see quicksilver top"
+            ) from None
+        elapsed = max(1e-9, time.monotonic() - started)
+        stats = node.stats()
+        sender = node.id
+    total = sent * len(names)
+    if as_json:
+        from quicksilver.cli.output import emit
+
+        emit(
+            {
+                "event": "summary",
+                "node": sender,
+                "groups": names,
+                "messages": total,
+                "acknowledged": total,
+                "bytes": size_sent * len(names),
+                "seconds": round(elapsed, 6),
+                "per_second": round(total / elapsed, 1),
+                "resent": stats.counters["resent"],
+            }
+        )
+    else:
+        where = names[0] if len(names) == 1 else f"{len(names)} groups"
+        print(
+            f"sent {plural(total, 'message')} to {where}, all acknowledged, in {elapsed:.2f} s "
+            f"({format_rate(total / elapsed, 'msg')})",
+            file=sys.stderr,
+        )
+    return 0
+
+
+def _lines() -> Iterator[bytes]:
+    for line in sys.stdin.buffer:
+        yield line.rstrip(b"\r\n")
+
+
+def _generated(count: int, size: int) -> Iterator[bytes]:
+    """Yield numbered messages of exactly ``size`` bytes, where the number fits."""
+    filler = b"." * size
+    for number in range(count):
+        yield (b"%d " % number + filler)[:size]
+
+
+def _paced(messages: Iterator[bytes], rate: float) -> Iterator[bytes]:
+    if rate <= 0:
+        raise MisuseError("--rate is a number of messages a second")
+    started = time.monotonic()
+    for number, message in enumerate(messages):
+        ahead = started + number / rate - time.monotonic()
+        if ahead > 0:
+            time.sleep(ahead)
+        yield message

@@ -1,0 +1,229 @@
+"""``quicksilver top``: a live table of nodes and regions."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quicksilver.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from quicksilver.cli.inspection import RateMeter
+    from quicksilver.wire.gms import Snapshot
+
+RATES = {
+    "sent_messages": "sent_per_second",
+    "delivered_messages": "delivered_per_second",
+    "delivered_bytes": "delivered_bytes_per_second",
+    "missing": "lost_per_second",
+    "repairs_received": "repairs_received_per_second",
+    "repairs_sent": "repairs_sent_per_second",
+    "kernel_drops": "kernel_drops_per_second",
+}
+"""Counters that are shown as rates, and what they are called then."""
+
+
+def top(
+    gms: options.Gms = options.GMS_DEFAULT,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")
+    ] = 1.0,
+    regions: Annotated[
+        int, typer.Option("--regions", min=0, help="Show at most so many regions.")
+    ] = 12,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look twice, print once and end.")
+    ] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Show nodes, regions, rates, token round-trips, losses and slow nodes, live.
+
+    Everything comes from the GMS; nodes report to it with their heartbeats.
+    Ctrl-C ends.
+    """
+    from quicksilver.cli.inspection import Inspector, RateMeter, watch
+    from quicksilver.cli.output import emit
+
+    meter = RateMeter()
+    with Inspector(gms) as inspector:
+        snapshot = watch(inspector, meter)
+        if once:
+            time.sleep(interval)
+            snapshot = watch(inspector, meter)
+            if as_json:
+                emit(as_dict(snapshot, meter))
+            else:
+                from rich.console import Console
+
+                Console().print(render(snapshot, meter, regions))
+            return 0
+        if as_json:
+            while True:
+                time.sleep(interval)
+                emit(as_dict(watch(inspector, meter), meter))
+
+        from rich.live import Live
+
+        with Live(render(snapshot, meter, regions), auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(interval)
+                snapshot = watch(inspector, meter)
+                live.update(render(snapshot, meter, regions), refresh=True)
+
+
+def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
+    """Return what the table shows as plain data."""
+    from quicksilver.cli.inspection import find_slow
+
+    slow = find_slow(snapshot)
+    return {
+        "cluster": snapshot.cluster,
+        "batch": snapshot.batch,
+        "planner": snapshot.planner,
+        "groups": snapshot.groups,
+        "plan": snapshot.plan,
+        "nodes": [
+            {
+                "id": node.id,
+                "name": node.name,
+                "address": f"{node.host}:{node.port}",
+                "connected": node.connected,
+                "groups": node.groups,
+                "silence_s": round(node.silence_s, 3),
+                **{
+                    name: round(meter.rate(node.id, counter), 1) for counter, name in RATES.items()
+                },
+                "holds_up": slow.get(node.id, []),
+                "stats": node.stats,
+            }
+            for node in snapshot.nodes
+        ],
+        "regions": [
+            {
+                "id": region.id,
+                "view": region.view,
+                "address": region.address,
+                "members": region.members,
+                "groups": region.groups,
+            }
+            for region in snapshot.regions
+        ],
+    }
+
+
+def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> RenderableType:
+    """Return the tables as something that rich can print."""
+    from rich.console import Group
+    from rich.text import Text
+
+    plan = snapshot.plan
+    head = Text(
+        f"cluster {snapshot.cluster:x}  batch {snapshot.batch}  planner {snapshot.planner}  "
+        f"nodes {len(snapshot.nodes)}  groups {snapshot.groups}  regions {len(snapshot.regions)}",
+        style="bold",
+    )
+    if plan:
+        head.append(
+            f"\nregions a node {plan.get('regions_per_node_mean', 0):.1f}  "
+            f"a group {plan.get('regions_per_group_mean', 0):.1f}  "
+            f"unwanted traffic {plan.get('unwanted_fraction', 0):.1%}",
+            style="not bold",
+        )
+    parts: list[RenderableType] = [head, _node_table(snapshot, meter)]
+    if regions_max and snapshot.regions:
+        parts.append(_region_table(snapshot, regions_max))
+    slow = _slow_text(snapshot)
+    if slow is not None:
+        parts.append(slow)
+    return Group(*parts)
+
+
+def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
+    from rich.table import Table
+
+    from quicksilver.cli.inspection import find_slow
+    from quicksilver.stdx.units import format_bytes, format_rate
+
+    table = Table(box=None, pad_edge=False, header_style="reverse")
+    table.add_column("id", justify="right")
+    table.add_column("node")
+    for heading in (
+        "groups", "regions", "sent", "delivered", "bytes", "token", "lost/s", "repaired/s",
+        "for others", "pending", "drops",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    table.add_column("state")
+    slow = find_slow(snapshot)
+    for node in snapshot.nodes:
+        stats = node.stats
+        table.add_row(
+            str(node.id),
+            node.name,
+            str(node.groups),
+            str(stats.get("regions", "")),
+            format_rate(meter.rate(node.id, "sent_messages"), "msg"),
+            format_rate(meter.rate(node.id, "delivered_messages"), "msg"),
+            format_rate(meter.rate(node.id, "delivered_bytes")),
+            f"{stats.get('token_ms', 0)} ms" if stats.get("token_ms") else "",
+            f"{meter.rate(node.id, 'missing'):,.0f}",
+            f"{meter.rate(node.id, 'repairs_received'):,.0f}",
+            f"{meter.rate(node.id, 'repairs_sent'):,.0f}",
+            format_bytes(float(stats.get("pending_bytes", 0))),
+            f"{stats.get('kernel_drops', 0)}",
+            _state(node.connected, node.silence_s, slow.get(node.id)),
+        )
+    return table
+
+
+def _state(is_connected: bool, silence_s: float, waiting: list[int] | None) -> str:
+    if not is_connected:
+        return "[red]disconnected[/]"
+    if waiting:
+        return f"[yellow]slow: {', '.join(str(node) for node in waiting)} wait[/]"
+    if silence_s > 1.5:
+        return f"[yellow]silent for {silence_s:.1f} s[/]"
+    return "[green]ok[/]"
+
+
+def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="reverse")
+    table.add_column("region", justify="right")
+    table.add_column("view", justify="right")
+    table.add_column("address")
+    table.add_column("members", justify="right")
+    table.add_column("groups", justify="right")
+    largest = sorted(snapshot.regions, key=lambda one: (-one.members, one.id))
+    for region in largest[:regions_max]:
+        table.add_row(
+            str(region.id),
+            str(region.view),
+            region.address,
+            str(region.members),
+            str(region.groups),
+        )
+    if len(largest) > regions_max:
+        table.add_row("…", "", f"and {len(largest) - regions_max} more")
+    return table
+
+
+def _slow_text(snapshot: Snapshot) -> RenderableType | None:
+    from quicksilver.cli.inspection import find_slow
+
+    names = {node.id: node.name for node in snapshot.nodes}
+    slow = find_slow(snapshot)
+    if not slow:
+        return None
+    lines = [
+        f"{names.get(node, 'a node that is gone')} ({node}) holds up "
+        + ", ".join(f"{names[sender]} ({sender})" for sender in senders)
+        for node, senders in sorted(slow.items())
+    ]
+    from rich.text import Text
+
+    return Text("\n".join(lines), style="yellow")
