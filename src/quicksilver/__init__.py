@@ -13,7 +13,7 @@ from quicksilver.node.errors import (
     QuicksilverError,
     RefusedError,
 )
-from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions
 
 __version__ = "0.1.0"
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressError",
     "Batch",
+    "Burst",
     "ClosedError",
     "CoreFailedError",
     "ExcludedError",

@@ -1,8 +1,10 @@
-"""A small virtual world for the engine: links with latency and loss, one GMS.
+"""A small virtual world for the engine: links with faults, hosts, one GMS.
 
 Everything happens in one process and in virtual time, in an order that the
 seed decides. It drives the very engines and the very membership service that
-run on real sockets; only the hosts are replaced.
+run on real sockets; only the hosts are replaced. Links lose, duplicate and
+reorder; hosts crash and freeze; the GMS restarts on its store; a tap sees every
+datagram, and anything can be injected from any address.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from collections.abc import Callable
 
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.membership.events import ClientEvent, SubscriptionCompleted
+from quicksilver.membership.events import ClientEvent, SubscriptionCompleted, WasExcluded
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
-from quicksilver.membership.store import MemoryStore
+from quicksilver.membership.store import MemoryStore, Store
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
 from quicksilver.stdx.rand import Rng
@@ -25,6 +27,13 @@ from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.packets import KIND_DATA, Messages
 
 Loss = Callable[["VirtualNode", bytes], bool]
+"""Whether a datagram does not reach a node."""
+
+Address = tuple[str, int]
+Tap = Callable[["VirtualNode", Address, bytes], None]
+"""Sees (who sends, where to, what), once a datagram, before any fault."""
+
+MULTICAST_PORT = 7400
 
 
 class VirtualNode:
@@ -37,6 +46,10 @@ class VirtualNode:
         self.inbox: list[tuple[int, int, int, bytes]] = []
         """(group, sender, sequence, payload) in the order of delivery."""
         self.events: list[ClientEvent] = []
+        self.sent: defaultdict[str, list[bytes]] = defaultdict(list)
+        """What the application sent, by group name, in order."""
+        self.left_groups: set[str] = set()
+        """Groups that it was ever told to leave: gaps are allowed there."""
         self.engine = Engine(
             name=f"n{index}",
             address=self.address,
@@ -46,7 +59,7 @@ class VirtualNode:
         )
         self.is_frozen = False
         self.is_dead = False
-        self._connection: int | None = None
+        self.connection: int | None = None
         self._wake_at: float | None = None
         self._backlog: list[Callable[[], None]] = []
 
@@ -69,7 +82,10 @@ class VirtualNode:
     # Verbs
 
     def connect(self) -> None:
-        self._connection = self.world.open_connection(self)
+        if self.world.is_gms_down:
+            self.world.at(self.world.now + 0.05, lambda: None if self.is_dead else self.connect())
+            return
+        self.connection = self.world.open_connection(self)
         self.engine.handle_control_opened(self.world.now)
         self.pump()
 
@@ -82,10 +98,16 @@ class VirtualNode:
         self.pump()
 
     def leave(self, *groups: str) -> None:
+        self.left_groups.update(groups)
         self.engine.subscribe(leave=groups)
         self.pump()
 
+    def goodbye(self) -> None:
+        self.engine.goodbye()
+        self.pump()
+
     def send(self, group: str, *payloads: bytes) -> None:
+        self.sent[group].extend(payloads)
         sender = self.engine.sender_for(group)
         self.engine.refresh_lanes()
         for payload in payloads:
@@ -96,6 +118,22 @@ class VirtualNode:
 
     def is_subscribed(self) -> bool:
         return any(isinstance(event, SubscriptionCompleted) for event in self.events)
+
+    def was_excluded(self) -> bool:
+        return any(isinstance(event, WasExcluded) for event in self.events)
+
+    @property
+    def is_up(self) -> bool:
+        return not self.is_dead and not self.is_frozen
+
+    def received(self, sender: VirtualNode, group: str | None = None) -> list[bytes]:
+        """Payloads of one sender's present incarnation, in the order of delivery."""
+        wanted = None if group is None else self.world.group_id(group)
+        return [
+            payload
+            for found, origin, _, payload in self.inbox
+            if origin == sender.engine.node and wanted in {None, found}
+        ]
 
     # Host
 
@@ -109,11 +147,17 @@ class VirtualNode:
         self.engine.handle_drained(self.world.now)
         self.pump()
 
+    def freeze(self) -> None:
+        self.is_frozen = True
+
     def thaw(self) -> None:
         self.is_frozen = False
+        if self.is_dead:
+            return
         backlog, self._backlog = self._backlog, []
         for work in backlog:
             work()
+        self.engine.handle_drained(self.world.now)
         self.pump()
 
     def pump(self) -> None:
@@ -127,9 +171,9 @@ class VirtualNode:
         while (transmit := engine.poll_transmit(world.now)) is not None:
             for packet in transmit.packets:
                 world.transmit(self, transmit.destination, packet)
-        if self._connection is not None:
+        if self.connection is not None:
             while (frame := engine.poll_control(world.now)) is not None:
-                world.to_gms(self._connection, frame)
+                world.to_gms(self.connection, frame)
         due = engine.next_timeout()
         if due is not None and (self._wake_at is None or due < self._wake_at):
             self._wake_at = max(due, world.now + 1e-6)
@@ -148,11 +192,11 @@ class VirtualNode:
 
     def kill(self) -> None:
         self.is_dead = True
-        if self._connection is not None:
-            self.world.close_connection(self._connection)
+        if self.connection is not None:
+            self.world.close_connection(self.connection)
 
     def handle_gms_closed(self, reason: str) -> None:
-        self._connection = None
+        self.connection = None
         self.engine.handle_control_closed(reason, self.world.now)
         self.world.at(self.world.now + 0.1, lambda: None if self.is_dead else self.connect())
 
@@ -168,12 +212,21 @@ class World:
         config: EngineConfig | None = None,
         settings: ClusterSettings | None = None,
         planner: str = "exact",
+        limits: PlanLimits | None = None,
         latency_s: float = 0.0002,
         hybrid: tuple[str, ...] = (),
+        store: Store | None = None,
     ) -> None:
         self.now = 0.0
+        self.seed = seed
         self.rng = Rng(seed)
+        self.chance = self.rng.derive("links")
         self.loss: Loss | None = None
+        self.duplicate_rate = 0.0
+        self.jitter_s = 0.0
+        """Up to this much is added to each datagram's latency: they overtake."""
+        self.taps: list[Tap] = []
+        self.is_gms_down = False
         self.wire: defaultdict[int, int] = defaultdict(int)
         """Datagrams sent, by kind."""
         self._latency_s = latency_s
@@ -183,19 +236,45 @@ class World:
         self._next_connection = 1
         self._gms_wake: float | None = None
         self.settings = settings or ClusterSettings()
-        self.service = MembershipService(
-            store=MemoryStore(),
-            planner=make_planner(planner, PlanLimits()),
+        self._planner = planner
+        self._limits = limits or PlanLimits()
+        self._hybrid = frozenset(hybrid)
+        self._store = store or MemoryStore()
+        self.service = self._make_service(self._store)
+        self.config = config or EngineConfig(packet_bytes=1400)
+        self.nodes: list[VirtualNode] = []
+        self._by_address: dict[Address, VirtualNode] = {}
+        for _ in range(nodes):
+            self.add_node()
+
+    def _make_service(self, store: Store) -> MembershipService:
+        return MembershipService(
+            store=store,
+            planner=make_planner(self._planner, self._limits),
             settings=self.settings,
             pool=AddressPool("239.192.0.0/16"),
-            config=ServiceConfig(hybrid_groups=frozenset(hybrid)),
+            config=ServiceConfig(hybrid_groups=self._hybrid),
             seed=self.rng.bits64(),
         )
-        config = config or EngineConfig(packet_bytes=1400)
-        self.nodes = [VirtualNode(self, index, config) for index in range(nodes)]
-        self._by_address = {node.address: node for node in self.nodes}
+
+    def add_node(self, config: EngineConfig | None = None) -> VirtualNode:
+        node = VirtualNode(self, len(self.nodes), config or self.config)
+        self.nodes.append(node)
+        self._by_address[node.address] = node
+        node.connect()
+        return node
+
+    def settle(self, *nodes: VirtualNode) -> None:
+        """Run until the nodes (all, if none is named) have joined what they asked for."""
+        waiting = nodes or tuple(self.nodes)
+        assert self.run(5, lambda: all(node.is_subscribed() for node in waiting))
+
+    def group_id(self, name: str) -> int:
         for node in self.nodes:
-            node.connect()
+            for view in node.engine.client.directory.groups.values():
+                if view.name == name:
+                    return view.id
+        raise KeyError(name)
 
     # Time
 
@@ -214,10 +293,16 @@ class World:
         self.now = end
         return until is not None and until()
 
+    def count_sent(self) -> int:
+        """Return how many datagrams nodes have sent."""
+        return sum(self.wire.values())
+
     # Network
 
-    def transmit(self, sender: VirtualNode, destination: tuple[str, int], packet: bytes) -> None:
+    def transmit(self, sender: VirtualNode, destination: Address, packet: bytes) -> None:
         self.wire[packet[1]] += 1
+        for tap in self.taps:
+            tap(sender, destination, packet)
         if destination[0].startswith("239."):
             targets = [
                 node
@@ -230,12 +315,23 @@ class World:
         for target in targets:
             if self.loss is not None and self.loss(target, packet):
                 continue
-            self.at(
-                self.now + self._latency_s,
-                lambda to=target: to.receive(
-                    lambda: to.engine.handle_datagram(packet, sender.address, self.now)
-                ),
-            )
+            copies = 1
+            if self.duplicate_rate and self.chance.chance(self.duplicate_rate):
+                copies = 2
+            for _ in range(copies):
+                delay = self._latency_s
+                if self.jitter_s:
+                    delay += self.jitter_s * self.chance.uniform()
+                self.inject(target, packet, sender.address, delay)
+
+    def inject(
+        self, target: VirtualNode, packet: bytes, source: Address, delay_s: float = 0.0
+    ) -> None:
+        """Let a datagram arrive at a node, whoever made it."""
+        self.at(
+            self.now + delay_s,
+            lambda: target.receive(lambda: target.engine.handle_datagram(packet, source, self.now)),
+        )
 
     # GMS
 
@@ -247,9 +343,9 @@ class World:
         return connection
 
     def close_connection(self, connection: int) -> None:
-        self._gms_connections.pop(connection, None)
-        self.service.handle_disconnected(connection, self.now)
-        self._pump_gms()
+        if self._gms_connections.pop(connection, None) is not None:
+            self.service.handle_disconnected(connection, self.now)
+            self._pump_gms()
 
     def to_gms(self, connection: int, frame: bytes) -> None:
         def arrive() -> None:
@@ -259,7 +355,26 @@ class World:
 
         self.at(self.now + self._latency_s, arrive)
 
+    def restart_gms(self, *, store: Store | None = None, down_s: float = 0.5) -> None:
+        """Kill the GMS; a new one comes up on what the store holds (or on ``store``)."""
+        self.is_gms_down = True
+        connections, self._gms_connections = self._gms_connections, {}
+        for node in connections.values():
+            self.at(
+                self.now + self._latency_s,
+                lambda to=node: to.receive(lambda: to.handle_gms_closed("the GMS is gone")),
+            )
+
+        def come_up() -> None:
+            self.service = self._make_service(store or self._store)
+            self.is_gms_down = False
+            self._pump_gms()
+
+        self.at(self.now + down_s, come_up)
+
     def _pump_gms(self) -> None:
+        if self.is_gms_down:
+            return
         service = self.service
         due = service.next_timeout()
         if due is not None and due <= self.now:
@@ -288,12 +403,19 @@ class World:
         if node is not None:
             self.at(
                 self.now + self._latency_s,
-                lambda: node.receive(
-                    lambda: node.engine.handle_control_frame(frame, self.now)
-                ),
+                lambda: node.receive(lambda: self._frame_arrives(node, connection, frame)),
             )
+
+    def _frame_arrives(self, node: VirtualNode, connection: int, frame: bytes) -> None:
+        if node.connection == connection:
+            node.engine.handle_control_frame(frame, self.now)
 
 
 def lose_data(rng: Rng, rate: float) -> Loss:
     """Lose data packets independently."""
     return lambda node, packet: packet[1] == KIND_DATA and rng.chance(rate)
+
+
+def lose_everything(rng: Rng, rate: float) -> Loss:
+    """Lose datagrams of all kinds independently."""
+    return lambda node, packet: rng.chance(rate)

@@ -126,7 +126,7 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        names = {one.node: name for name, one in {**self.published, **self.received}.items()}
+        names = {one.node: name for name, one in self.published.items()}
         victim = self.scenario.victim
         return {
             "complete": self.is_complete,
@@ -220,9 +220,7 @@ def _joined(scenario: Scenario, name: str) -> list[str]:
     return groups_of(scenario.groups, int(name.removeprefix("sub-")))
 
 
-async def _start_subscribers(
-    children: Children, scenario: Scenario, gms: str
-) -> dict[str, Child]:
+async def _start_subscribers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
     found = {}
     for number in range(scenario.subscribers):
         name = f"sub-{number}"
@@ -307,18 +305,21 @@ async def _collect(
 
 
 def _show(outcome: Outcome) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from quicksilver.cli.cluster.verdict import expected_of
+    from quicksilver.cli.output import make_console
     from quicksilver.stdx.units import format_rate
 
-    console = Console()
-    table = Table(title="What each subscriber has", title_justify="left")
-    table.add_column("subscriber")
+    console = make_console()
+    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="reverse")
+    table.add_column("node")
     table.add_column("groups")
-    for heading in ("messages", "of", "rate", "packets lost", "repaired by others", "repaired"):
-        table.add_column(heading, justify="right")
+    for heading in (
+        "messages", "missing", "msg/s", "packets\nlost", "repaired\nby others",
+        "repaired\nfor others",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict")
     scenario = outcome.scenario
     for number in range(scenario.subscribers):
@@ -327,20 +328,19 @@ def _show(outcome: Outcome) -> None:
         expected = sum(n for _, _, n in expected_of(outcome.published.values(), joined))
         one = outcome.received.get(name)
         if one is None:
-            row = [f"{expected:,}", "", "", "", "", "[dim]killed[/]"]
-            table.add_row(name, " ".join(joined), "[dim]?[/]", *row)
+            table.add_row(name, " ".join(joined), "", "", "", "", "", "", "killed", style="dim")
             continue
-        wrong = outcome.faults[name]
+        stats = one.stats
         table.add_row(
             name,
             " ".join(joined),
             f"{one.messages:,}",
-            f"{expected:,}",
-            format_rate(outcome.rate_of(one), "msg"),
-            f"{one.stats.get('missing', 0):,}",
-            f"{one.stats.get('repairs_received', 0):,}",
-            f"{one.stats.get('repairs_sent', 0):,} for others",
-            "[red]incomplete[/]" if wrong else "[green]complete, in order[/]",
+            f"{expected - one.messages:,}",
+            f"{outcome.rate_of(one):,.0f}",
+            f"{stats.get('missing', 0):,}",
+            f"{stats.get('repairs_received', 0):,}",
+            f"{stats.get('repairs_sent', 0):,}",
+            "[red]wrong[/]" if outcome.faults[name] else "[green]complete[/]",
         )
     console.print(table)
     for name, sent in outcome.published.items():
@@ -348,7 +348,7 @@ def _show(outcome: Outcome) -> None:
         took = sent.flushed_at - sent.started_at
         resent = sent.stats.get("resent", 0)
         console.print(
-            f"{name}: {count:,} messages in {took:.2f} s until the last was acknowledged, "
+            f"{name}: {count:,} messages, the last acknowledged after {took:.2f} s; "
             f"{resent:,} packets sent again",
             highlight=False,
         )
@@ -360,7 +360,7 @@ def _show(outcome: Outcome) -> None:
     )
     for wrong in outcome.faults.values():
         for line in wrong:
-            console.print(f"[red]missing[/]: {line}", highlight=False)
+            console.print(f"[red]wrong[/]: {line}", highlight=False)
     if outcome.is_complete:
         survivors = len(outcome.received)
         console.print(

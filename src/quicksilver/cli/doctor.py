@@ -54,8 +54,9 @@ def doctor(
         )
         return 1 if broken else 0
 
-    from rich.console import Console
     from rich.table import Table
+
+    from quicksilver.cli.output import make_console
 
     table = Table(box=None, pad_edge=False)
     for heading in ("check", "", "what was seen", "what to do"):
@@ -68,7 +69,7 @@ def doctor(
         else:
             mark = "[yellow]slow[/]"
         table.add_row(one.check, mark, one.detail, one.fix)
-    console = Console()
+    console = make_console()
     console.print(table)
     warnings = sum(not one.ok for one in findings) - len(broken)
     if broken:

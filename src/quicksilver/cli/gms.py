@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -120,9 +120,7 @@ def gms(
         port=port,
         state=None if state == ":memory:" else Path(state),
         planner=planner.value,
-        limits=PlanLimits(
-            regions_per_node_max=regions_per_node, region_nodes_min=region_nodes_min
-        ),
+        limits=PlanLimits(regions_per_node_max=regions_per_node, region_nodes_min=region_nodes_min),
         addresses=pool,
         settings=ClusterSettings(
             multicast_port=multicast_port,
@@ -136,13 +134,23 @@ def gms(
             batch_interval_s=batch_interval,
             hybrid_groups=frozenset(options.check_groups(hybrid or [])),
         ),
-        **({} if plan is None else {"plan": plan}),  # type: ignore[arg-type]
+        **_plan_option(plan),
     )
     try:
         run_gms(settings, lambda address: _announce(address, settings, is_json=as_json))
     except ListenError as error:
         raise CommandError(str(error)) from None
     return 0
+
+
+def _plan_option(plan: Path | None) -> dict[str, Any]:
+    from quicksilver.membership.gms import GmsOptions
+
+    if plan is None:
+        return {}
+    if "plan" not in GmsOptions.__dataclass_fields__:
+        raise CommandError("this version of the GMS cannot load plans; start it without --plan")
+    return {"plan": plan}
 
 
 def _announce(address: tuple[str, int], settings: GmsOptions, *, is_json: bool) -> None:

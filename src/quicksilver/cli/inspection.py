@@ -57,7 +57,7 @@ class Inspector:
         except (OSError, UnicodeError, FrameError) as error:
             self.close()
             cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise GmsUnreachableError(self._gms, cause.lower()) from None
+            raise GmsUnreachableError(self._gms, cause) from None
 
     def _ask(self) -> Snapshot:
         if self._socket is None:

@@ -7,9 +7,15 @@ that a pipe carries data only.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_COLUMNS = 110
+"""Width of tables where there is no terminal to measure."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,3 +41,10 @@ def remark(text: str) -> None:
 def plural(count: int, noun: str) -> str:
     """Return ``"1 message"``, ``"1,000 messages"``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def make_console() -> Console:
+    """Return a console for tables, as wide as the terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS)

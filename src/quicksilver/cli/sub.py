@@ -76,7 +76,9 @@ async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
         if printer.is_json:
             printer.write([{"event": "ready", "node": node.id, "groups": plan.names}])
         with serving_metrics(node, plan.metrics_port):
-            work = [asyncio.ensure_future(_print_messages(group, printer)) for group in groups]
+            work: list[asyncio.Future[Any]] = [
+                asyncio.ensure_future(_print_messages(group, printer)) for group in groups
+            ]
             if plan.shows_views:
                 work += [asyncio.ensure_future(_print_views(group, printer)) for group in groups]
             work.append(asyncio.ensure_future(printer.is_full.wait()))

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from quicksilver.cli.inspection import RateMeter
-    from quicksilver.wire.gms import Snapshot
+    from quicksilver.wire.gms import NodeStatus, Snapshot
+
+SILENCE_S = 1.5
+"""A node is pointed out when its last heartbeat is older than this."""
 
 RATES = {
     "sent_messages": "sent_per_second",
@@ -35,9 +38,7 @@ def top(
     regions: Annotated[
         int, typer.Option("--regions", min=0, help="Show at most so many regions.")
     ] = 12,
-    once: Annotated[
-        bool, typer.Option("--once", help="Look twice, print once and end.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look twice, print once and end.")] = False,
     as_json: options.Json = False,
 ) -> int:
     """Show nodes, regions, rates, token round-trips, losses and slow nodes, live.
@@ -57,9 +58,9 @@ def top(
             if as_json:
                 emit(as_dict(snapshot, meter))
             else:
-                from rich.console import Console
+                from quicksilver.cli.output import make_console
 
-                Console().print(render(snapshot, meter, regions))
+                make_console().print(render(snapshot, meter, regions))
             return 0
         if as_json:
             while True:
@@ -94,9 +95,7 @@ def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
                 "connected": node.connected,
                 "groups": node.groups,
                 "silence_s": round(node.silence_s, 3),
-                **{
-                    name: round(meter.rate(node.id, counter), 1) for counter, name in RATES.items()
-                },
+                **{name: round(meter.rate(node.id, counter), 1) for counter, name in RATES.items()},
                 "holds_up": slow.get(node.id, []),
                 "stats": node.stats,
             }
@@ -146,16 +145,17 @@ def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
     from rich.table import Table
 
     from quicksilver.cli.inspection import find_slow
-    from quicksilver.stdx.units import format_bytes, format_rate
+    from quicksilver.stdx.units import format_bytes
 
-    table = Table(box=None, pad_edge=False, header_style="reverse")
-    table.add_column("id", justify="right")
-    table.add_column("node")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
+    table.add_column("id", justify="right", no_wrap=True)
+    table.add_column("node", overflow="ellipsis", no_wrap=True)
+    # "got" and "gave" are repairs a second: received from others, sent to others.
     for heading in (
-        "groups", "regions", "sent", "delivered", "bytes", "token", "lost/s", "repaired/s",
-        "for others", "pending", "drops",
+        "groups", "regs", "sent/s", "recv/s", "MB/s", "token", "lost/s", "got/s", "gave/s",
+        "pending",
     ):  # fmt: skip
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state")
     slow = find_slow(snapshot)
     for node in snapshot.nodes:
@@ -165,27 +165,35 @@ def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
             node.name,
             str(node.groups),
             str(stats.get("regions", "")),
-            format_rate(meter.rate(node.id, "sent_messages"), "msg"),
-            format_rate(meter.rate(node.id, "delivered_messages"), "msg"),
-            format_rate(meter.rate(node.id, "delivered_bytes")),
-            f"{stats.get('token_ms', 0)} ms" if stats.get("token_ms") else "",
-            f"{meter.rate(node.id, 'missing'):,.0f}",
-            f"{meter.rate(node.id, 'repairs_received'):,.0f}",
-            f"{meter.rate(node.id, 'repairs_sent'):,.0f}",
+            _short(meter.rate(node.id, "sent_messages")),
+            _short(meter.rate(node.id, "delivered_messages")),
+            f"{meter.rate(node.id, 'delivered_bytes') / 1e6:.1f}",
+            f"{float(stats.get('token_ms', 0)):.1f}ms" if stats.get("token_ms") else "",
+            _short(meter.rate(node.id, "missing")),
+            _short(meter.rate(node.id, "repairs_received")),
+            _short(meter.rate(node.id, "repairs_sent")),
             format_bytes(float(stats.get("pending_bytes", 0))),
-            f"{stats.get('kernel_drops', 0)}",
-            _state(node.connected, node.silence_s, slow.get(node.id)),
+            _state(node, slow.get(node.id), meter.rate(node.id, "kernel_drops")),
         )
     return table
 
 
-def _state(is_connected: bool, silence_s: float, waiting: list[int] | None) -> str:
-    if not is_connected:
+def _short(rate: float) -> str:
+    """Return a rate without its unit, such as ``26.6k``."""
+    from quicksilver.stdx.units import format_rate
+
+    return format_rate(rate, "").removesuffix("/s").replace(" ", "")
+
+
+def _state(node: NodeStatus, waiting: list[int] | None, drops: float) -> str:
+    if not node.connected:
         return "[red]disconnected[/]"
     if waiting:
-        return f"[yellow]slow: {', '.join(str(node) for node in waiting)} wait[/]"
-    if silence_s > 1.5:
-        return f"[yellow]silent for {silence_s:.1f} s[/]"
+        return f"[yellow]slow: {', '.join(str(sender) for sender in waiting)} wait[/]"
+    if node.silence_s > SILENCE_S:
+        return f"[yellow]silent for {node.silence_s:.1f} s[/]"
+    if drops:
+        return f"[yellow]kernel drops {drops:,.0f}/s[/]"
     return "[green]ok[/]"
 
 

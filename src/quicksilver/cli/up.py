@@ -39,7 +39,9 @@ def up(
     size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of such a message.")] = "100",
     loss: Annotated[
         str | None,
-        typer.Option("--loss", metavar="RATE", help="Share of packets each node drops, such as 1%."),
+        typer.Option(
+            "--loss", metavar="RATE", help="Share of packets each node drops, such as 1%."
+        ),
     ] = None,
     gms: Annotated[
         str | None,

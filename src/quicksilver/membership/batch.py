@@ -282,7 +282,7 @@ class _Batch:
                 suspects &= ~groups[group].users
                 if not suspects:
                     break
-        senders = (row.senders | gained) & ~lost & ~(lost & self.departed_mask)
+        senders = (row.senders | gained) & ~suspects & ~(lost & self.departed_mask)
         if senders != row.senders:
             self._region_step(row)
             row.senders = senders

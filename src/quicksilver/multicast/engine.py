@@ -34,6 +34,8 @@ from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.stdx.timers import TimerTable
+from quicksilver.trace import records as trace
+from quicksilver.trace.records import Tracer
 from quicksilver.wire.control import (
     RANGES_MAX,
     Ack,
@@ -46,7 +48,7 @@ from quicksilver.wire.control import (
     parse_control,
 )
 from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address, GroupId
+from quicksilver.wire.ids import Address, GroupId, NodeId, RegionId
 from quicksilver.wire.packets import (
     HEADER_BYTES,
     KIND_CONTROL,
@@ -103,8 +105,10 @@ class Engine:
         config: EngineConfig,
         upcalls: Upcalls,
         seed: int,
+        tracer: Tracer | None = None,
     ) -> None:
         self.config = config
+        self.tracer = tracer
         self.settings = ClusterSettings()
         self.counters = Counters()
         self.rng = Rng(seed)
@@ -230,7 +234,7 @@ class Engine:
 
     def _handle_other(self, data: bytes, source: Address, now: float) -> None:
         if len(data) < 4 or data[0] != MAGIC:
-            self.counters.malformed += 1
+            self._reject("malformed", data, now)
             return
         kind = data[1]
         if kind == KIND_TOKEN or kind == KIND_CONTROL:
@@ -240,13 +244,19 @@ class Engine:
         elif kind == KIND_HYBRID:
             self._handle_hybrid(data, source, now)
         else:
-            self.counters.malformed += 1
+            self._reject("malformed", data, now)
+
+    def _reject(self, reason: str, data: bytes, now: float) -> None:
+        """Count a datagram that is not for this node, or not for anyone."""
+        setattr(self.counters, reason, getattr(self.counters, reason) + 1)
+        if self.tracer is not None:
+            self.tracer(trace.DatagramRejected(now, self.node, reason, len(data)))
 
     def _handle_hybrid(self, data: bytes, source: Address, now: float) -> None:
         """Take the header of the region this node is in; drop the others."""
         heads = split_hybrid(data)
         if heads is None:
-            self.counters.malformed += 1
+            self._reject("malformed", data, now)
             return
         for key, head in heads:
             cluster, sender, region, view = parse_key(key)
@@ -261,18 +271,18 @@ class Engine:
     def _handle_strange(self, data: bytes, source: Address, now: float) -> None:
         """A data packet of a stream not seen before: new, early, old or foreign."""
         if len(data) < HEADER_BYTES:
-            self.counters.malformed += 1
+            self._reject("malformed", data, now)
             return
         cluster, sender, region, view = parse_key(data[4:20])
         if cluster != self.cluster:
-            self.counters.foreign += 1
+            self._reject("foreign", data, now)
             return
         if sender == self.node:
             return
         if sender in self._failed:
             # Only a member that still has a copy may speak for the dead.
             if data[1] != KIND_REPAIR or (region, view) not in self._regions:
-                self.counters.rejected += 1
+                self._reject("rejected", data, now)
                 return
         member = self._regions.get((region, view))
         if member is not None and (member.may_send(sender) or sender in self._failed):
@@ -288,7 +298,7 @@ class Engine:
 
     def _may_become_member(self, region: int, view: int) -> bool:
         """False for views that are over, or that came after this node had left."""
-        known = self.client.directory.regions.get(region)  # type: ignore[call-overload]
+        known = self.client.directory.regions.get(RegionId(region))
         if known is not None:
             return view > known.view
         return not any(name == region for name, _ in self._regions)
@@ -305,19 +315,19 @@ class Engine:
     def _handle_control(self, data: bytes, source: Address, now: float) -> None:
         packet = parse_control(data)
         if packet is None:
-            self.counters.malformed += 1
+            self._reject("malformed", data, now)
             return
         if packet.cluster != self.cluster:
-            self.counters.foreign += 1
+            self._reject("foreign", data, now)
             return
         if self.address_of(packet.origin) != source:
             # Nobody that the GMS vouches for sends from there.
-            self.counters.rejected += 1
+            self._reject("rejected", data, now)
             return
         if isinstance(packet, Token):
             member = self._regions.get((packet.region, packet.view))
             if member is None or not member.handle_token(packet, now):
-                self.counters.rejected += 1
+                self._reject("rejected", data, now)
             else:
                 self.counters.tokens_received += 1
         elif isinstance(packet, Ack):
@@ -370,6 +380,19 @@ class Engine:
         if freed or not stream.packets:
             stream.heard_at = stream.progress_at = now
             stream.probe_s = self.config.probe_s
+        if self.tracer is not None:
+            self.tracer(
+                trace.AckReceived(
+                    now,
+                    self.node,
+                    ack.region,
+                    ack.view,
+                    ack.low,
+                    stream.flow.window.pending_bytes,
+                    ack.slowest,
+                    ack.token_s,
+                )
+            )
         self._open_lanes(stream)
         if stream.is_done():
             self._closing.pop((stream.region, stream.view), None)
@@ -392,8 +415,12 @@ class Engine:
         self.counters.nak_received += 1
         if ranges.last() >= stream.next_sequence:
             self._send_extent(stream, now)
-        if stream.resend(ranges, now):
+        if packets := stream.resend(ranges, now):
             self._repair_sink.register(stream, PRIORITY_DATA)
+            if self.tracer is not None:
+                self.tracer(
+                    trace.PacketsResent(now, self.node, stream.region, stream.view, packets)
+                )
 
     def _send_extent(self, stream: SendStream, now: float) -> None:
         """Somebody believes in packets that were never sent: put it right."""
@@ -431,6 +458,8 @@ class Engine:
             elif isinstance(event, ViewsChanged):
                 self._handle_views(event, now)
             elif isinstance(event, WasExcluded):
+                if self.tracer is not None:
+                    self.tracer(trace.WasExcluded(now, self.node, event.reason))
                 self._become_nobody(event.reason)
             elif isinstance(event, SubscriptionCompleted):
                 for name in event.groups:
@@ -479,6 +508,8 @@ class Engine:
         for view in event.regions:
             self._install(view, now)
         if failed:
+            if self.tracer is not None:
+                self.tracer(trace.NodesFailed(now, self.node, tuple(sorted(failed))))
             for member in list(self._regions.values()):
                 member.handle_failed(failed, now)
             self._abandon_unheard()
@@ -508,6 +539,10 @@ class Engine:
             self._retire(view.id, view.view, now)
             if self.node in view.members:
                 self._regions[view.id, view.view] = RegionMember(self, view)
+                if self.tracer is not None:
+                    self.tracer(
+                        trace.ViewInstalled(now, self.node, view.id, view.view, len(view.members))
+                    )
         stream = self._sending.get(view.id)
         if stream is not None and stream.view != view.view:
             self._close_stream(self._sending.pop(view.id))
@@ -575,7 +610,7 @@ class Engine:
         stream = self._sending.get(region)
         if stream is not None and stream.view == number:
             return stream
-        view = self.client.directory.regions.get(region)  # type: ignore[call-overload]
+        view = self.client.directory.regions.get(RegionId(region))
         if view is None or view.view != number:
             return None
         others = [member for member in view.members if member != self.node]
@@ -674,6 +709,8 @@ class Engine:
                 member.handle_timeout(now)
             if member.retired_at is not None and now >= member.active_at + self.config.retire_s:
                 self._drop_region(name)
+                if self.tracer is not None:
+                    self.tracer(trace.ViewRetired(now, self.node, *name))
         for region, view in self._timers.pop_due(now):
             self._handle_probe_timer(region, view, now)
         self._unknown.handle_timeout(now)
@@ -722,7 +759,7 @@ class Engine:
     # Ports of regions and lanes
 
     def address_of(self, node: int) -> Address | None:
-        info = self.client.directory.nodes.get(node)  # type: ignore[call-overload]
+        info = self.client.directory.nodes.get(NodeId(node))
         return None if info is None else (info.host, info.port)
 
     def add_stream(self, stream: ReceiveStream) -> None:

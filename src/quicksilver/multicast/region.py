@@ -28,6 +28,8 @@ from quicksilver.multicast.receive import Budget, ReceiveStream
 from quicksilver.multicast.sending import SendStream
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
+from quicksilver.trace import records as trace
+from quicksilver.trace.records import Tracer
 from quicksilver.wire.control import RANGES_MAX, Ack, Nak, Pull, Record, Token, Wake, encode_control
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import Address
@@ -55,6 +57,7 @@ class RegionHost(Protocol):
     drained_at: float
     rng: Rng
     deliver: Callable[[Messages], None]
+    tracer: Tracer | None
 
     def address_of(self, node: int) -> Address | None: ...
 
@@ -308,6 +311,12 @@ class RegionMember:
                 asked.add(sequence, sequence + 1)
         if not asked:
             return
+        if self.host.tracer is not None:
+            self.host.tracer(
+                trace.PacketsMissed(
+                    now, self.host.node, self.id, self.number, sender, asked.count()
+                )
+            )
 
         def intent(now: float) -> Transmit | None:
             lacking = asked.intersection(stream.missing)
@@ -418,6 +427,20 @@ class RegionMember:
 
     def handle_round(self, agent: RingAgent, token: Token, seconds: float, now: float) -> None:
         level = agent.ring.level
+        if self.host.tracer is not None:
+            lost = sum(sum(record.missing[1::2]) for record in token.records)
+            self.host.tracer(
+                trace.RoundCompleted(
+                    now,
+                    self.host.node,
+                    self.id,
+                    self.number,
+                    level,
+                    seconds,
+                    len(token.records),
+                    lost,
+                )
+            )
         if level == 0:
             for record in token.records:
                 if record.wanted:

@@ -422,7 +422,8 @@ class Lane:
                     del items[place:]
                     count = place
                     break
-        groups, payloads = map(list, zip(*items, strict=True))
+        groups = [group for group, _ in items]
+        payloads = [payload for _, payload in items]
         sizes = list(map(len, payloads))
         total = sum(sizes)
         room = packet_bytes - OVERHEAD_MIXED

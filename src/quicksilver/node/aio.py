@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError
 from quicksilver.node.groups import GroupBase
-from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
@@ -261,6 +261,15 @@ class Node:
     async def flush(self) -> None:
         """Wait until everything sent is on every surviving member."""
         await asyncio.wrap_future(self._core.flush())
+
+    def on_burst(self, callback: Callable[[Burst], None]) -> None:
+        """Have whole packets handled on the core thread: the least work a message.
+
+        A burst holds messages of one sender to any of the joined groups, as
+        columns; ``Group.id`` tells the groups apart. Queues and the groups' own
+        callbacks are passed over. The callback must be short and must not block.
+        """
+        self._core.call(lambda: setattr(self._core, "on_burst", callback))
 
     async def stats(self) -> NodeStats:
         """Return what this node counted so far."""

@@ -38,7 +38,7 @@ from quicksilver.node.errors import (
     GmsUnreachableError,
     RefusedError,
 )
-from quicksilver.node.messages import Batch, NodeStats, View
+from quicksilver.node.messages import Batch, Burst, NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import NodeId
@@ -97,6 +97,7 @@ class NodeCore:
             config=config,
             upcalls=self,
             seed=int.from_bytes(os.urandom(8), "little"),
+            tracer=options.tracer,
         )
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(
@@ -110,6 +111,9 @@ class NodeCore:
         self.is_closed = False
         self.exclusions = 0
         self.on_excluded: Callable[[str], None] | None = None
+        self.on_burst: Callable[[Burst], None] | None = None
+        """Takes whole packets on the core thread instead of the groups' queues."""
+        self._newest_join = 0
         self._sinks: dict[str, GroupSink] = {}
         self._routes: dict[int, GroupSink] = {}
         self._pausing: set[str] = set()
@@ -283,20 +287,38 @@ class NodeCore:
 
     def on_messages(self, messages: Messages) -> None:
         group = messages.group
+        routes = self._routes
+        counters = self.engine.counters
         if group is not None:
-            sink = self._routes.get(group)
+            sink = routes.get(group)
             if sink is None or messages.batch < sink.joined_batch:
-                self.engine.counters.unwanted_messages += len(messages.payloads)
+                counters.unwanted_messages += len(messages.payloads)
                 return
-            self.engine.counters.delivered_messages += len(messages.payloads)
+            counters.delivered_messages += len(messages.payloads)
+            if self.on_burst is not None:
+                self.on_burst(messages)
+                return
             sink.deliver_on_core(
                 Batch(sink.name, messages.sender, messages.batch, messages.payloads, messages.first)
             )
             return
+        on_burst = self.on_burst
+        if (
+            on_burst is not None
+            and messages.batch >= self._newest_join
+            and routes.keys() >= set(messages.groups)
+        ):
+            counters.delivered_messages += len(messages.payloads)
+            on_burst(messages)
+            return
         self._route_mixed(messages)
 
     def _route_mixed(self, messages: Messages) -> None:
-        """Split a packet of several groups among its sinks, keeping each one's order."""
+        """Split a packet of several groups among its sinks, keeping each one's order.
+
+        Runs on every packet of a merged region, so what was not joined costs one
+        look-up a group and no more.
+        """
         routes = self._routes
         sender, batch = messages.sender, messages.batch
         counters = self.engine.counters
@@ -316,6 +338,12 @@ class NodeCore:
                 counters.unwanted_messages += len(payloads)
                 continue
             counters.delivered_messages += len(payloads)
+            if self.on_burst is not None:
+                groups = [group] * len(payloads)
+                self.on_burst(
+                    Messages(messages.sender, batch, payloads, None, 0, groups, sequences)
+                )
+                continue
             sink.deliver_on_core(Batch(sink.name, sender, batch, payloads, sequences[0], sequences))
 
     def on_event(self, event: ClientEvent) -> None:
@@ -342,7 +370,7 @@ class NodeCore:
         for name, group in event.groups.items():
             sink = self._sinks.get(name)
             if sink is not None and self._routes.get(group) is not sink:
-                sink.joined_batch = batch
+                sink.joined_batch = self._newest_join = batch
                 self._routes[group] = sink
                 view = self.engine.client.directory.groups.get(group)
                 if view is not None:

@@ -74,6 +74,11 @@ class GroupBase:
     # Getters
 
     @property
+    def id(self) -> int:
+        """The group's number in this cluster; 0 until the subscription is complete."""
+        return 0 if self.sender is None else self.sender.id
+
+    @property
     def view(self) -> View | None:
         """The newest view of the group; None before the first."""
         return self._view

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from quicksilver.wire.ids import GroupId, NodeId
+from quicksilver.wire.packets import Messages
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +66,10 @@ class Batch:
         for payload in self.payloads:
             yield Message(payload, sender, sequence, group, batch)
             sequence += 1
+
+
+Burst = Messages
+"""All messages of one packet, of any groups, as columns: see ``Messages``."""
 
 
 class View(msgspec.Struct, frozen=True):

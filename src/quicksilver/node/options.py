@@ -8,6 +8,7 @@ from typing import Literal
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.net.faults import FaultPlan
 from quicksilver.node.errors import AddressError
+from quicksilver.trace.records import Tracer
 
 Overflow = Literal["block", "drop_oldest", "drop_newest"]
 """What a full receive queue does: hold the senders back, or lose messages."""
@@ -39,7 +40,7 @@ class NodeOptions:
     """Default bound of each group's receive queue (asyncio and synchronous forms)."""
 
     overflow: Overflow = "block"
-    switch_interval_s: float | None = float(__import__("os").environ.get("SW","0.0005"))
+    switch_interval_s: float | None = float(__import__("os").environ.get("SW", "0.0005"))
     """Interpreter switch interval while the node lives: how long a busy
     application thread keeps the core waiting. None leaves Python's 5 ms."""
 
@@ -51,6 +52,9 @@ class NodeOptions:
 
     faults: FaultPlan | None = None
     """Harm to do to datagrams, for tests and experiments."""
+
+    tracer: Tracer | None = None
+    """Takes a record of everything worth knowing, on the core thread."""
 
     engine: EngineConfig = field(default_factory=EngineConfig)
 

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import GmsUnreachableError
 from quicksilver.node.groups import GroupBase
-from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
@@ -211,6 +211,15 @@ class Node:
             self._core.flush().result(timeout=timeout_s)
         except FutureTimeout:
             raise TimeoutError(f"not everything was acknowledged within {timeout_s} s") from None
+
+    def on_burst(self, callback: Callable[[Burst], None]) -> None:
+        """Have whole packets handled on the core thread: the least work a message.
+
+        A burst holds messages of one sender to any of the joined groups, as
+        columns; ``Group.id`` tells the groups apart. Queues and the groups' own
+        callbacks are passed over. The callback must be short and must not block.
+        """
+        self._core.call(lambda: setattr(self._core, "on_burst", callback))
 
     def stats(self) -> NodeStats:
         """Return what this node counted so far."""

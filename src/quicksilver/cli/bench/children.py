@@ -25,9 +25,7 @@ class BenchmarkError(Exception):
 class Child:
     """One process and its two pipes."""
 
-    def __init__(
-        self, role: str, argv: Sequence[str], prefix: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, role: str, argv: Sequence[str], prefix: Sequence[str] = ()) -> None:
         self.role = role
         self._process = subprocess.Popen(
             [*prefix, sys.executable, "-X", "faulthandler", *argv],
@@ -78,9 +76,7 @@ class Family:
     def __init__(self) -> None:
         self._children: list[Child] = []
 
-    def start(
-        self, role: str, argv: Sequence[str], prefix: Sequence[str] = ()
-    ) -> Child:
+    def start(self, role: str, argv: Sequence[str], prefix: Sequence[str] = ()) -> Child:
         child = Child(role, argv, prefix)
         self._children.append(child)
         return child

@@ -16,7 +16,7 @@ from quicksilver.cli.bench import ceiling
 from quicksilver.cli.bench.workload import Tally
 from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
-from quicksilver.node.messages import Batch
+from quicksilver.node.messages import Burst
 
 
 def main() -> None:
@@ -66,22 +66,22 @@ def run_receiver(settings: dict[str, Any]) -> None:
     times = [0.0, 0.0]
     with connect(settings, settings.get("faults", "")) as node:
         clock = time.monotonic
+        joined = node.join_all(group_names(groups))
+        places = {group.id: int(group.name.removeprefix("bench-")) for group in joined}
 
-        def handler(place: int) -> Any:
-            def handle(batch: Batch) -> None:
-                now = clock()
-                if not times[0]:
-                    times[0] = now
-                times[1] = now
-                if batch.sequences is None:
-                    tally.handle_run(place, batch.first, batch.payloads)
-                else:
-                    tally.handle_mixed([place] * len(batch), batch.sequences, batch.payloads)
+        def handle(burst: Burst) -> None:
+            now = clock()
+            if not times[0]:
+                times[0] = now
+            times[1] = now
+            if burst.group is not None:
+                tally.handle_run(places[burst.group], burst.first, burst.payloads)
+            else:
+                tally.handle_mixed(
+                    [places[i] for i in burst.groups], burst.sequences, burst.payloads
+                )
 
-            return handle
-
-        for place, group in enumerate(node.join_all(group_names(groups))):
-            group.on_batch(handler(place))
+        node.on_burst(handle)
         node.stats()
         before = usage()
         say(ready=True)

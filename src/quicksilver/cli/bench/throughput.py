@@ -89,9 +89,7 @@ def measure_ours(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
             )
         for receiver in receivers:
             receiver.read()
-        sender = family.start(
-            "sender", (*PROCESS, "sender", json.dumps(settings)), plan.prefix(0)
-        )
+        sender = family.start("sender", (*PROCESS, "sender", json.dumps(settings)), plan.prefix(0))
         sender.read()
         sender.write(go=True)
         sent = sender.read()
@@ -118,9 +116,7 @@ def summarise(plan: Plan, sent: dict[str, Any], got: list[dict[str, Any]]) -> di
         "disorders": sum(g["disorders"] for g in got),
         "cpu_us_per_delivery": round(cpu / max(1, deliveries) * 1e6, 3),
         "sender_cpu_us_per_message": round(sent["cpu_s"] / max(1, total) * 1e6, 3),
-        "receiver_cpu_us_per_message": round(
-            max(g["cpu_s"] for g in got) / max(1, total) * 1e6, 3
-        ),
+        "receiver_cpu_us_per_message": round(max(g["cpu_s"] for g in got) / max(1, total) * 1e6, 3),
         "sender_rss_bytes": sent["rss_bytes"],
         "receiver_rss_bytes": max(g["rss_bytes"] for g in got),
         "sender_stats": sent["stats"],
@@ -160,4 +156,5 @@ def measure_ceiling(plan: Plan, gms_host: str = "127.0.0.1") -> float:
         sender.write(go=True)
         sender.read()
         got = [receiver.read() for receiver in receivers]
-    return min(g["count"] / max(1e-9, g["last"] - g["first"]) for g in got)
+    rates = [float(g["count"]) / max(1e-9, g["last"] - g["first"]) for g in got]
+    return min(rates)

@@ -36,8 +36,8 @@ _PAIRS_PARTS_MAX = 400
 _UNION_PARTS_MAX = 64
 """Parts up to this size are recounted exactly when a class leaves them."""
 
-WORK_MAX = 30_000_000
-"""Comparisons that one optimisation may spend: some twenty seconds."""
+WORK_MAX = 15_000_000
+"""Comparisons that one optimisation may spend: some ten seconds."""
 
 _MEMBERSHIP_COST = 0.5
 """What one more region costs a node, in received packets: some ring traffic."""

@@ -12,6 +12,7 @@ class PerfectPlanner(StrictPlanner):
     """Any two groups of a hierarchy are nested or disjoint."""
 
     name = "perfect"
+    _needs_parts = False
 
     def _fits(self, members: int, others: Collection[int], parts: Collection[int]) -> bool:
         for other in others:

@@ -26,6 +26,9 @@ _MERGED_HIERARCHIES = 2
 class StrictPlanner(LayoutPlanner):
     """Greedy hierarchies under a rule, merged ones for the rest."""
 
+    _needs_parts = True
+    """Whether the rule looks at regions; keeping them costs half of a join."""
+
     def __init__(self, limits: PlanLimits) -> None:
         super().__init__(limits)
         self._become_restored()
@@ -123,6 +126,8 @@ class _Table:
 
     def add(self, group: GroupId) -> None:
         self._load()[group] = members = self._layout.member_bits[group]
+        if not self._planner._needs_parts:
+            return
         bit = self._layout.group_slots.bits[group]
         parts: dict[int, int] = {}
         for key, nodes in self._parts.items():
@@ -137,7 +142,7 @@ class _Table:
         self._parts = parts
 
     def remove(self, group: GroupId) -> None:
-        if self._load().pop(group, None) is None:
+        if self._load().pop(group, None) is None or not self._planner._needs_parts:
             return
         bit = self._layout.group_slots.bits[group]
         parts: dict[int, int] = {}
@@ -153,7 +158,7 @@ class _Table:
             self._groups = {
                 group: layout.member_bits[group] for group in layout.group_slots.keys(mask)
             }
-            for node, wanted in layout.want_bits.items():
+            for node, wanted in layout.want_bits.items() if self._planner._needs_parts else ():
                 key = wanted & mask
                 if key:
                     bit = layout.node_slots.bits[node]
