@@ -10,15 +10,14 @@ import threading
 from quicksilver import Batch, sync
 
 MESSAGES = 20_000
-received = 0
+received: list[int] = []
 done = threading.Event()
 
 
 def count(batch: Batch) -> None:
     """Handle consecutive messages of one sender."""
-    global received
-    received += len(batch.payloads)
-    if received == MESSAGES:
+    received.append(len(batch.payloads))
+    if sum(received) == MESSAGES:
         done.set()
 
 
@@ -28,4 +27,4 @@ with sync.connect(sys.argv[1]) as receiver, sync.connect(sys.argv[1]) as sender:
     for _ in range(MESSAGES):
         ticks.send(b"tick")
     done.wait(timeout=20)
-    print(f"received {received} of {MESSAGES}")
+    print(f"received {sum(received)} of {MESSAGES}")

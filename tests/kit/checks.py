@@ -8,6 +8,7 @@ group ``g``, whatever filling follows.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 from tests.kit.cluster import VirtualNode, World
 
@@ -40,7 +41,7 @@ def check_fifo(world: World) -> None:
         gaps_allowed = node.was_excluded()
         for (group, index, incarnation), numbers in runs(node).items():
             where = f"seed {world.seed}: node {node.index}, {group} of {index} ({incarnation})"
-            for before, after in zip(numbers, numbers[1:], strict=False):
+            for before, after in pairwise(numbers):
                 assert after != before, f"{where}: {after} twice"
                 assert after > before, f"{where}: {after} after {before}"
                 if after != before + 1:
@@ -92,3 +93,25 @@ def check_all(world: World) -> None:
     check_sequences(world)
     check_clean(world)
     check_silent(world)
+
+
+def check_complete(world: World, *, members: dict[str, set[int]]) -> None:
+    """Members that stayed have everything from senders that stayed.
+
+    ``members`` names, for each group, the nodes that were in it before anything
+    was sent, and that are expected to be in it to the end.
+    """
+    for group, indices in members.items():
+        for index in sorted(indices):
+            node = world.nodes[index]
+            if node.is_dead or node.was_excluded() or group in node.left_groups:
+                continue
+            for sender in world.nodes:
+                if sender is node or sender.is_dead or sender.was_excluded():
+                    continue
+                sent = sender.sent.get(group, [])
+                got = [p for p in node.received(sender) if parse(p)[0] == group]
+                assert len(got) == len(sent), (
+                    f"seed {world.seed}: node {index} has {len(got)} of {len(sent)} "
+                    f"messages of {sender.index} to {group}"
+                )

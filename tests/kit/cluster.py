@@ -15,7 +15,12 @@ from collections.abc import Callable
 
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.membership.events import ClientEvent, SubscriptionCompleted, WasExcluded
+from quicksilver.membership.events import (
+    ClientEvent,
+    SubscriptionCompleted,
+    ViewsChanged,
+    WasExcluded,
+)
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
@@ -48,6 +53,10 @@ class VirtualNode:
         self.events: list[ClientEvent] = []
         self.sent: defaultdict[str, list[bytes]] = defaultdict(list)
         """What the application sent, by group name, in order."""
+        self.unwanted = 0
+        """Messages of groups that it had not joined, dropped."""
+        self._member_since: dict[int, int] = {}
+        """Groups that it is in, and the batch in which it came."""
         self.left_groups: set[str] = set()
         """Groups that it was ever told to leave: gaps are allowed there."""
         self.engine = Engine(
@@ -67,6 +76,9 @@ class VirtualNode:
 
     def on_messages(self, messages: Messages) -> None:
         if messages.group is not None:
+            if not self._is_wanted(messages.group, messages.batch):
+                self.unwanted += len(messages)
+                return
             first = messages.first
             for offset, payload in enumerate(messages.payloads):
                 self.inbox.append((messages.group, messages.sender, first + offset, payload))
@@ -74,10 +86,33 @@ class VirtualNode:
         for group, sequence, payload in zip(
             messages.groups, messages.sequences, messages.payloads, strict=True
         ):
-            self.inbox.append((group, messages.sender, sequence, payload))
+            if self._is_wanted(group, messages.batch):
+                self.inbox.append((group, messages.sender, sequence, payload))
+            else:
+                self.unwanted += 1
 
     def on_event(self, event: ClientEvent) -> None:
         self.events.append(event)
+        if isinstance(event, ViewsChanged):
+            for view in event.groups:
+                self._note_view(view.id)
+            for group in event.groups_gone:
+                self._member_since.pop(group, None)
+        elif isinstance(event, WasExcluded):
+            self._member_since.clear()
+
+    def _note_view(self, group: int) -> None:
+        view = self.engine.client.directory.groups.get(group)
+        if view is not None and self.engine.node in view.members:
+            self._member_since.setdefault(group, self.engine.batch)
+        else:
+            self._member_since.pop(group, None)
+
+    def _is_wanted(self, group: int, batch: int) -> bool:
+        """Whether this node was in the group when the message was committed."""
+        if group not in self._member_since:
+            self._note_view(group)
+        return batch >= self._member_since.get(group, 1 << 62)
 
     # Verbs
 

@@ -52,7 +52,7 @@ class Hierarchy:
         self, members: tuple[int, ...], ring_size: int, failed: frozenset[int] = frozenset()
     ) -> None:
         assert members
-        assert ring_size > 1
+        ring_size = max(2, ring_size)
         self.partitions: tuple[tuple[int, ...], ...] = tuple(
             tuple(members[i] for i in chunk) for chunk in _chunks(len(members), ring_size)
         )

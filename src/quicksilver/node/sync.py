@@ -133,6 +133,11 @@ class Node:
         """This incarnation's number; 0 while the node is not counted in."""
         return self._core.engine.node
 
+    @property
+    def exclusions(self) -> int:
+        """How often this node was counted as failed and came back as a new one."""
+        return self._core.exclusions
+
     def join(
         self,
         name: str,

@@ -1,0 +1,154 @@
+"""Crashes, freezes, joins, leaves and GMS restarts under full-rate traffic.
+
+Real processes on loopback. The rest of the group goes on, nothing that was
+acknowledged is lost, and a frozen node catches up or is told that it is out.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cluster import Cluster, Process, wait_complete
+
+pytestmark = pytest.mark.integration
+
+
+def finish(sender: Process, receivers: list[Process], group: str = "g") -> dict[str, object]:
+    """Stop the sender and check that everyone has all it sent, without faults."""
+    stopped = sender.ask(do="stop", timeout_s=60)
+    assert not stopped["errors"]
+    name = f"{stopped['node']}/{group}"
+    for receiver in receivers:
+        report = wait_complete(receiver, {name: stopped["sent"][group]})
+        assert report["streams"][name]["faults"] == 0
+        assert report["streams"][name]["count"] == (
+            stopped["sent"][group] - report["streams"][name]["first"]
+        )
+    return stopped
+
+
+def test_everything_arrives_under_loss_duplication_and_reordering() -> None:
+    """The faults of the host are repaired at full rate."""
+    with Cluster() as cluster:
+        faults = "loss=2%,burst=5,dup=1%,reorder=1%,kinds=data,seed=3"
+        receivers = [cluster.member(f"r{i}", ["g"], faults=faults) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(2)
+        stopped = finish(sender, receivers)
+        assert stopped["sent"]["g"] > 1000  # type: ignore[index]
+
+
+def test_a_killed_receiver_does_not_stop_the_rest() -> None:
+    """SIGKILL under load: a view change, and the others have everything."""
+    with Cluster() as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(4)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(1)
+        receivers[0].kill()
+        time.sleep(2)
+        finish(sender, receivers[1:])
+        assert receivers[1].ask(do="report")["members"] == {"g": 3}
+
+
+def test_a_killed_sender_leaves_all_receivers_with_the_same_messages() -> None:
+    """What one survivor delivered, all deliver (dissertation 4.2.1)."""
+    with Cluster() as cluster:
+        receivers = [
+            cluster.member(f"r{i}", ["g"], faults=f"loss=5%,kinds=data,seed={i}") for i in range(3)
+        ]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g", rate=20_000)
+        time.sleep(1)
+        sender.kill()
+        deadline = time.monotonic() + 15
+        while True:
+            reports = [receiver.ask(do="report")["streams"] for receiver in receivers]
+            ends = {next(iter(streams.values()))["next"] for streams in reports}
+            time.sleep(0.5)
+            again = [receiver.ask(do="report")["streams"] for receiver in receivers]
+            if len(ends) == 1 and again == reports:
+                break
+            assert time.monotonic() < deadline, f"receivers differ: {reports}"
+        assert all(next(iter(s.values()))["faults"] == 0 for s in reports)
+
+
+def test_a_frozen_receiver_is_excluded_told_and_comes_back() -> None:
+    """SIGSTOP for 10 s: the rest goes on; the frozen node returns as a new one."""
+    with Cluster() as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(1)
+        receivers[0].signal(signal.SIGSTOP)
+        time.sleep(10)
+        before = receivers[1].ask(do="report")
+        time.sleep(1)
+        after = receivers[1].ask(do="report")
+        flowed = [next(iter(r["streams"].values()))["next"] for r in (before, after)]
+        assert flowed[1] > flowed[0], "the rest of the group stands still"
+        receivers[0].signal(signal.SIGCONT)
+        deadline = time.monotonic() + 10
+        while (report := receivers[0].ask(do="report"))["exclusions"] == 0:
+            assert time.monotonic() < deadline, "the frozen node was not told"
+            time.sleep(0.1)
+        while (report := receivers[0].ask(do="report"))["members"] != {"g": 3}:
+            assert time.monotonic() < deadline, f"it did not come back: {report}"
+            time.sleep(0.1)
+        finish(sender, receivers[1:])
+
+
+def test_a_short_freeze_is_caught_up() -> None:
+    """SIGSTOP for one second: nobody is excluded and nothing is missing."""
+    with Cluster() as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(1)
+        receivers[0].signal(signal.SIGSTOP)
+        time.sleep(1)
+        receivers[0].signal(signal.SIGCONT)
+        time.sleep(1)
+        finish(sender, receivers)
+        assert receivers[0].ask(do="report")["exclusions"] == 0
+
+
+def test_joins_and_leaves_during_traffic() -> None:
+    """Members come and go; those that stay deliver everything in order."""
+    with Cluster() as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(0.5)
+        late = cluster.member("late", ["g"])
+        receivers[0].ask(do="join", groups=["other"])
+        time.sleep(0.5)
+        receivers[1].ask(do="leave", groups=["g"])
+        time.sleep(0.5)
+        finish(sender, [receivers[0], receivers[2], late])
+
+
+def test_the_gms_may_be_killed_and_restarted(tmp_path: Path) -> None:
+    """Kill -9 of the GMS under load: traffic goes on, views go on, nothing is lost."""
+    with Cluster(tmp_path / "gms.sqlite") as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        time.sleep(1)
+        cluster.gms.kill()
+        before = receivers[0].ask(do="report")
+        time.sleep(1)
+        after = receivers[0].ask(do="report")
+        flowed = [next(iter(r["streams"].values()))["next"] for r in (before, after)]
+        assert flowed[1] > flowed[0], "traffic stopped without a GMS"
+        cluster.start_gms()
+        time.sleep(1)
+        late = cluster.member("late", ["g"])
+        time.sleep(0.5)
+        finish(sender, [*receivers, late])
+        assert all(r.ask(do="report")["exclusions"] == 0 for r in receivers)
