@@ -60,6 +60,8 @@ class GroupStep:
     members_before: int
     users_before: int
     regions_before: tuple[RegionId, ...]
+    reviewed: list[RegionId] = field(default_factory=list)
+    """Regions of the group that have a new view, new ones of the list or not."""
     is_gone: bool = False
 
     @property
@@ -235,11 +237,12 @@ class _Batch:
             if group_row.regions == regions:
                 continue
             self._group_step(group_row)
-            for region in group_row.regions:
+            then, now = frozenset(group_row.regions), frozenset(regions)
+            for region in then - now:
                 tables.regions[region].groups.discard(group)
-            group_row.regions = tuple(regions)
-            for region in regions:
+            for region in now - then:
                 tables.regions[region].groups.add(group)
+            group_row.regions = tuple(regions)
         for region in delta.regions_gone:
             step = self._region_step(tables.regions[region])
             step.is_gone = True
@@ -298,6 +301,8 @@ class _Batch:
                 continue
             row.view += 1
             outdated |= row.groups
+            for group in row.groups:
+                self._group_step(tables.groups[group]).reviewed.append(row.id)
         for group in outdated:
             self._group_step(tables.groups[group])
         for step in self.group_steps.values():

@@ -196,21 +196,10 @@ class Directory:
                 )
             _check(view.id not in stage.regions, f"region {region.id} is there twice")
             stage.regions[view.id] = view
+        # A complete update stands on its own; another one on what was there, too.
+        current = {} if update.alive else regions
         for group in update.groups:
-            complete = bool(update.alive)
-            covering = []
-            for region_id, view_number in group.regions:
-                key = RegionId(region_id)
-                covered = stage.regions.get(key)
-                if covered is None and not complete:
-                    covered = regions.get(key)
-                _check(
-                    covered is not None and covered.view == view_number,
-                    f"group {group.id} needs view {view_number} of region {region_id}",
-                )
-                assert covered is not None
-                covering.append(covered)
-            after = _advance_group(group, groups.get(GroupId(group.id)), covering)
+            after = _advance_group(group, groups.get(GroupId(group.id)), stage.regions, current)
             _check(after.id not in stage.groups, f"group {group.id} is there twice")
             stage.groups[after.id] = after
         return stage
@@ -251,29 +240,47 @@ def _advance_region(change: gms.RegionChange, before: RegionView | None) -> Regi
 
 
 def _advance_group(
-    change: gms.GroupChange, before: GroupView | None, covering: list[RegionView]
+    change: gms.GroupChange,
+    before: GroupView | None,
+    staged: Mapping[RegionId, RegionView],
+    current: Mapping[RegionId, RegionView],
 ) -> GroupView:
     where = f"group {change.id}"
     _check(change.id > 0 and change.view > 0, f"{where} has a number that is not positive")
-    _check(bool(change.name), f"{where} has no name")
     _check(not change.hybrid or _is_multicast(change.hybrid), f"{where}: bad address")
     if change.base == 0:
         if before is not None:
             _check(change.view >= before.view, f"{where} goes back to view {change.view}")
+        _check(bool(change.name), f"{where} has no name")
+        name = change.name
         members = _merge((), change.joined, change.left, where)
+        covering: dict[RegionId, ViewNumber] = {}
     else:
         if before is None or before.view != change.base:
             have = 0 if before is None else before.view
             raise _MisfitError(f"{where}: update from view {change.base}, have {have}")
         _check(change.view > change.base, f"{where} goes back to view {change.view}")
+        name = before.name
         members = _merge(before.members, change.joined, change.left, where)
-    _check_covered(change.joined, covering, where)
+        covering = dict(before.regions)
+    for gone in change.regions_gone:
+        _check(RegionId(gone) in covering, f"{where} never was in region {gone}")
+        del covering[RegionId(gone)]
+    for region, view in change.regions:
+        covering[RegionId(region)] = ViewNumber(view)
+    views = []
+    for key, number in covering.items():
+        found = staged.get(key) or current.get(key)
+        if found is None or found.view != number:
+            raise _MisfitError(f"{where} needs view {number} of region {key}")
+        views.append(found)
+    _check_covered(change.joined, views, where)
     return GroupView(
         GroupId(change.id),
-        change.name,
+        name,
         ViewNumber(change.view),
         members,
-        tuple((RegionId(r), ViewNumber(v)) for r, v in change.regions),
+        tuple(sorted(covering.items())),
         change.hybrid,
     )
 

@@ -233,17 +233,24 @@ class Publisher:
         return part
 
     def _group_change(self, step: GroupStep) -> gms.GroupChange:
-        row, ids_of = step.row, self._tables.ids_of
+        row, ids_of, regions = step.row, self._tables.ids_of, self._tables.regions
         now, then = row.members, step.members_before
+        changed = set(step.reviewed)
+        gone: frozenset[RegionId] = frozenset()
+        if row.regions != step.regions_before:
+            listed, listed_before = frozenset(row.regions), frozenset(step.regions_before)
+            changed |= listed - listed_before
+            gone = listed_before - listed
         return gms.GroupChange(
             row.id,
-            row.name,
+            "",
             row.view,
             step.base,
-            self._covering(row),
+            tuple((region, regions[region].view) for region in sorted(changed)),
             ids_of(now & ~then),
             ids_of(then & ~now),
             row.hybrid,
+            tuple(sorted(gone)),
         )
 
     def _covering(self, row: GroupRow) -> tuple[tuple[int, int], ...]:

@@ -13,6 +13,7 @@ because that decides who keeps which packet.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def _chunks(count: int, size: int) -> list[range]:
     """Cut ``count`` things into runs of at most ``size``, as even as can be."""
     parts = max(1, -(-count // size))
     bounds = [count * part // parts for part in range(parts + 1)]
-    return [range(a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [range(a, b) for a, b in pairwise(bounds)]
 
 
 class Hierarchy:

@@ -279,11 +279,11 @@ class Engine:
             return
         if sender == self.node:
             return
-        if sender in self._failed:
-            # Only a member that still has a copy may speak for the dead.
-            if data[1] != KIND_REPAIR or (region, view) not in self._regions:
-                self._reject("rejected", data, now)
-                return
+        # Only a member that still has a copy may speak for the dead.
+        is_repair = data[1] == KIND_REPAIR and (region, view) in self._regions
+        if sender in self._failed and not is_repair:
+            self._reject("rejected", data, now)
+            return
         member = self._regions.get((region, view))
         if member is not None and (member.may_send(sender) or sender in self._failed):
             member.stream_of(sender).handle_packet(data, now)
@@ -685,13 +685,8 @@ class Engine:
                 times.append(when)
             if member.retired_at is not None:
                 times.append(member.active_at + self.config.retire_s)
-        for when in (
-            self._timers.next(),
-            self.client.next_timeout(),
-            self._unknown.next_timeout(),
-        ):
-            if when is not None:
-                times.append(when)
+        others = (self._timers.next(), self.client.next_timeout(), self._unknown.next_timeout())
+        times.extend(when for when in others if when is not None)
         if len(self._repair_sink):
             times.append(self._repair_rate.next_open(self.drained_at) or 0.0)
         for stream in self._sending.values():

@@ -101,7 +101,7 @@ class CoreThread:
     def _run(self) -> None:
         try:
             self._loop()
-        except BaseException:
+        except Exception:  # noqa: BLE001  # whatever it is, the application must hear of it
             self._on_failure(traceback.format_exc())
         finally:
             self._control.close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -96,7 +97,7 @@ class Group(GroupBase):
     async def _wait_room(self, lane: Lane) -> None:
         while lane.room < 0:
             room = asyncio.Event()
-            lane.on_room = lambda: self._call(room.set)
+            lane.on_room = partial(self._call, room.set)
             if lane.room >= 0:
                 return
             try:

@@ -158,7 +158,9 @@ class RegionChange(msgspec.Struct, frozen=True, array_like=True):
 class GroupChange(msgspec.Struct, frozen=True, array_like=True):
     """One group view, as a difference from ``base`` (0: from nothing).
 
-    ``regions`` is the whole list of (region, region view) that covers it.
+    ``regions`` are the (region, region view) of the covering list that ``base``
+    did not have; ``regions_gone`` the regions that left the list.
+    ``name`` may be empty if ``base`` is not 0: groups keep their names.
     ``hybrid`` is the group's own multicast address, or empty.
     """
 
@@ -170,6 +172,7 @@ class GroupChange(msgspec.Struct, frozen=True, array_like=True):
     joined: tuple[int, ...] = ()
     left: tuple[int, ...] = ()
     hybrid: str = ""
+    regions_gone: tuple[int, ...] = ()
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True, tag=15):

@@ -29,9 +29,9 @@ three times as much.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from struct import Struct, pack, unpack_from
-from struct import error as StructError
 
 from quicksilver.wire.ids import GroupId, NodeId
 
@@ -284,7 +284,7 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
                 return None
             payloads = found
         return Messages(sender, batch, payloads, None, 0, groups, sequences)
-    except StructError:
+    except struct.error:
         return None
 
 

@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from array import array
 from typing import Any
 
 from quicksilver.cli.bench import ceiling
@@ -24,6 +25,9 @@ def main() -> None:
     role = sys.argv[1]
     settings = json.loads(sys.argv[2])
     {
+        "idle": run_idle,
+        "latency-receiver": run_latency_receiver,
+        "latency-sender": run_latency_sender,
         "sender": run_sender,
         "receiver": run_receiver,
         "ceiling-sender": run_ceiling_sender,
@@ -164,6 +168,75 @@ def _sent_counts(groups: int, count: int, rounds: int, step: int) -> list[int]:
         for place in range(which * step, min(groups, (which + 1) * step)):
             sent[place] = times
     return sent
+
+
+def run_latency_sender(settings: dict[str, Any]) -> None:
+    """Send time stamps at an even rate."""
+    tail = bytes(max(0, settings["size"] - 8))
+    with connect(settings) as node:
+        group = node.open(group_names(1)[0])
+        say(ready=True)
+        sys.stdin.readline()
+        clock = time.monotonic_ns
+        interval = 1e9 / settings["rate"]
+        started = clock()
+        total = int(settings["rate"] * settings["seconds"])
+        for number in range(total):
+            due = started + number * interval
+            while (early := due - clock()) > 0:
+                if early > 200_000:
+                    time.sleep((early - 100_000) / 1e9)
+            group.send(clock().to_bytes(8, "little") + tail)
+        node.flush(timeout_s=60)
+        say(sent=total, seconds=(clock() - started) / 1e9)
+        sys.stdin.readline()
+
+
+def run_latency_receiver(settings: dict[str, Any]) -> None:
+    """Collect how old messages are when the application gets them."""
+    ages: array[int] = array("q")
+    clock = time.monotonic_ns
+    with connect(settings) as node:
+        node.join(group_names(1)[0])
+
+        def handle(burst: Burst) -> None:
+            now = clock()
+            for payload in burst.payloads:
+                ages.append(now - int.from_bytes(payload[:8], "little"))
+
+        node.on_burst(handle)
+        node.stats()
+        say(ready=True)
+        total = json.loads(sys.stdin.readline())["sent"]
+        deadline = time.monotonic() + 20
+        while len(ages) < total and time.monotonic() < deadline:
+            time.sleep(0.02)
+        ordered = sorted(ages)
+
+        def percentile(part: float) -> float:
+            return ordered[min(len(ordered) - 1, int(part * len(ordered)))] / 1e3
+
+        say(
+            count=len(ages),
+            lost=total - len(ages),
+            p50_us=percentile(0.5),
+            p90_us=percentile(0.9),
+            p99_us=percentile(0.99),
+            p999_us=percentile(0.999),
+            max_us=ordered[-1] / 1e3,
+        )
+
+
+def run_idle(settings: dict[str, Any]) -> None:
+    """Join a group, and measure what doing nothing costs."""
+    with connect(settings) as node:
+        node.join(group_names(1)[0])
+        say(ready=True)
+        sys.stdin.readline()
+        before = usage()
+        time.sleep(settings["seconds"])
+        after = usage()
+        say(cpu_s=after["cpu_s"] - before["cpu_s"], rss_bytes=after["rss_bytes"])
 
 
 def run_ceiling_sender(settings: dict[str, Any]) -> None:

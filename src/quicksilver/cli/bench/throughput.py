@@ -58,15 +58,7 @@ def measure(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
 def measure_ours(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
     """Run a GMS, one sender and the receivers, all real processes."""
     with Family() as family:
-        gms = family.start(
-            "GMS",
-            (
-                "-m", "quicksilver.cli.main", "gms", "--host", gms_host, "--port", "0", "--json",
-                "--planner", "exact",
-            ),
-            plan.prefix(0),
-        )  # fmt: skip
-        address = gms.read()["address"]
+        address = start_gms(family, gms_host, plan.prefix(0))
         settings = {
             "gms": address,
             "interface": plan.interface if not plan.namespaces else None,
@@ -98,6 +90,13 @@ def measure_ours(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
         got = [receiver.read() for receiver in receivers]
         sender.write(done=True)
     return summarise(plan, sent, got)
+
+
+def start_gms(family: Family, host: str = "127.0.0.1", prefix: tuple[str, ...] = ()) -> str:
+    """Start a GMS for the run; return its address."""
+    argv = ("-m", "quicksilver.cli.main", "gms", "--host", host, "--port", "0", "--json")
+    address: str = family.start("GMS", argv, prefix).read()["address"]
+    return address
 
 
 def summarise(plan: Plan, sent: dict[str, Any], got: list[dict[str, Any]]) -> dict[str, Any]:
@@ -156,5 +155,5 @@ def measure_ceiling(plan: Plan, gms_host: str = "127.0.0.1") -> float:
         sender.write(go=True)
         sender.read()
         got = [receiver.read() for receiver in receivers]
-    rates = [float(g["count"]) / max(1e-9, g["last"] - g["first"]) for g in got]
+    rates: list[float] = [g["count"] / max(1e-9, g["last"] - g["first"]) for g in got]
     return min(rates)

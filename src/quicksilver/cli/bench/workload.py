@@ -21,7 +21,7 @@ class Tally:
     def count(self) -> int:
         return sum(self.expected)
 
-    def handle(self, place: int, sequence: int, payload: bytes) -> None:  # noqa: ARG002
+    def handle(self, place: int, sequence: int, payload: bytes) -> None:
         """The application's callback: one call a message."""
         expected = self.expected
         if sequence != expected[place]:

@@ -12,8 +12,8 @@ band a partition of the nodes, that make the sum small.
 What to expect: where interests are shared, parts that share them emerge, and
 bands whose groups do not cross each other. Small systems gain even from chance.
 Large ones in which every node chooses independently do not: with 2,000 nodes
-drawing 1,000 of 10,000 groups by Zipf, clustering twenty bands costs 0.6 % less
-than the best two, which are bimodal. Groups that more than one node in
+drawing 1,000 of 10,000 groups by Zipf, clustering twenty bands costs half a
+percent less than the best two, which are bimodal. Groups that more than one node in
 ``packet_cost + 1`` wants go to everybody, all others to each member by itself.
 
 Everything here is a function of its arguments: ties are broken by position.

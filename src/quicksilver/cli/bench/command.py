@@ -1,0 +1,296 @@
+"""The ``quicksilver bench`` commands."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from quicksilver.cli.bench.latency import measure_idle, measure_latency
+from quicksilver.cli.bench.spaces import Namespaces
+from quicksilver.cli.bench.throughput import Plan, measure, measure_ours
+from quicksilver.membership.planning.measure import measure_plan
+
+app = typer.Typer(no_args_is_help=True, help="Measure with real processes, side by side.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Receivers = Annotated[int, typer.Option(min=1, help="Receiving processes.")]
+Size = Annotated[int, typer.Option(min=0, help="Bytes a message.")]
+Seconds = Annotated[float, typer.Option(min=0.1, help="How long to send.")]
+Interface = Annotated[str, typer.Option(help="Network interface.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")]
+
+DETAILS = ("sender_stats", "receiver_stats")
+
+
+def show(report: dict[str, Any], *, as_json: bool, title: str) -> None:
+    """Print a report as JSON or as a table of two columns."""
+    if as_json:
+        print(json.dumps(report))
+        return
+    table = Table(title=title, show_header=False)
+    for name, value in report.items():
+        if name not in DETAILS:
+            table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value))
+    Console().print(table)
+
+
+def median_of(rounds: int, run: Any, key: str) -> dict[str, Any]:
+    """Run several times and return the report with the median value."""
+    reports = [run() for _ in range(rounds)]
+    middle = statistics.median_low([report[key] for report in reports])
+    found: dict[str, Any] = next(report for report in reports if report[key] == middle)
+    return found
+
+
+@app.command()
+def throughput(
+    receivers: Receivers = 4,
+    groups: Annotated[int, typer.Option(min=1, help="Groups, sent to in turn.")] = 1,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    loss: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.0,
+    burst: Annotated[float, typer.Option(min=1, help="Packets lost in a row, on average.")] = 10.0,
+    packet_bytes: Annotated[int, typer.Option(help="Largest datagram; 0: the interface's.")] = 0,
+    interface: Interface = "lo",
+    rounds: Rounds = 1,
+    ceiling: Annotated[bool, typer.Option(help="Also run the protocol-free loop.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Reliable messages a second at the slowest receiver, next to the ceiling."""
+    plan = Plan(
+        receivers=receivers,
+        groups=groups,
+        size=size,
+        seconds=seconds,
+        loss=loss,
+        burst=burst,
+        packet_bytes=packet_bytes,
+        interface=interface,
+        with_ceiling=ceiling,
+    )
+    key = "ratio" if ceiling else "messages_per_second"
+    show(median_of(rounds, lambda: measure(plan), key), as_json=as_json, title="throughput")
+
+
+@app.command()
+def latency(
+    receivers: Receivers = 1,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    interface: Interface = "lo",
+    rate: Annotated[
+        list[float] | None, typer.Option(help="Messages a second; default: low and half load.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """One-way latency from ``send`` to the application, in percentiles."""
+    reports = measure_latency(
+        receivers=receivers,
+        size=size,
+        seconds=seconds,
+        interface=interface,
+        rates=tuple(rate or ()),
+    )
+    for report in reports:
+        show(report, as_json=as_json, title=f"latency at {report['rate']:,} messages a second")
+
+
+@app.command()
+def idle(
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes in one group.")] = 4,
+    seconds: Seconds = 5.0,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """What a silent cluster costs."""
+    show(
+        measure_idle(nodes=nodes, seconds=seconds, interface=interface),
+        as_json=as_json,
+        title="idle",
+    )
+
+
+@app.command()
+def groups(
+    count: Annotated[int, typer.Option(min=2, help="Groups to compare with one.")] = 8192,
+    receivers: Receivers = 1,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """Rate and memory with many groups, against one group, in turns."""
+
+    def pair() -> dict[str, Any]:
+        base = Plan(
+            receivers=receivers,
+            size=size,
+            seconds=seconds,
+            interface=interface,
+            with_ceiling=False,
+        )
+        one = measure_ours(base)
+        many = measure_ours(
+            Plan(
+                receivers=receivers,
+                size=size,
+                seconds=seconds,
+                interface=interface,
+                groups=count,
+                with_ceiling=False,
+            )
+        )
+        grown = many["sender_rss_bytes"] - one["sender_rss_bytes"]
+        return {
+            "groups": count,
+            "one_group_messages_per_second": one["messages_per_second"],
+            "messages_per_second": many["messages_per_second"],
+            "ratio": round(many["messages_per_second"] / one["messages_per_second"], 3),
+            "sender_bytes_per_group": round(grown / (count - 1)),
+            "lost": one["lost"] + many["lost"],
+        }
+
+    show(median_of(rounds, pair, "ratio"), as_json=as_json, title="many groups")
+
+
+@app.command()
+def loss(
+    receivers: Receivers = 4,
+    rate: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.01,
+    burst: Annotated[float, typer.Option(min=1)] = 10.0,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """Rate with bursty loss at one receiver, against none, in turns."""
+
+    def pair() -> dict[str, Any]:
+        def run(part: float) -> dict[str, Any]:
+            return measure_ours(
+                Plan(
+                    receivers=receivers,
+                    size=size,
+                    seconds=seconds,
+                    interface=interface,
+                    loss=part,
+                    burst=burst,
+                    with_ceiling=False,
+                )
+            )
+
+        clean, harmed = run(0.0), run(rate)
+        return {
+            "loss": rate,
+            "lossless_messages_per_second": clean["messages_per_second"],
+            "messages_per_second": harmed["messages_per_second"],
+            "ratio": round(harmed["messages_per_second"] / clean["messages_per_second"], 3),
+            "repairs": harmed["receiver_stats"][0]["repairs_received"],
+            "missing": harmed["receiver_stats"][0]["missing"],
+            "lost": clean["lost"] + harmed["lost"],
+        }
+
+    show(median_of(rounds, pair, "ratio"), as_json=as_json, title="bursty loss")
+
+
+@app.command()
+def mtu(
+    receivers: Receivers = 1,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 1,
+    as_json: Json = False,
+) -> None:
+    """MTU-sized packets between network namespaces, next to the ceiling (needs root)."""
+    with Namespaces(receivers + 1) as spaces:
+        plan = Plan(
+            receivers=receivers,
+            size=size,
+            seconds=seconds,
+            packet_bytes=1472,
+            namespaces=spaces.names,
+        )
+        report = median_of(rounds, lambda: measure(plan, spaces.addresses[0]), "ratio")
+    show(report, as_json=as_json, title="1472-byte packets between namespaces")
+
+
+@app.command()
+def plan(
+    nodes: Annotated[int, typer.Option(min=1)] = 2000,
+    groups_: Annotated[int, typer.Option("--groups", min=1)] = 10_000,
+    fraction: Annotated[float, typer.Option(help="Of the groups, joined by each node.")] = 0.1,
+    alpha: Annotated[float, typer.Option(help="Zipf exponent of popularity.")] = 1.5,
+    planner: Annotated[str, typer.Option(help="auto, exact, perfect, regular or merged.")] = "auto",
+    seed: Annotated[int, typer.Option()] = 1,
+    as_json: Json = False,
+) -> None:
+    """Time, memory and quality of a region plan for random subscriptions."""
+    report = measure_plan(
+        nodes=nodes,
+        groups=groups_,
+        fraction=fraction,
+        alpha=alpha,
+        planner=planner,
+        seed=seed,
+        clock=time.perf_counter,
+    )
+    show(report, as_json=as_json, title=f"plan: {planner}")
+
+
+@app.command()
+def suite(
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 3,
+    as_json: Json = False,
+) -> None:
+    """All targets in one run: throughput at 1, 4 and 8 receivers, groups, loss, idle, latency."""
+    console = Console(stderr=True)
+    rows: list[tuple[str, str, str, str]] = []
+    reports: dict[str, Any] = {}
+    for count in (1, 4, 8):
+        console.print(f"throughput with {count} receivers …")
+        report = median_of(
+            rounds, lambda c=count: measure(Plan(receivers=c, seconds=seconds)), "ratio"
+        )
+        reports[f"throughput_{count}"] = report
+        rows.append(
+            (
+                f"{count} receivers",
+                f"{report['messages_per_second']:,}/s",
+                f"{report['ratio']:.2f} of the ceiling",
+                "≥ 0.60",
+            )
+        )
+    console.print("idle …")
+    reports["idle"] = measure_idle(nodes=4, seconds=5, interface="lo")
+    rows.append(("idle", f"{reports['idle']['cpu_percent_per_node']} % of a core", "", "< 1 %"))
+    console.print("latency …")
+    reports["latency"] = measure_latency(receivers=1, size=1000, seconds=3, interface="lo")
+    rows.extend(
+        (
+            f"latency at {report['rate']:,}/s",
+            f"p50 {report['p50_us']} µs",
+            f"p99 {report['p99_us']} µs",
+            "",
+        )
+        for report in reports["latency"]
+    )
+    if as_json:
+        for report in reports.values():
+            for one in report if isinstance(report, list) else [report]:
+                for name in DETAILS:
+                    one.pop(name, None)
+        print(json.dumps(reports))
+        return
+    table = Table("what", "measured", "ratio", "target", title="quicksilver bench suite")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -1,0 +1,78 @@
+"""Two or more hosts on one machine: network namespaces joined by a bridge.
+
+Needs root and ``ip``. Everything made here is removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from types import TracebackType
+from typing import Self
+
+
+class NamespacesUnavailableError(Exception):
+    """Namespaces cannot be made here."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"network namespaces are not available: {self.problem}"
+
+
+class Namespaces:
+    """``count`` namespaces on one virtual Ethernet with an MTU of 1500."""
+
+    def __init__(self, count: int) -> None:
+        tag = os.getpid() % 100_000
+        self.names = tuple(f"qs{tag}-{place}" for place in range(count))
+        self._switch = f"qs{tag}-sw"
+        self.addresses = tuple(f"10.77.0.{place + 1}" for place in range(count))
+
+    def __enter__(self) -> Self:
+        if os.geteuid() != 0:
+            raise NamespacesUnavailableError("run as root")
+        if shutil.which("ip") is None:
+            raise NamespacesUnavailableError("install iproute2")
+        try:
+            self._make()
+        except (subprocess.CalledProcessError, OSError) as error:
+            self._remove()
+            raise NamespacesUnavailableError(str(error)) from error
+        return self
+
+    def _make(self) -> None:
+        # The bridge lives in a namespace of its own: nothing touches the host.
+        _ip("netns", "add", self._switch)
+        _ip("-n", self._switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+        _ip("-n", self._switch, "link", "set", "br0", "up")
+        for place, (name, address) in enumerate(zip(self.names, self.addresses, strict=True)):
+            _ip("netns", "add", name)
+            _ip(
+                "-n", name, "link", "add", "eth0", "type", "veth",
+                "peer", "name", f"port{place}", "netns", self._switch,
+            )  # fmt: skip
+            _ip("-n", self._switch, "link", "set", f"port{place}", "master", "br0", "up")
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "route", "add", "224.0.0.0/4", "dev", "eth0")
+
+    def _remove(self) -> None:
+        for name in (*self.names, self._switch):
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._remove()
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
