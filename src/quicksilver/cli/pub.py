@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
+
+if TYPE_CHECKING:
+    from quicksilver.node.messages import NodeStats
 
 
 def pub(
@@ -73,11 +76,7 @@ def pub(
         try:
             node.flush(flush)
         except TimeoutError:
-            pending = node.stats().counters["pending_bytes"]
-            raise CommandError(
-                f"sent {plural(sent, 'message')}, but within {flush:g} s not all were "
-                f"acknowledged ({pending:,} bytes are pending); see quicksilver top"
-            ) from None
+            raise CommandError(_why_unflushed(node.stats(), sent, flush)) from None
         elapsed = max(1e-9, time.monotonic() - started)
         stats = node.stats()
         sender = node.id
@@ -106,6 +105,21 @@ def pub(
             file=sys.stderr,
         )
     return 0
+
+
+def _why_unflushed(stats: NodeStats, sent: int, seconds: float) -> str:
+    from quicksilver.cli.output import plural
+
+    pending, queued = stats.counters["pending_bytes"], stats.counters["queued_bytes"]
+    if queued and not pending:
+        return (
+            f"{plural(sent, 'message')} waited {seconds:g} s for somebody to join, and nobody did; "
+            "start quicksilver sub first"
+        )
+    return (
+        f"sent {plural(sent, 'message')}, but within {seconds:g} s not all were acknowledged "
+        f"({pending:,} bytes are pending); see quicksilver top"
+    )
 
 
 def _lines() -> Iterator[bytes]:

@@ -250,7 +250,7 @@ def run_ceiling_sender(settings: dict[str, Any]) -> None:
         seconds=settings["seconds"],
         packet_bytes=settings["packet_bytes"],
     )
-    say(sent=sent)
+    say(sent=sent, cpu_s=usage()["cpu_s"])
 
 
 def run_ceiling_receiver(settings: dict[str, Any]) -> None:
@@ -261,7 +261,7 @@ def run_ceiling_receiver(settings: dict[str, Any]) -> None:
         packet_bytes=settings["packet_bytes"],
         quiet_s=1.0,
     )
-    say(count=tally.count, first=first, last=last)
+    say(count=tally.count, first=first, last=last, cpu_s=usage()["cpu_s"])
 
 
 if __name__ == "__main__":

@@ -49,9 +49,10 @@ def measure(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
     """Run quicksilver, then the ceiling, and return the numbers."""
     ours = measure_ours(plan, gms_host)
     if plan.with_ceiling:
-        ceiling = measure_ceiling(plan, gms_host)
-        ours["ceiling_messages_per_second"] = round(ceiling)
-        ours["ratio"] = round(ours["messages_per_second"] / ceiling, 3) if ceiling else 0.0
+        rate, cpu_us = measure_ceiling(plan, gms_host)
+        ours["ceiling_messages_per_second"] = round(rate)
+        ours["ceiling_cpu_us_per_delivery"] = round(cpu_us, 3)
+        ours["ratio"] = round(ours["messages_per_second"] / rate, 3)
     return ours
 
 
@@ -123,8 +124,12 @@ def summarise(plan: Plan, sent: dict[str, Any], got: list[dict[str, Any]]) -> di
     }
 
 
-def measure_ceiling(plan: Plan, gms_host: str = "127.0.0.1") -> float:
-    """Run the protocol-free loop; return the slowest receiver's rate."""
+def measure_ceiling(plan: Plan, gms_host: str = "127.0.0.1") -> tuple[float, float]:
+    """Run the protocol-free loop; return the slowest receiver's rate, and the cost.
+
+    The cost is processor time in microseconds for each delivery, of all
+    processes together, start-up included.
+    """
     settings = {
         "address": gms_host,
         "multicast": CEILING_ADDRESS,
@@ -153,7 +158,9 @@ def measure_ceiling(plan: Plan, gms_host: str = "127.0.0.1") -> float:
         )
         sender.read()
         sender.write(go=True)
-        sender.read()
+        sent = sender.read()
         got = [receiver.read() for receiver in receivers]
+    cpu_s = sent["cpu_s"] + sum(g["cpu_s"] for g in got)
+    cpu_us = cpu_s / max(1, sum(g["count"] for g in got)) * 1e6
     rates: list[float] = [g["count"] / max(1e-9, g["last"] - g["first"]) for g in got]
-    return min(rates)
+    return min(rates), cpu_us

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -143,12 +144,21 @@ class Children:
         return child
 
     async def start_gms(self, *options: str) -> str:
-        """Start a GMS on a free port of this machine; returns its address."""
-        child = await self.start(
-            "gms", ["quicksilver.cli.main", "gms", "--port", "0", "--json", *options]
-        )
+        """Start a GMS on free ports of this machine; returns its address.
+
+        A multicast port of its own keeps other clusters' packets, which would
+        only be dropped, away from this one's sockets.
+        """
+        ports = ["--port", "0", "--multicast-port", str(_free_udp_port())]
+        child = await self.start("gms", ["quicksilver.cli.main", "gms", *ports, "--json", *options])
         ready = await child.expect("ready", 10.0)
         return str(ready["address"])
+
+
+def _free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
