@@ -119,6 +119,12 @@ class TestPubSub:
         outcome = run("pub", "a", "-n", "1", "--gms", "127.0.0.1:1")
         check_one_line(outcome, 1, "no GMS at 127.0.0.1:1")
 
+    def test_a_group_without_members_is_one_line(self) -> None:
+        """Messages wait for somebody to join; the user must learn that nobody did."""
+        with running_gms() as gms:
+            outcome = run("pub", "a", "-n", "3", "--flush", "0.5", "--gms", gms)
+            check_one_line(outcome, 1, "nobody did")
+
     def test_a_message_too_large_is_one_line(self) -> None:
         """Before anything is connected."""
         check_one_line(run("pub", "a", "-n", "1", "--size", "17MiB"), 1, "over the limit")

@@ -108,7 +108,9 @@ class Cluster:
             process.kill()
 
 
-def wait_complete(member: Process, expected: dict[str, int], timeout_s: float = 30.0) -> dict[str, Any]:
+def wait_complete(
+    member: Process, expected: dict[str, int], timeout_s: float = 30.0
+) -> dict[str, Any]:
     """Wait until a member has every stream up to the expected number; return its report."""
     deadline = time.monotonic() + timeout_s
     while True:

@@ -27,6 +27,7 @@ from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, Store
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.sending import GroupSender
 from quicksilver.stdx.rand import Rng
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.packets import KIND_DATA, Messages
@@ -146,7 +147,7 @@ class VirtualNode:
         sender = self.engine.sender_for(group)
         self.engine.refresh_lanes()
         for payload in payloads:
-            sender.lane.outbox.append((sender, payload))
+            sender.lane.outbox.put(sender, payload)
             sender.lane.room -= len(payload)
         self.engine.wake_lane(sender.lane)
         self.pump()
@@ -444,6 +445,14 @@ class World:
     def _frame_arrives(self, node: VirtualNode, connection: int, frame: bytes) -> None:
         if node.connection == connection:
             node.engine.handle_control_frame(frame, self.now)
+
+
+def enqueue(sender: GroupSender, *payloads: bytes) -> None:
+    """Queue messages as an application thread does."""
+    lane = sender.lane
+    for payload in payloads:
+        lane.outbox.put(sender, payload)
+        lane.room -= len(payload)
 
 
 def lose_data(rng: Rng, rate: float) -> Loss:

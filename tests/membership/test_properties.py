@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,7 +17,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from quicksilver.membership import planning
 from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.planning import make_planner
+from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.store import Commit, MemoryStore, StoreError
 from tests.membership.bucket_planner import BucketPlanner
 from tests.membership.cluster import Cluster, Peer
@@ -25,6 +29,12 @@ from tests.membership.exact_planner import ExactPlanner
 NAMES = [f"g{i}" for i in range(6)]
 names = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
 pick = st.integers(0, 1_000)
+LIMITS = PlanLimits(regions_per_node_max=2, region_nodes_min=2)
+PLANNERS = {
+    "fake-exact": ExactPlanner,
+    "fake-buckets": BucketPlanner,
+    **{name: partial(make_planner, name, LIMITS) for name in planning.PLANNERS},
+}
 
 
 class CrashingStore(MemoryStore):
@@ -54,12 +64,12 @@ class CrashingStore(MemoryStore):
 class Histories(RuleBasedStateMachine):
     """Joins, leaves, crashes, lost connections, freezes and GMS restarts."""
 
-    @initialize(merged=st.booleans(), hybrid=st.booleans())
-    def begin(self, merged: bool, hybrid: bool) -> None:
+    @initialize(planner=st.sampled_from(sorted(PLANNERS)), hybrid=st.booleans())
+    def begin(self, planner: str, hybrid: bool) -> None:
         self.store = CrashingStore()
         self.cluster = Cluster(
             store=self.store,
-            make_planner=BucketPlanner if merged else ExactPlanner,
+            make_planner=PLANNERS[planner],
             config=ServiceConfig(hybrid_groups=frozenset(NAMES[:2]) if hybrid else frozenset()),
             pool="239.192.0.0/30",
         )
@@ -140,7 +150,7 @@ def test_any_history_keeps_views_consistent_and_converges() -> None:
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=int(os.environ.get("QS_EXAMPLES", "60")),
+            max_examples=int(os.environ.get("QS_EXAMPLES", "100")),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

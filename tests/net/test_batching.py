@@ -19,9 +19,9 @@ from quicksilver.net.batching import (
     PLAIN_VARIABLE,
     BatchReceiver,
     BatchSender,
-    LockGivingReader,
     Received,
     probe_abilities,
+    receive_giving_lock,
     receive_plain,
     run_end,
 )
@@ -201,66 +201,19 @@ def test_a_batch_sender_lets_go_of_what_it_sent(
     assert [sys.getrefcount(packet) for packet in packets] == before
 
 
-class Script:
-    """A socket and a clock in one: each read takes the time that it was told to."""
-
-    def __init__(self, *took_s: float) -> None:
-        self.now = 100.0
-        self.took_s = list(took_s)
-        self.reads = 0
-
-    def receive(self, size: int) -> bytes:
-        self.reads += 1
-        if not self.took_s:
-            raise BlockingIOError(errno.EAGAIN, "dry")
-        self.now += self.took_s.pop(0)
-        return b"x"
-
-    def clock(self) -> float:
-        return self.now
-
-
-def test_quick_reads_go_on_until_dry_or_the_limit() -> None:
+def test_lock_giving_reads_go_on_until_dry_or_the_limit() -> None:
     """Nobody competes for the lock, so the cheapest call is right."""
-    script = Script(*[1e-5] * 8)
-    reader = LockGivingReader(script.clock)
+    waiting = [b"x"] * 8
+
+    def receive(size: int) -> bytes:
+        if not waiting:
+            raise BlockingIOError(errno.EAGAIN, "dry")
+        return waiting.pop()
+
     items: list[Received] = []
-    assert reader.receive(script.receive, 5, items) == 0
-    assert reader.receive(script.receive, 5, items) == errno.EAGAIN
+    assert receive_giving_lock(receive, 5, items) == 0
+    assert receive_giving_lock(receive, 5, items) == errno.EAGAIN
     assert items == [(b"x", 0, NO_SOURCE)] * 8
-
-
-def test_a_stalled_read_is_kept_and_the_reader_steps_aside() -> None:
-    """Each further read could cost 5 ms; the datagram already read must not be lost."""
-    script = Script(1e-5, 5e-3, *[1e-5] * 10)
-    reader = LockGivingReader(script.clock)
-    items: list[Received] = []
-    assert reader.receive(script.receive, 10, items) is None
-    assert (len(items), script.reads) == (2, 2)
-    script.now += 0.4
-    assert reader.receive(script.receive, 10, items) is None
-    assert script.reads == 2
-    script.now += 0.2
-    assert reader.receive(script.receive, 10, items) == 0
-    assert script.reads == 12
-
-
-def test_the_reader_steps_aside_longer_while_stalls_go_on_and_forgives() -> None:
-    """A busy application must cost one stall now and then, not two a second."""
-    script = Script(*[5e-3] * 20)
-    reader = LockGivingReader(script.clock)
-    items: list[Received] = []
-    stalls = 0
-    for _ in range(600):
-        before = script.reads
-        reader.receive(script.receive, 10, items)
-        stalls += script.reads - before
-        script.now += 0.1
-    assert stalls < 13
-    script.took_s = [1e-5] * 100
-    script.now += 20.0
-    assert reader.receive(script.receive, 10, items) == 0
-    assert reader._pause_s == 0.5
 
 
 def test_the_allocator_is_left_alone_where_the_user_has_spoken(

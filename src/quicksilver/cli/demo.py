@@ -28,7 +28,7 @@ def demo(
     messages: Annotated[
         int,
         typer.Option("--messages", min=2, help="Messages of each publisher to each group."),
-    ] = 40_000,
+    ] = 100_000,
     size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of one message.")] = "1000",
     subscribers: Annotated[
         int, typer.Option("--subscribers", min=2, max=64, help="How many, one of which is killed.")

@@ -110,8 +110,8 @@ def pub(
 def _why_unflushed(stats: NodeStats, sent: int, seconds: float) -> str:
     from quicksilver.cli.output import plural
 
-    pending, queued = stats.counters["pending_bytes"], stats.counters["queued_bytes"]
-    if queued and not pending:
+    pending = stats.counters["pending_bytes"]
+    if not pending:
         return (
             f"{plural(sent, 'message')} waited {seconds:g} s for somebody to join, and nobody did; "
             "start quicksilver sub first"

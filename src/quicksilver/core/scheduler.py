@@ -94,15 +94,19 @@ class Scheduler:
         engine = self._engine
         handle = engine.handle_datagram
         for queue in self._inbound:
+            handled = 0
             while queue:
                 data, segment, source = queue.popleft()
                 if segment:
                     engine.handle_segments(data, segment, source, now)
                 else:
                     handle(data, source, now)
-                now = clock()
-                if now >= until:
-                    return not self.has_inbound()
+                handled += 1
+                if not handled & 3:
+                    # Reading the clock for every packet costs 1 % of a receiver.
+                    now = clock()
+                    if now >= until:
+                        return not self.has_inbound()
         while self._disk:
             self._disk.popleft()()
             if clock() >= until:

@@ -100,6 +100,7 @@ class _Batch:
         self.joined_changed: set[NodeId] = set()
         self.group_steps: dict[GroupId, GroupStep] = {}
         self.region_steps: dict[RegionId, RegionStep] = {}
+        self.placements: dict[GroupId, StoredPlacement | None] = {}
 
     def run(self, cluster: int) -> BatchOutcome:
         tables, given = self.tables, self.given
@@ -120,7 +121,7 @@ class _Batch:
             [self.group_steps[key] for key in sorted(self.group_steps)],
             departed,
             answers,
-            self._commit(cluster, delta, departed),
+            self._commit(cluster, departed),
         )
 
     # -- 1. who is in which group
@@ -237,12 +238,7 @@ class _Batch:
             if group_row.regions == regions:
                 continue
             self._group_step(group_row)
-            then, now = frozenset(group_row.regions), frozenset(regions)
-            for region in then - now:
-                tables.regions[region].groups.discard(group)
-            for region in now - then:
-                tables.regions[region].groups.add(group)
-            group_row.regions = tuple(regions)
+            self.placements[group] = tables.place(group_row, tuple(regions))
         for region in delta.regions_gone:
             step = self._region_step(tables.regions[region])
             step.is_gone = True
@@ -324,8 +320,7 @@ class _Batch:
 
     # -- 5. what must be durable before anybody hears of it
 
-    def _commit(self, cluster: int, delta: PlanDelta, departed: list[NodeRow]) -> Commit:
-        hierarchies = self.planner.state().hierarchies if delta.groups else {}
+    def _commit(self, cluster: int, departed: list[NodeRow]) -> Commit:
         steps = self.group_steps.values()
         return Commit(
             cluster=cluster,
@@ -341,10 +336,7 @@ class _Batch:
                 if step.is_gone or step.has_new_view
             },
             placements={
-                **{
-                    group: StoredPlacement(tuple(regions), hierarchies.get(group))
-                    for group, regions in delta.groups.items()
-                },
+                **self.placements,
                 **dict.fromkeys(step.row.id for step in steps if step.is_gone),
             },
             regions={

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from quicksilver.membership.publication import PreparedUpdate
 from quicksilver.wire.ids import NodeId
+
+Frame = bytes | PreparedUpdate
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Connection:
 
     id: int
     role: Role = field(default_factory=Greeting)
-    frames: deque[bytes] = field(default_factory=deque)
+    frames: deque[Frame] = field(default_factory=deque)
     waiting_bytes: int = 0
     is_blocked: bool = False
     """The host cannot send more at the moment."""
@@ -76,11 +79,11 @@ class ConnectionTable:
         """Forget a connection that the host lost, with all its output."""
         return self._connections.pop(conn, None)
 
-    def send(self, connection: Connection, frame: bytes) -> None:
+    def send(self, connection: Connection, frame: Frame) -> None:
         """Queue a frame."""
         assert not isinstance(connection.role, Closing)
         connection.frames.append(frame)
-        connection.waiting_bytes += len(frame)
+        connection.waiting_bytes += size_of(frame)
         if not connection.is_blocked:
             self._ready.append(connection.id)
 
@@ -118,8 +121,8 @@ class ConnectionTable:
                 self._ready.popleft()
                 continue
             frame = connection.frames.popleft()
-            connection.waiting_bytes -= len(frame)
-            return connection.id, frame
+            connection.waiting_bytes -= size_of(frame)
+            return connection.id, frame if isinstance(frame, bytes) else frame.encode()
         return None
 
     def poll_close(self) -> int | None:
@@ -135,3 +138,8 @@ class ConnectionTable:
             del self._connections[conn]
             return conn
         return None
+
+
+def size_of(frame: Frame) -> int:
+    """Return how many bytes a frame takes on its connection, at most."""
+    return len(frame) if isinstance(frame, bytes) else frame.size

@@ -98,6 +98,7 @@ async def serve_gms(
             if on_listening is not None:
                 on_listening(server.address)
             await _first(stop, server.wait_failed)
+            service.close()
         finally:
             await server.close()
     finally:

@@ -18,6 +18,29 @@ from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
+_NUMBER_BYTES = 9
+"""The longest integer in MessagePack."""
+
+_HEAD_BYTES = 64
+"""More than the tag, the batch number and the lengths of the lists take."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUpdate:
+    """An Update that is encoded when its connection can take it.
+
+    Until then it is a list of parts that it shares with others: when thousands
+    of nodes join at once, their updates take gigabytes, their parts megabytes.
+    """
+
+    update: gms.EncodedUpdate
+    size: int
+    """Bytes of the encoded update, at most."""
+
+    def encode(self) -> bytes:
+        """Return the frame."""
+        return gms.encode(self.update)
+
 
 @dataclass(slots=True)
 class _Parcel:
@@ -30,6 +53,8 @@ class _Parcel:
     nodes_failed: list[int] = field(default_factory=list)
     mentioned: int = 0
     """Nodes whose addresses the receiver needs."""
+    size: int = 0
+    """Bytes of the regions and groups."""
 
 
 class Publisher:
@@ -39,6 +64,9 @@ class Publisher:
         self._tables = tables
         self._known: dict[int, int] = {}
         """Slot of a node that is served, to the set of nodes it has been told of."""
+        self._remembered: dict[int, int] = {}
+        """Slot of a node that resumed, to the nodes that it may still know from
+        before; it must hear of their end, too."""
         self._infos: dict[int, msgspec.Raw] = {}
         """Slot to the node's encoded NodeInfo."""
         self._alive: tuple[int, msgspec.Raw] | None = None
@@ -50,8 +78,8 @@ class Publisher:
 
     # -- one batch
 
-    def publish(self, outcome: BatchOutcome, served: int) -> list[tuple[NodeId, bytes]]:
-        """Return the encoded Update of every served node that needs one."""
+    def publish(self, outcome: BatchOutcome, served: int) -> list[tuple[NodeId, PreparedUpdate]]:
+        """Return the Update of every served node that needs one."""
         parcels: dict[int, _Parcel] = {}
         for region in outcome.regions:
             self._add_region(parcels, region, served)
@@ -101,13 +129,11 @@ class Publisher:
         newcomers = now & ~then & served
         if newcomers:
             part = self._whole_group(row)
-            for slot in slots_of(newcomers):
-                _parcel(parcels, slot).groups.append(part)
+            _hand_out_group(parcels, newcomers, part)
         stayed = now & then & served
         if stayed and step.has_new_view:
             part = msgspec.Raw(gms.encode(self._group_change(step)))
-            for slot in slots_of(stayed):
-                _parcel(parcels, slot).groups.append(part)
+            _hand_out_group(parcels, stayed, part)
 
     def _add_failures(
         self, parcels: dict[int, _Parcel], departed: list[NodeRow], served: int
@@ -117,35 +143,47 @@ class Publisher:
         gone = 0
         for row in departed:
             gone |= row.bit
-            self._known.pop(row.slot, None)
+            self.forget(row)
             self._infos.pop(row.slot, None)
         for slot in slots_of(served & ~gone):
-            heard = self._known.get(slot, 0) & gone
+            known, remembered = self._known.get(slot, 0), self._remembered.get(slot, 0)
+            heard = (known | remembered) & gone
             if heard:
-                self._known[slot] &= ~gone
+                self._known[slot] = known & ~gone
+                if remembered:
+                    self._remembered[slot] = remembered & ~gone
                 _parcel(parcels, slot).nodes_failed += self._tables.ids_of(heard)
 
-    def _finish(self, batch: int, slot: int, parcel: _Parcel) -> bytes:
+    def _finish(self, batch: int, slot: int, parcel: _Parcel) -> PreparedUpdate:
         known = self._known.get(slot, 0)
         news = parcel.mentioned & ~known
         self._known[slot] = known | news
-        return gms.encode(
-            gms.EncodedUpdate(
-                batch,
-                [self._info(other) for other in slots_of(news)] if news else [],
-                parcel.regions,
-                parcel.groups,
-                parcel.regions_gone,
-                parcel.groups_gone,
-                parcel.nodes_failed,
-                [],
-            )
+        return self._prepare(batch, parcel, news, [])
+
+    def _prepare(
+        self, batch: int, parcel: _Parcel, news: int, alive: list[int] | msgspec.Raw
+    ) -> PreparedUpdate:
+        infos = [self._info(other) for other in slots_of(news)] if news else []
+        numbers = len(parcel.regions_gone) + len(parcel.groups_gone) + len(parcel.nodes_failed)
+        size = parcel.size + sum(map(_size, infos)) + _NUMBER_BYTES * numbers + _HEAD_BYTES
+        if isinstance(alive, msgspec.Raw):
+            size += _size(alive)
+        update = gms.EncodedUpdate(
+            batch,
+            infos,
+            parcel.regions,
+            parcel.groups,
+            parcel.regions_gone,
+            parcel.groups_gone,
+            parcel.nodes_failed,
+            alive,
         )
+        return PreparedUpdate(update, size)
 
     # -- everything
 
-    def publish_whole(self, node: NodeRow) -> bytes:
-        """Return the encoded complete Update of a node."""
+    def publish_whole(self, node: NodeRow) -> PreparedUpdate:
+        """Return the complete Update of a node."""
         tables = self._tables
         groups = sorted(node.joined | node.opened)
         regions: set[RegionId] = set()
@@ -161,22 +199,14 @@ class Publisher:
             mentioned |= row.members | (row.senders if is_member else 0)
         parcel.groups += [self._whole_group(tables.groups[group]) for group in groups]
         self._known[node.slot] = mentioned
-        return gms.encode(
-            gms.EncodedUpdate(
-                tables.batch,
-                [self._info(other) for other in slots_of(mentioned)],
-                parcel.regions,
-                parcel.groups,
-                [],
-                [],
-                [],
-                self._encoded_alive(),
-            )
-        )
+        self._remembered[node.slot] = tables.mask_of(tables.nodes) & ~mentioned
+        parcel.size = sum(map(_size, parcel.regions)) + sum(map(_size, parcel.groups))
+        return self._prepare(tables.batch, parcel, mentioned, self._encoded_alive())
 
     def forget(self, node: NodeRow) -> None:
         """Stop tracking what a node knows: it is not served any more."""
         self._known.pop(node.slot, None)
+        self._remembered.pop(node.slot, None)
 
     def _regions_of(self, node: NodeRow) -> set[RegionId]:
         bit = node.bit
@@ -268,7 +298,21 @@ def _parcel(parcels: dict[int, _Parcel], slot: int) -> _Parcel:
 def _hand_out(
     parcels: dict[int, _Parcel], receivers: int, part: msgspec.Raw, mentioned: int
 ) -> None:
+    size = _size(part)
     for slot in slots_of(receivers):
         parcel = _parcel(parcels, slot)
         parcel.regions.append(part)
+        parcel.size += size
         parcel.mentioned |= mentioned
+
+
+def _hand_out_group(parcels: dict[int, _Parcel], receivers: int, part: msgspec.Raw) -> None:
+    size = _size(part)
+    for slot in slots_of(receivers):
+        parcel = _parcel(parcels, slot)
+        parcel.groups.append(part)
+        parcel.size += size
+
+
+def _size(part: msgspec.Raw) -> int:
+    return memoryview(part).nbytes

@@ -14,63 +14,53 @@ always in this order, so that nothing is published that a crash could undo.
 from __future__ import annotations
 
 import enum
-import ipaddress
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import assert_never
 
 from quicksilver.membership.addresses import AddressPool
+from quicksilver.membership.admission import (
+    SubscriptionLimits,
+    find_hello_problem,
+    find_stats_problem,
+)
 from quicksilver.membership.batch import BatchInput, run_batch
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.connections import (
     Closing,
     Connection,
     ConnectionTable,
+    Frame,
     Greeting,
     Inspecting,
     Serving,
+    size_of,
 )
-from quicksilver.membership.names import find_name_problem
+from quicksilver.membership.health import FailureDetector, Watch
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
 from quicksilver.membership.store import Commit, Store
-from quicksilver.membership.tables import NodeRow, Tables
+from quicksilver.membership.tables import Tables
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
 
-_NODE_NAME_BYTES_MAX = 255
-_STATS_MAX = 64
-_STAT_CHARS_MAX = 256
-_LATE_S = 0.25
-"""A timer served later than this: the GMS itself was held up."""
+CHECKPOINT_S = 1.0
+"""How long the planner's assignment of groups to hierarchies may be stored late.
+Asking for it costs as much as the plan is large, and a restart that lacks it
+only makes the planner move some nodes."""
 
 
 class Timer(enum.Enum):
     """What the service waits for."""
 
     BATCH = enum.auto()
+    CHECKPOINT = enum.auto()
     GREETING = enum.auto()
     """A connection may be idle for only so long."""
     HEALTH = enum.auto()
     """A node may be silent or disconnected for only so long."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """How a node of the cluster is doing; lives as long as its incarnation."""
-
-    row: NodeRow
-    conn: int | None
-    """None while the node is disconnected, in its grace."""
-    heard_at: float
-    lost_at: float = 0.0
-    grace_s: float = 0.0
-    stats: dict[str, int | float | str] = field(default_factory=dict)
-    departs: str = ""
-    """Not empty: the incarnation ends with the next batch, for this reason."""
 
 
 class MembershipService:
@@ -106,13 +96,11 @@ class MembershipService:
         self._timers: TimerTable[tuple[Timer, int]] = TimerTable()
         self._watches: dict[NodeId, Watch] = {}
         self._pending = BatchInput()
-        self._pending_names: Counter[NodeId] = Counter()
-        """How many names the pending requests of a node add, at most."""
-        self._new_names: set[str] = set()
+        self._limits = SubscriptionLimits(self._tables, self.config)
+        self._detector = FailureDetector(settings.failure_timeout_s)
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
-        self._forgiven_until = float("-inf")
 
         image = store.load()
         if image is None:
@@ -164,7 +152,7 @@ class MembershipService:
         if connection is None or isinstance(connection.role, Closing):
             return
         if isinstance(connection.role, Serving):
-            self._watches[connection.role.node].heard_at = now
+            self._detector.handle_heard(self._watches[connection.role.node], now)
         request = gms.parse_request(frame) if len(frame) <= gms.REQUEST_BYTES_MAX else None
         match request:
             case None:
@@ -192,17 +180,13 @@ class MembershipService:
             StoreError: the batch could not be made durable, and is not published.
         """
         self._enter(now)
-        due_at = self._timers.next()
-        if due_at is not None and now - due_at > _LATE_S:
-            # The GMS was held up, and what nodes said meanwhile may still be
-            # waiting to be read: its own silence is not theirs.
-            self.counts["held_up"] += 1
-            self._forgiven_until = now + 2 * self.settings.heartbeat_interval_s
         is_batch_due = False
         for timer, key in self._timers.pop_due(now):
             match timer:
                 case Timer.BATCH:
                     is_batch_due = True
+                case Timer.CHECKPOINT:
+                    self._store_hierarchies()
                 case Timer.GREETING:
                     self._end_idle(key)
                 case Timer.HEALTH:
@@ -211,6 +195,10 @@ class MembershipService:
                     assert_never(timer)
         if is_batch_due:
             self._run_batch()
+
+    def close(self) -> None:
+        """Store what may wait, before a clean end; the store is the caller's to close."""
+        self._store_hierarchies()
 
     # -- outputs
 
@@ -233,12 +221,15 @@ class MembershipService:
     def _enter(self, now: float) -> None:
         """Note the time; at the first moment that has one, stored nodes get their grace."""
         self._now = now
+        if self._detector.handle_time(now, self._timers.next()):
+            self.counts["held_up"] += 1
         if self._is_started:
             return
         self._is_started = True
         for row in self._tables.nodes.values():
-            self._watches[row.id] = Watch(row, None, now, now, self.config.resume_grace_s)
-            self._timers.set((Timer.HEALTH, row.id), now + self.config.resume_grace_s)
+            self._watches[row.id] = watch = Watch(row, None, now)
+            self._detector.handle_lost(watch, self.config.resume_grace_s, now)
+            self._timers.set((Timer.HEALTH, row.id), self._detector.deadline(watch))
         if self._tables.needs_batch:
             self._schedule_batch()
 
@@ -252,9 +243,8 @@ class MembershipService:
         if node not in self._tables.nodes:
             self._abandon(watch)
         elif not watch.departs:
-            watch.lost_at = self._now
-            watch.grace_s = self.config.disconnect_grace_s
-            self._timers.set((Timer.HEALTH, node), watch.lost_at + watch.grace_s)
+            self._detector.handle_lost(watch, self.config.disconnect_grace_s, self._now)
+            self._timers.set((Timer.HEALTH, node), self._detector.deadline(watch))
 
     def _abandon(self, watch: Watch) -> None:
         """Forget a node that never got its Welcome."""
@@ -269,21 +259,12 @@ class MembershipService:
         watch = self._watches.get(node)
         if watch is None or watch.departs:
             return
-        if watch.conn is None:
-            deadline = watch.lost_at + watch.grace_s
-            reason = "the connection broke and the node did not resume"
-        else:
-            timeout_s = self.settings.failure_timeout_s
-            deadline = watch.heard_at + timeout_s
-            reason = f"the node was silent for {timeout_s:g} s"
-        # Twice the timeout at most, or a GMS that is always busy would keep the dead.
-        latest = deadline + self.settings.failure_timeout_s
-        deadline = max(deadline, min(self._forgiven_until, latest))
+        deadline = self._detector.deadline(watch)
         if now < deadline:
             self._timers.set((Timer.HEALTH, node), deadline)
             return
         self.counts["failed"] += 1
-        self._depart(watch, reason)
+        self._depart(watch, self._detector.reason(watch))
 
     def _depart(self, watch: Watch, reason: str) -> None:
         """Let a node's incarnation end with the next batch."""
@@ -315,7 +296,7 @@ class MembershipService:
         if not isinstance(connection.role, Greeting):
             self._refuse(connection, "the node said Hello twice")
             return
-        problem = _find_hello_problem(hello)
+        problem = find_hello_problem(hello)
         if problem is None and len(self._watches) >= self.config.nodes_max:
             problem = f"this GMS serves {self.config.nodes_max} nodes: raise nodes_max or stop some"
         if problem is not None:
@@ -323,7 +304,7 @@ class MembershipService:
             return
         row = self._tables.make_node(hello.name, hello.host, hello.port, hello.receive_buffer_bytes)
         self._watches[row.id] = Watch(row, connection.id, now)
-        self._serve(connection, row.id, now)
+        self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)
         self._schedule_batch()
 
@@ -352,16 +333,16 @@ class MembershipService:
             if former is not None:
                 self._connections.close(former)
         watch.conn = connection.id
-        watch.heard_at = now
-        self._serve(connection, node, now)
+        self._serve(connection, watch, now)
         self.counts["resumed"] += 1
         self._send(connection, self._welcome(node, resumed=True))
         self._send(connection, self._publisher.publish_whole(watch.row))
 
-    def _serve(self, connection: Connection, node: NodeId, now: float) -> None:
-        connection.role = Serving(node)
+    def _serve(self, connection: Connection, watch: Watch, now: float) -> None:
+        connection.role = Serving(watch.row.id)
         self._timers.cancel((Timer.GREETING, connection.id))
-        self._timers.set((Timer.HEALTH, node), now + self.settings.failure_timeout_s)
+        self._detector.handle_heard(watch, now)
+        self._timers.set((Timer.HEALTH, watch.row.id), self._detector.deadline(watch))
 
     def _handle_subscribe(self, connection: Connection, request: gms.Subscribe) -> None:
         watch = self._watch_of(connection)
@@ -370,7 +351,7 @@ class MembershipService:
             return
         if watch.departs:
             return
-        problem = self._find_subscribe_problem(watch.row, request)
+        problem = self._limits.find_problem(watch.row, request)
         if problem is not None:
             self.counts["refused_subscriptions"] += 1
             self._refuse(connection, problem)
@@ -378,53 +359,17 @@ class MembershipService:
         self._pending.requests.append((watch.row.id, connection.id, request))
         self._schedule_batch()
 
-    def _find_subscribe_problem(self, row: NodeRow, request: gms.Subscribe) -> str | None:
-        config, ids = self.config, self._tables.group_ids
-        wanted = (*request.join, *request.open)
-        count = len(wanted) + len(request.leave) + len(request.close)
-        if count > config.groups_per_request_max:
-            return (
-                f"the request names {count} groups, this GMS takes "
-                f"{config.groups_per_request_max} at once: split it"
-            )
-        fresh = []
-        added = 0
-        for name in wanted:
-            group = ids.get(name)
-            if group is None:
-                problem = find_name_problem(name)
-                if problem is not None:
-                    return f"group name {name[:40]!a} {problem}"
-                fresh.append(name)
-                added += 1
-            elif group not in row.joined and group not in row.opened:
-                added += 1
-        used = len(row.joined | row.opened) if added else 0
-        if used + self._pending_names[row.id] + added > config.groups_per_node_max:
-            return (
-                f"the node would use more than {config.groups_per_node_max} groups: "
-                "leave some or raise groups_per_node_max"
-            )
-        if len(ids) + len(self._new_names) + len(fresh) > config.groups_max:
-            return f"the cluster would have more than {config.groups_max} groups: raise groups_max"
-        self._pending_names[row.id] += added
-        self._new_names.update(fresh)
-        return None
-
     def _handle_heartbeat(self, connection: Connection, heartbeat: gms.Heartbeat) -> None:
         watch = self._watch_of(connection)
         if watch is None:
             self._refuse(connection, "the node did not say Hello")
             return
-        stats = heartbeat.stats
-        if len(stats) > _STATS_MAX or any(
-            len(key) > _STAT_CHARS_MAX or (isinstance(value, str) and len(value) > _STAT_CHARS_MAX)
-            for key, value in stats.items()
-        ):
+        problem = find_stats_problem(heartbeat.stats)
+        if problem is not None:
             self.counts["malformed"] += 1
-            self._refuse(connection, f"a heartbeat carries at most {_STATS_MAX} short numbers")
+            self._refuse(connection, problem)
             return
-        watch.stats = stats
+        watch.stats = heartbeat.stats
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)
@@ -454,8 +399,7 @@ class MembershipService:
 
     def _run_batch(self) -> None:
         given, self._pending = self._pending, BatchInput()
-        self._pending_names.clear()
-        self._new_names.clear()
+        self._limits.handle_batch()
         outcome = run_batch(self._tables, self._planner, given, cluster=self.cluster)
         self._store.commit(outcome.commit)
         # From here on a crash loses nothing: what follows may be said.
@@ -479,6 +423,20 @@ class MembershipService:
             if connection is not None:
                 self._exclude(connection, watch.departs)
         self._tables.remove_nodes(outcome.departed)
+        if self._tables.moved_groups and (Timer.CHECKPOINT, 0) not in self._timers:
+            self._timers.set((Timer.CHECKPOINT, 0), self._now + CHECKPOINT_S)
+
+    def _store_hierarchies(self) -> None:
+        placements = self._tables.note_hierarchies(self._planner.state().hierarchies)
+        if placements:
+            self._store.commit(
+                Commit(
+                    cluster=self.cluster,
+                    planner=self._planner.name,
+                    counters=self._tables.counters(),
+                    placements=placements,
+                )
+            )
 
     def _welcome(self, node: NodeId, *, resumed: bool) -> bytes:
         return gms.encode(
@@ -487,7 +445,7 @@ class MembershipService:
 
     # -- output
 
-    def _send_to(self, node: NodeId, frame: bytes) -> None:
+    def _send_to(self, node: NodeId, frame: Frame) -> None:
         watch = self._watches.get(node)
         if watch is None or watch.conn is None or watch.departs:
             return
@@ -495,10 +453,10 @@ class MembershipService:
         if connection is not None and not isinstance(connection.role, Closing):
             self._send(connection, frame)
 
-    def _send(self, connection: Connection, frame: bytes) -> None:
+    def _send(self, connection: Connection, frame: Frame) -> None:
         self._connections.send(connection, frame)
         if connection.waiting_bytes <= self.config.output_bytes_max and (
-            len(frame) <= gms.UPDATE_BYTES_MAX
+            size_of(frame) <= gms.UPDATE_BYTES_MAX
         ):
             return
         self.counts["slow"] += 1
@@ -536,19 +494,3 @@ class MembershipService:
         self._connections.close(connection, frame)
         if isinstance(role, Serving):
             self._lose(role.node, connection.id)
-
-
-def _find_hello_problem(hello: gms.Hello) -> str | None:
-    if not hello.name.isprintable() or len(hello.name.encode()) > _NODE_NAME_BYTES_MAX:
-        return f"a node name is printable, with at most {_NODE_NAME_BYTES_MAX} bytes"
-    try:
-        address = ipaddress.IPv4Address(hello.host)
-    except ValueError:
-        return f"{hello.host[:40]!r} is not an IPv4 address: give the node's own"
-    if address.is_multicast or address.is_unspecified:
-        return f"nodes cannot be reached at {hello.host}: give the node's own address"
-    if not 0 < hello.port < 65536:
-        return f"{hello.port} is not a UDP port"
-    if not 0 <= hello.receive_buffer_bytes < 1 << 48:
-        return f"{hello.receive_buffer_bytes} is not a buffer size"
-    return None

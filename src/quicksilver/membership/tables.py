@@ -7,7 +7,7 @@ next, and nothing else writes to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from quicksilver.membership.addresses import AddressPool
@@ -18,6 +18,7 @@ from quicksilver.membership.store import (
     Image,
     StoredGroup,
     StoredNode,
+    StoredPlacement,
     StoredRegion,
 )
 from quicksilver.wire import gms
@@ -123,6 +124,10 @@ class Tables:
         self.outdated_groups: set[GroupId] = set()
         """Groups that need a new view although neither their members nor their
         list of regions changed."""
+        self.hierarchies: dict[GroupId, int] = {}
+        """What the planner last said of groups that are in a hierarchy."""
+        self.moved_groups: set[GroupId] = set()
+        """Groups placed since then."""
         self.is_replanning = False
         """The stored plan is another planner's: the next batch makes a new one."""
         self._slots = SlotAllocator()
@@ -185,6 +190,8 @@ class Tables:
         assert not row.regions
         del self.groups[row.id]
         del self.group_ids[row.name]
+        self.hierarchies.pop(row.id, None)
+        self.moved_groups.discard(row.id)
         if row.hybrid:
             self.pool.release(("group", row.id))
 
@@ -220,6 +227,36 @@ class Tables:
                 bits.extend(bytes(at + 1 - len(bits)))
             bits[at] |= 1 << (slot & 7)
         return int.from_bytes(bits, "little")
+
+    # -- the plan
+
+    def place(self, row: GroupRow, regions: tuple[RegionId, ...]) -> StoredPlacement:
+        """Let a group be covered by ``regions``; return what is kept."""
+        then, now = frozenset(row.regions), frozenset(regions)
+        for region in then - now:
+            self.regions[region].groups.discard(row.id)
+        for region in now - then:
+            self.regions[region].groups.add(row.id)
+        row.regions = regions
+        self.moved_groups.add(row.id)
+        return StoredPlacement(regions, self.hierarchies.get(row.id))
+
+    def note_hierarchies(
+        self, hierarchies: Mapping[GroupId, int]
+    ) -> dict[GroupId, StoredPlacement | None]:
+        """Take the hierarchies of the groups that moved; return those to be stored."""
+        changed: dict[GroupId, StoredPlacement | None] = {}
+        for group in sorted(self.moved_groups):
+            level = hierarchies.get(group)
+            if level == self.hierarchies.get(group):
+                continue
+            if level is None:
+                del self.hierarchies[group]
+            else:
+                self.hierarchies[group] = level
+            changed[group] = StoredPlacement(self.groups[group].regions, level)
+        self.moved_groups.clear()
+        return changed
 
     # -- restart
 
@@ -265,7 +302,10 @@ class Tables:
             if group.hybrid:
                 self.pool.restore(("group", group_id), group.hybrid)
             placement = image.placements.get(group_id)
-            row.regions = placement.regions if placement is not None else ()
+            if placement is not None:
+                row.regions = placement.regions
+                if placement.hierarchy is not None:
+                    self.hierarchies[group_id] = placement.hierarchy
             self.groups[group_id] = row
             self.group_ids[group.name] = group_id
         for node in self.nodes.values():
@@ -293,12 +333,13 @@ class Tables:
             state = PlanState(
                 {r: region.members for r, region in image.regions.items()},
                 {g: p.regions for g, p in image.placements.items()},
-                {g: p.hierarchy for g, p in image.placements.items() if p.hierarchy is not None},
+                dict(self.hierarchies),
                 self.next_region,
             )
             members = [(n.id, n.joined) for n in self.nodes.values() if n.joined]
         else:
             state = PlanState({}, {}, {}, self.next_region)
             members = []
+            self.hierarchies.clear()
             self.is_replanning = bool(self.nodes)
         planner.restore(members, state)

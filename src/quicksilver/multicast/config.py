@@ -17,7 +17,7 @@ class EngineConfig:
     """Bytes of packets the kernel holds for this node; tokens report it, and
     senders keep less than that in flight."""
 
-    window_bytes_max: int = 8 << 20
+    window_bytes_max: int = 14 << 20
     """Most unacknowledged bytes in one region; memory of a sender per region."""
 
     window_bytes_initial: int = 128 << 10

@@ -140,8 +140,6 @@ class Engine:
         self._groups_by_id: dict[int, GroupSender] = {}
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
-        self.idle_lane = Lane(self)
-        """A lane that nothing feeds: what a group points at before it is ready."""
         self._ids: dict[str, GroupId] = {}
         self._failed: dict[int, None] = {}
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
@@ -178,6 +176,7 @@ class Engine:
         if sender is None:
             view = self._view_named(name)
             sender = GroupSender(name, self._lane_for(view))
+            sender.lane.outbox.attach(sender)
             self._groups[name] = sender
             if view is not None:
                 self._resolve(sender, view)
@@ -200,7 +199,7 @@ class Engine:
 
     def flush(self, on_done: Callable[[str | None], None]) -> None:
         """Call back when all that was sent is stable: None, or why it cannot be."""
-        lanes = {lane: lane.pulled_messages + len(lane.outbox) for lane in self._lanes.values()}
+        lanes = {lane: lane.pulled_messages + lane.outbox.count() for lane in self._lanes.values()}
         self._flushes.append(Flush(lanes, on_done))
         self._check_flushes()
 

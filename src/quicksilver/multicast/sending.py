@@ -21,6 +21,7 @@ from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.flow import FlowController
+from quicksilver.multicast.outbox import Outbox
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
@@ -243,7 +244,7 @@ class Lane:
     """
 
     def __init__(self, host: LaneHost) -> None:
-        self.outbox: deque[tuple[GroupSender, bytes]] = deque()
+        self.outbox = Outbox()
         self.room = host.config.queue_bytes_max
         """Bytes that may still be queued; senders wait while it is negative."""
         self.pulled_messages = 0
@@ -270,7 +271,7 @@ class Lane:
         while True:
             if not self.outbox and not self._ask_sources():
                 return None
-            streams = self.outbox[0][0].streams
+            streams = self.outbox.head().streams
             if streams is None:
                 self.is_blocked = True
                 return None
@@ -316,18 +317,21 @@ class Lane:
                 continue
             room -= len(payload) + 16
             self.room -= len(payload)
-            self.outbox.append((group, payload))
+            self.outbox.put(group, payload)
             if len(sources) > 1:
                 sources.rotate(-1)
         return bool(self.outbox)
 
     def _drop_unheard(self) -> None:
         """Nobody is in the group's view: its messages are delivered to all of nobody."""
-        while self.outbox and self.outbox[0][0].streams == ():
-            group, payload = self.outbox.popleft()
-            self._account(1, len(payload))
+        outbox = self.outbox
+        while outbox and (group := outbox.head()).streams == ():
+            _, payloads = outbox.take(1)
+            if not payloads:
+                break
+            self._account(1, len(payloads[0]))
             if group.echo:
-                self._echo_run(group, group.next_sequence, [payload])
+                self._echo_run(group, group.next_sequence, payloads)
             group.next_sequence += 1
         if self.on_room is not None:
             self._tell_room()
@@ -367,7 +371,7 @@ class Lane:
             else:
                 self._commit_to_all(streams, flags, parts, group, now)
             outbox = self.outbox
-            if not outbox or outbox[0][0].streams is not streams:
+            if not outbox or outbox.head().streams is not streams:
                 break
             if not self._all_open(streams, now):
                 break
@@ -411,41 +415,40 @@ class Lane:
     def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
         """Take messages for one packet; None when the next one needs fragments."""
         outbox = self.outbox
-        count = min(len(outbox), self._fit)
-        popleft = outbox.popleft
-        items = [popleft() for _ in range(count)]
-        if self.is_mixed:
-            streams = items[0][0].streams
-            for place, (group, _) in enumerate(items):
+        groups, payloads = outbox.take(self._fit)
+        if self.is_mixed and groups is not None:
+            streams = groups[0].streams
+            for place, group in enumerate(groups):
                 if group.streams is not streams:
-                    outbox.extendleft(reversed(items[place:]))
-                    del items[place:]
-                    count = place
+                    outbox.put_back(groups[place:], payloads[place:])
+                    del groups[place:], payloads[place:]
                     break
-        groups = [group for group, _ in items]
-        payloads = [payload for _, payload in items]
+        count = len(payloads)
         sizes = list(map(len, payloads))
         total = sum(sizes)
         room = packet_bytes - OVERHEAD_MIXED
         if total + count * (PER_MESSAGE_MIXED + PER_MESSAGE_SIZE) > room:
-            count = self._cut(items, sizes, room)
+            count = self._cut(groups, sizes, room)
+            keep = max(1, count)
+            if keep < len(payloads):
+                outbox.put_back(groups and groups[keep:], payloads[keep:])
+                del payloads[keep:], sizes[keep:]
+                if groups is not None:
+                    del groups[keep:]
             if count == 0:
-                self._begin_fragments(*items[0])
-                outbox.extendleft(reversed(items[1:]))
+                self._begin_fragments(groups[0] if groups else self._primary(), payloads[0])
                 return None
-            outbox.extendleft(reversed(items[count:]))
-            del items[count:], groups[count:], payloads[count:], sizes[count:]
             total = sum(sizes)
-        average = total // count + PER_MESSAGE_MIXED
-        self._fit = min(MESSAGES_PER_PACKET_MAX, max(1, room // average))
+        average = total // count + (PER_MESSAGE_MIXED if groups else 0)
+        self._fit = min(MESSAGES_PER_PACKET_MAX, max(1, room // max(1, average)))
         self._account(count, total)
-        first_group = groups[0]
-        if groups.count(first_group) == count:
-            first = first_group.next_sequence
-            first_group.next_sequence = first + count
-            if first_group.echo:
-                self._echo_run(first_group, first, payloads)
-            return FLAG_SINGLE, encode_single(first_group.id, first, sizes, payloads), first_group
+        if groups is None or groups.count(groups[0]) == count:
+            group = groups[0] if groups else self._primary()
+            first = group.next_sequence
+            group.next_sequence = first + count
+            if group.echo:
+                self._echo_run(group, first, payloads)
+            return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads), group
         sequences = []
         for group in groups:
             sequence = group.next_sequence
@@ -457,11 +460,15 @@ class Lane:
                     self._echo_run(group, sequence, [payload])
         return 0, encode_mixed([group.id for group in groups], sequences, sizes, payloads), None
 
+    def _primary(self) -> GroupSender:
+        assert self.outbox.primary is not None
+        return self.outbox.primary
+
     @staticmethod
-    def _cut(items: list[tuple[GroupSender, bytes]], sizes: list[int], room: int) -> int:
+    def _cut(groups: list[GroupSender] | None, sizes: list[int], room: int) -> int:
         """Return how many of the first messages fit into a packet."""
         uniform = sizes.count(sizes[0]) == len(sizes)
-        single = all(group is items[0][0] for group, _ in items)
+        single = groups is None or groups.count(groups[0]) == len(groups)
         each = (0 if single else PER_MESSAGE_MIXED) + (0 if uniform else PER_MESSAGE_SIZE)
         if single:
             room -= OVERHEAD_SINGLE - OVERHEAD_MIXED

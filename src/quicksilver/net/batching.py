@@ -15,10 +15,10 @@ lock given (``socket.recv``)   34 - 36,000   10,000       2,400 - 3,400
 =============================  ============  ===========  ======================
 
 Given away, large reads are cheaper because they need no copy from an arena into
-``bytes`` (5 instead of 9 µs), so ``LockGivingReader`` reads that way until a
-read stalls. (Receiving into fresh ``bytes`` with the lock kept, cut by
-``_PyBytes_Resize``, was no faster than the copy.) Sends cost the same either
-way and keep the lock. All calls are bounded: well under a millisecond.
+``bytes`` (5 instead of 9 µs): ``receive_giving_lock``, for while the host finds
+that no other thread of the process computes. (Receiving into fresh ``bytes``
+with the lock kept, cut by ``_PyBytes_Resize``, was no faster than the copy.)
+Sends cost the same either way and keep the lock. All calls are bounded: well under a millisecond.
 
 Each facility is probed once, by trying it. ``QUICKSILVER_PLAIN=1`` forces the
 portable paths, for tests and for comparison.
@@ -33,7 +33,6 @@ import os
 import socket
 import struct
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,12 +75,6 @@ _SEND_BATCH = 16
 
 _SOURCES_MAX = 4096
 """Cached source addresses; forgotten together, so strangers cannot grow the table."""
-
-_STALL_S = 0.001
-"""A read that takes longer lost the interpreter lock; page faults alone take 40 µs."""
-
-_PAUSE_S_MIN = 0.5
-_PAUSE_S_MAX = 8.0
 
 _MSG_DONTWAIT = 0x40
 _CONTROL_BYTES = 32
@@ -438,47 +431,18 @@ def receive_plain(
     return 0
 
 
-class LockGivingReader:
-    """Reads with ``socket.recv``, the cheapest call there is, until that stalls.
+def receive_giving_lock(receive: Callable[[int], bytes], limit: int, into: list[Received]) -> int:
+    """Append up to ``limit`` reads with ``socket.recv``; 0, or an errno.
 
-    A stall means that another thread took the interpreter lock: reads are then
-    left to ``BatchReceiver`` for a while, twice as long each time, so that a busy
-    application costs the core about one switch interval every few seconds.
+    The cheapest read there is, as long as no other thread wants the lock.
     """
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._resume_at = float("-inf")
-        self._pause_s = _PAUSE_S_MIN
-
-    def receive(
-        self, receive: Callable[[int], bytes], limit: int, into: list[Received]
-    ) -> int | None:
-        """Append up to ``limit`` reads; 0, an errno, or ``None``: use another reader."""
-        clock, append = self._clock, into.append
-        before = clock()
-        if before < self._resume_at:
-            return None
-        try:
-            for _ in range(limit):
-                append((receive(_SLOT_BYTES), 0, NO_SOURCE))
-                now = clock()
-                if now - before > _STALL_S:
-                    self._pause(now)
-                    return None
-                before = now
-        except OSError as error:
-            now = clock()
-            if now - before > _STALL_S:
-                self._pause(now)
-            return error.errno or errno.EAGAIN
-        if before - self._resume_at > _PAUSE_S_MAX:
-            self._pause_s = _PAUSE_S_MIN
-        return 0
-
-    def _pause(self, now: float) -> None:
-        self._resume_at = now + self._pause_s
-        self._pause_s = min(2 * self._pause_s, _PAUSE_S_MAX)
+    append = into.append
+    try:
+        for _ in range(limit):
+            append((receive(_SLOT_BYTES), 0, NO_SOURCE))
+    except OSError as error:
+        return error.errno or errno.EAGAIN
+    return 0
 
 
 @functools.cache

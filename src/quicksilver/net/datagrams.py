@@ -22,10 +22,10 @@ from quicksilver.net.batching import (
     UDP_GRO,
     BatchReceiver,
     BatchSender,
-    LockGivingReader,
     Received,
     is_sendable,
     probe_abilities,
+    receive_giving_lock,
     receive_plain,
     run_end,
     send_plain,
@@ -133,9 +133,9 @@ class DatagramSockets:
         self._destinations: set[Address] = set()
         self._gso_refused: set[Address] = set()
         self._receiver = BatchReceiver() if self.abilities.recvmmsg else None
-        self._large_reader = None
-        if self._receiver is not None and not self._coalesces:
-            self._large_reader = LockGivingReader()
+        self.gives_lock = False
+        """Set by the host while no other thread of the process computes: reads of
+        large multicast datagrams may then give up the interpreter lock."""
         self._sender = BatchSender() if self.abilities.sendmmsg else None
         self._clock = clock
         self._install_faults(faults, is_data)
@@ -255,11 +255,8 @@ class DatagramSockets:
     def _drain(self, sock: socket.socket, limit: int, items: list[Received]) -> None:
         end = len(items) + limit
         for _ in range(_ERRORS_IN_A_ROW_MAX):
-            code = None
-            if self._large_reader is not None and sock is not self._unicast:
-                code = self._large_reader.receive(sock.recv, end - len(items), items)
-            if code is not None:
-                pass
+            if self.gives_lock and not self._coalesces and sock is not self._unicast:
+                code = receive_giving_lock(sock.recv, end - len(items), items)
             elif self._receiver is not None:
                 code = self._receiver.receive(sock.fileno(), end - len(items), items)
             else:

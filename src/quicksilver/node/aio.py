@@ -20,7 +20,8 @@ from typing import Any, Self
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError
-from quicksilver.node.groups import GroupBase
+from quicksilver.node.groups import GroupBase, checked
+from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
@@ -29,8 +30,12 @@ from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 class Group(GroupBase):
     """A group in the asyncio form; use it from the loop that made it."""
 
-    def __init__(self, core: NodeCore, name: str, type_: Any, **options: Any) -> None:
-        super().__init__(core, name, type_, **options)
+    __slots__ = ("_is_notified", "_loop", "_waiters")
+
+    def __init__(
+        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+    ) -> None:
+        super().__init__(core, name, type_, inbox=inbox, echo=echo)
         self._loop = asyncio.get_running_loop()
         self._is_notified = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -70,8 +75,12 @@ class Group(GroupBase):
         if self._encode is not None:
             message = self._encode(message)
         if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
-            message = self._checked(message)
-        self._append((self.sender, message))  # type: ignore[arg-type]  # refuses None
+            message = checked(message)
+        box = self._box
+        if box.is_single:
+            box.append(message)
+        else:
+            box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
         lane = self._lane
         lane.room -= len(message)
         if self._thread.is_sleeping or lane.room < 0:
@@ -88,8 +97,8 @@ class Group(GroupBase):
         lane = self._lane
         if lane.room < 0:
             return False
-        payload = self._checked(message if self._encode is None else self._encode(message))
-        self._append((self.sender, payload))  # type: ignore[arg-type]  # refuses None
+        payload = checked(message if self._encode is None else self._encode(message))
+        self._box.put(self.sender, payload)  # type: ignore[arg-type]  # refuses None
         lane.room -= len(payload)
         self._nudge(lane)
         return True
@@ -107,7 +116,7 @@ class Group(GroupBase):
 
     async def receive_batch(self) -> Batch:
         """Return the next batch of messages of one sender."""
-        self._check_member()
+        self._joined_inbox()
         while (batch := self._take_batch()) is None:
             if self._end is not None:
                 raise self._end
@@ -129,10 +138,10 @@ class Group(GroupBase):
 
     async def views(self) -> AsyncIterator[View]:
         """Yield the group's views, from the first not yet yielded."""
-        self._check_member()
+        views = self._joined_inbox().views
         while True:
-            while self._views:
-                yield self._views.popleft()
+            while views:
+                yield views.popleft()
             if self._end is not None:
                 return
             await self._wait()
@@ -214,10 +223,10 @@ class Node:
                 self._core,
                 name,
                 type_,
-                is_member=True,
+                inbox=Inbox(
+                    queue_bytes or self._options.queue_bytes, overflow or self._options.overflow
+                ),
                 echo=echo,
-                queue_bytes=queue_bytes or self._options.queue_bytes,
-                overflow=overflow or self._options.overflow,
             )
             for name in names
         ]
@@ -230,18 +239,7 @@ class Node:
 
     async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
-        groups = [
-            Group(
-                self._core,
-                name,
-                type_,
-                is_member=False,
-                echo=False,
-                queue_bytes=self._options.queue_bytes,
-                overflow=self._options.overflow,
-            )
-            for name in names
-        ]
+        groups = [Group(self._core, name, type_, inbox=None) for name in names]
         await self._wait(self._core.subscribe(open_=groups))
         return groups
 

@@ -26,7 +26,7 @@ from quicksilver.membership.events import (
     Welcomed,
 )
 from quicksilver.multicast.engine import Engine
-from quicksilver.multicast.sending import GroupSender
+from quicksilver.multicast.sending import GroupSender, Lane
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
 from quicksilver.net.host import CoreThread, tune_collector
@@ -70,7 +70,8 @@ class NodeCore:
     def __init__(self, gms: str, options: NodeOptions) -> None:
         self.gms = parse_gms_address(gms)
         self.options = options
-        self.lock = threading.Lock()
+        self.room = threading.Event()
+        """Set when a full lane has room again; for threads that wait in ``send``."""
         interface = choose_interface(options.interface, self.gms[0])
         self.interface = interface
         self.sockets = DatagramSockets(
@@ -99,6 +100,8 @@ class NodeCore:
             seed=int.from_bytes(os.urandom(8), "little"),
             tracer=options.tracer,
         )
+        self.idle_lane = Lane(self.engine)
+        """A lane that nothing feeds: what a group points at before it is ready."""
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(
             self.engine,
@@ -114,6 +117,7 @@ class NodeCore:
         self.on_burst: Callable[[Burst], None] | None = None
         """Takes whole packets on the core thread instead of the groups' queues."""
         self._newest_join = 0
+        self._joined: set[int] = set()
         self._sinks: dict[str, GroupSink] = {}
         self._routes: dict[int, GroupSink] = {}
         self._pausing: set[str] = set()
@@ -232,6 +236,7 @@ class NodeCore:
         sink = self._sinks.pop(name, None)
         if sink is not None and sink.sender is not None:
             self._routes.pop(sink.sender.id, None)
+            self._joined.discard(sink.sender.id)
         self.engine.forget_sender(name)
         if sink is not None:
             sink.fail_on_core(ClosedError(f"group {name!r}"))
@@ -306,7 +311,7 @@ class NodeCore:
         if (
             on_burst is not None
             and messages.batch >= self._newest_join
-            and routes.keys() >= set(messages.groups)
+            and self._joined.issuperset(messages.groups)
         ):
             counters.delivered_messages += len(messages.payloads)
             on_burst(messages)
@@ -361,6 +366,7 @@ class NodeCore:
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
             self._routes.clear()
+            self._joined.clear()
             self._views.clear()
             if self.on_excluded is not None:
                 self.on_excluded(event.reason)
@@ -372,6 +378,7 @@ class NodeCore:
             if sink is not None and self._routes.get(group) is not sink:
                 sink.joined_batch = self._newest_join = batch
                 self._routes[group] = sink
+                self._joined.add(group)
                 view = self.engine.client.directory.groups.get(group)
                 if view is not None:
                     self._tell_view(view)

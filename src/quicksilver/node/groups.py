@@ -1,68 +1,64 @@
-"""What both forms of a group share: queues, callbacks, types, sending.
+"""What both forms of a group share: sending, callbacks, types.
 
-Messages cross from the core thread to the application in batches through a
-bounded queue, or stay on the core thread in a callback. Byte counts are split
-in two, one written by each side, so that no lock is needed.
+A node may open thousands of groups, so a group is small: one that only sends
+costs about a kilobyte on the sender, views and tables included.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from quicksilver.multicast.outbox import Outbox
 from quicksilver.multicast.sending import GroupSender, Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
+from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
-from quicksilver.node.options import Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
-
-PER_MESSAGE_BYTES = 64
-"""What a queued message costs besides its payload, roughly."""
-
-VIEWS_KEPT_MAX = 1024
 
 
 class GroupBase:
     """A group as the application holds it; not made by users."""
 
+    __slots__ = (
+        "_box",
+        "_core",
+        "_decode",
+        "_encode",
+        "_end",
+        "_inbox",
+        "_lane",
+        "_on_batch",
+        "_thread",
+        "echo",
+        "invalid",
+        "joined_batch",
+        "name",
+        "sender",
+        "view",
+    )
+
     def __init__(
-        self,
-        core: NodeCore,
-        name: str,
-        type_: Any,
-        *,
-        is_member: bool,
-        echo: bool,
-        queue_bytes: int,
-        overflow: Overflow,
+        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         self.name = name
         self.sender: GroupSender | None = None
         """How the group is sent to; None until the subscription is complete."""
         self.joined_batch = 0
-        self.is_member = is_member
         self.echo = echo
-        self.dropped = 0
-        """Messages lost because the queue was full and the policy drops."""
         self.invalid = 0
         """Messages that were not of the group's type."""
+        self.view: View | None = None
+        """The newest view of the group; None before the first."""
         self._core = core
         self._thread = core.thread
-        self._queue_bytes = queue_bytes
-        self._lane: Lane = core.engine.idle_lane
-        self._append: Callable[[tuple[GroupSender, bytes]], None] = self._refuse
-        """Queues a message; refuses it before the group is ready and after its end."""
-        self._overflow = overflow
-        self._batches: deque[Batch] = deque()
-        self._in_bytes = 0
-        self._out_bytes = 0
-        self._is_pausing = False
-        self._views: deque[View] = deque(maxlen=VIEWS_KEPT_MAX)
-        self._view: View | None = None
+        self._inbox = inbox
+        self._lane: Lane = core.idle_lane
+        self._box: Outbox = RefusingOutbox(ClosedError(f"group {name!r}"))
+        """Takes messages; refuses them before the group is ready and after its end."""
         self._end: Exception | None = None
         self._on_batch: Callable[[Batch], None] | None = None
         self._encode: Callable[[Any], bytes] | None = None
@@ -79,69 +75,54 @@ class GroupBase:
         return 0 if self.sender is None else self.sender.id
 
     @property
-    def view(self) -> View | None:
-        """The newest view of the group; None before the first."""
-        return self._view
+    def is_member(self) -> bool:
+        """True for a group that was joined, False for one opened for sending."""
+        return self._inbox is not None
 
     @property
     def queued_bytes(self) -> int:
         """Bytes received and not yet taken by the application."""
-        return self._in_bytes - self._out_bytes
+        return 0 if self._inbox is None else self._inbox.bytes
+
+    @property
+    def dropped(self) -> int:
+        """Messages lost because the queue was full and the policy drops."""
+        return 0 if self._inbox is None else self._inbox.dropped
 
     # Core thread
-
-    def deliver_on_core(self, batch: Batch) -> None:
-        on_batch = self._on_batch
-        if on_batch is not None:
-            on_batch(batch)
-            return
-        size = sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)
-        queued = self._in_bytes - self._out_bytes
-        if queued + size > self._queue_bytes and self._overflow != "block":
-            self._make_room(batch, size)
-            return
-        self._in_bytes += size
-        self._batches.append(batch)
-        if queued + size > self._queue_bytes and not self._is_pausing:
-            self._is_pausing = True
-            self._core.pause_on_core(self)
-        self.notify()
-
-    def _make_room(self, batch: Batch, size: int) -> None:
-        """Apply a dropping policy; a message is lost, and counted."""
-        if self._overflow == "drop_newest":
-            self.dropped += len(batch)
-            return
-        while self._batches and self._in_bytes - self._out_bytes + size > self._queue_bytes:
-            try:
-                old = self._batches.popleft()
-            except IndexError:
-                break
-            self.dropped += len(old)
-            self._in_bytes -= _cost(old)
-        self._in_bytes += size
-        self._batches.append(batch)
-        self.notify()
-
-    def view_on_core(self, view: View) -> None:
-        self._view = view
-        self._views.append(view)
-        self.notify()
 
     def ready_on_core(self, sender: GroupSender) -> None:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
         self._lane = sender.lane
-        self._append = sender.lane.outbox.append
+        self._box = sender.lane.outbox
 
-    def fail_on_core(self, error: Exception) -> None:
-        if self._end is None:
-            self._end = error
-        self._append = self._refuse
+    def deliver_on_core(self, batch: Batch) -> None:
+        """Hand a batch to the callback or queue it."""
+        on_batch = self._on_batch
+        if on_batch is not None:
+            on_batch(batch)
+            return
+        inbox = self._inbox
+        assert inbox is not None
+        if inbox.put(batch) and not inbox.is_pausing:
+            inbox.is_pausing = True
+            self._core.pause_on_core(self)
         self.notify()
 
-    def _refuse(self, item: tuple[GroupSender, bytes]) -> None:
-        self._ready_sender()
+    def view_on_core(self, view: View) -> None:
+        """The group has a new view."""
+        self.view = view
+        if self._inbox is not None:
+            self._inbox.views.append(view)
+        self.notify()
+
+    def fail_on_core(self, error: Exception) -> None:
+        """Nothing more will come."""
+        if self._end is None:
+            self._end = error
+            self._box = RefusingOutbox(error)
+        self.notify()
 
     def notify(self) -> None:
         """Wake whoever waits for messages or views."""
@@ -150,20 +131,18 @@ class GroupBase:
     # Application's thread
 
     def on_batch(self, callback: Callable[[Batch], None]) -> None:
-        """Have batches handled on the core thread: the fastest form.
+        """Have batches handled on the core thread instead of a queue.
 
         The callback must be short and must not block: the node's protocol
         waits for it. What was queued before is handed over first.
         """
-        self._check_member()
+        inbox = self._joined_inbox()
 
         def install() -> None:
-            while self._batches:
-                batch = self._batches.popleft()
-                self._out_bytes += _cost(batch)
+            while (batch := inbox.take()) is not None:
                 callback(batch)
             self._on_batch = callback
-            self._resume()
+            self._resume(inbox)
 
         self._core.call(install)
 
@@ -186,23 +165,20 @@ class GroupBase:
             value = source()
             if value is None:
                 return None
-            return self._checked(encode(value) if encode is not None else value)
+            return checked(encode(value) if encode is not None else value)
 
         self._core.call(lambda: self._core.engine.add_source(sender, ask))
 
     def _take_batch(self) -> Batch | None:
-        try:
-            batch = self._batches.popleft()
-        except IndexError:
-            return None
-        self._out_bytes += _cost(batch)
-        if self._is_pausing and self._in_bytes - self._out_bytes <= self._queue_bytes // 2:
-            self._resume()
+        inbox = self._joined_inbox()
+        batch = inbox.take()
+        if inbox.is_pausing and inbox.has_room():
+            self._resume(inbox)
         return batch
 
-    def _resume(self) -> None:
-        if self._is_pausing:
-            self._is_pausing = False
+    def _resume(self, inbox: Inbox) -> None:
+        if inbox.is_pausing:
+            inbox.is_pausing = False
             self._core.call(lambda: self._core.resume_on_core(self))
 
     def _messages_of(self, batch: Batch) -> Iterator[Message]:
@@ -218,13 +194,6 @@ class GroupBase:
                 continue
             yield Message(value, message.sender, message.sequence, message.group, message.batch)
 
-    def _checked(self, payload: Any) -> bytes:
-        if type(payload) is not bytes:
-            payload = bytes(memoryview(payload))
-        if len(payload) > MESSAGE_BYTES_MAX:
-            raise MessageTooLargeError(len(payload), MESSAGE_BYTES_MAX)
-        return payload  # type: ignore[no-any-return]  # bytes by now
-
     def _ready_sender(self) -> GroupSender:
         self._core.check_alive()
         if self._end is not None:
@@ -233,10 +202,31 @@ class GroupBase:
             raise ClosedError(f"group {self.name!r}")
         return self.sender
 
-    def _check_member(self) -> None:
-        if not self.is_member:
+    def _joined_inbox(self) -> Inbox:
+        if self._inbox is None:
             raise NotJoinedError(self.name)
+        return self._inbox
 
 
-def _cost(batch: Batch) -> int:
-    return sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)
+class RefusingOutbox(Outbox):
+    """Stands in for a lane's queue where nothing may be sent."""
+
+    __slots__ = ()
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+
+        def refuse(item: object) -> None:
+            raise error
+
+        self.append = refuse
+        self.extend = refuse
+
+
+def checked(payload: Any) -> bytes:
+    """Return a payload as bytes; raises MessageTooLargeError."""
+    if type(payload) is not bytes:
+        payload = bytes(memoryview(payload))
+    if len(payload) > MESSAGE_BYTES_MAX:
+        raise MessageTooLargeError(len(payload), MESSAGE_BYTES_MAX)
+    return payload  # type: ignore[no-any-return]  # bytes by now

@@ -20,7 +20,8 @@ from typing import Any, Self
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import GmsUnreachableError
-from quicksilver.node.groups import GroupBase
+from quicksilver.node.groups import GroupBase, checked
+from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
@@ -29,13 +30,18 @@ from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 class Group(GroupBase):
     """A group in the synchronous form; any thread may use it."""
 
-    def __init__(self, core: NodeCore, name: str, type_: Any, **options: Any) -> None:
-        super().__init__(core, name, type_, **options)
-        self._arrived = threading.Event()
-        self._room = threading.Event()
+    __slots__ = ("_arrived",)
+
+    def __init__(
+        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+    ) -> None:
+        super().__init__(core, name, type_, inbox=inbox, echo=echo)
+        self._arrived = threading.Event() if inbox is not None else None
 
     def notify(self) -> None:
-        self._arrived.set()
+        """Wake whoever waits for messages."""
+        if self._arrived is not None:
+            self._arrived.set()
 
     def send(self, message: Any) -> None:
         """Queue one message; blocks while flow control says so.
@@ -45,8 +51,12 @@ class Group(GroupBase):
         if self._encode is not None:
             message = self._encode(message)
         if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
-            message = self._checked(message)
-        self._append((self.sender, message))  # type: ignore[arg-type]  # refuses None
+            message = checked(message)
+        box = self._box
+        if box.is_single:
+            box.append(message)
+        else:
+            box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
         lane = self._lane
         lane.room -= len(message)
         if self._thread.is_sleeping or lane.room < 0:
@@ -56,27 +66,30 @@ class Group(GroupBase):
         """Wake the core if it sleeps, and wait while the queue is full."""
         if self._thread.is_sleeping and not lane.is_blocked:
             self._thread.wake()
+        room = self._core.room
         while lane.room < 0:
-            self._room.clear()
-            lane.on_room = self._room.set
+            room.clear()
+            lane.on_room = room.set
             if lane.room >= 0:
                 return
-            self._room.wait(0.5)
+            room.wait(0.5)
             self._ready_sender()
 
     def receive_batch(self, timeout_s: float | None = None) -> Batch | None:
         """Return the next batch, or None when the time is over."""
-        self._check_member()
+        inbox = self._joined_inbox()
+        arrived = self._arrived
+        assert arrived is not None
         while True:
             batch = self._take_batch()
             if batch is not None:
                 return batch
             if self._end is not None:
                 raise self._end
-            self._arrived.clear()
-            if self._batches or self._end is not None:
+            arrived.clear()
+            if inbox or self._end is not None:
                 continue
-            if not self._arrived.wait(timeout_s):
+            if not arrived.wait(timeout_s):
                 return None
 
     def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
@@ -167,10 +180,10 @@ class Node:
                 self._core,
                 name,
                 type_,
-                is_member=True,
+                inbox=Inbox(
+                    queue_bytes or self._options.queue_bytes, overflow or self._options.overflow
+                ),
                 echo=echo,
-                queue_bytes=queue_bytes or self._options.queue_bytes,
-                overflow=overflow or self._options.overflow,
             )
             for name in names
         ]
@@ -183,18 +196,7 @@ class Node:
 
     def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
-        groups = [
-            Group(
-                self._core,
-                name,
-                type_,
-                is_member=False,
-                echo=False,
-                queue_bytes=self._options.queue_bytes,
-                overflow=self._options.overflow,
-            )
-            for name in names
-        ]
+        groups = [Group(self._core, name, type_, inbox=None) for name in names]
         self._wait(self._core.subscribe(open_=groups))
         return groups
 

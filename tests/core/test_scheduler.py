@@ -1,0 +1,181 @@
+"""The core thread's order of work, against an engine that only takes notes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from quicksilver.core.scheduler import Quanta, Scheduler
+
+HERE = ("10.0.0.1", 7000)
+
+
+class Notes:
+    """An engine that notes what it is given; every call takes ``cost_s`` of its clock."""
+
+    def __init__(self, cost_s: float = 0.0) -> None:
+        self.time = 0.0
+        self.cost_s = cost_s
+        self.handled: list[str] = []
+        self.alarms: list[float] = []
+
+    def clock(self) -> float:
+        return self.time
+
+    def classify(self, data: bytes) -> int:
+        return {b"t": 0, b"c": 1}.get(data[:1], 2)
+
+    def handle_datagram(self, data: bytes, source: tuple[str, int], now: float) -> None:
+        self.handled.append(data.decode())
+        self.time += self.cost_s
+
+    def handle_segments(
+        self, data: bytes, segment_bytes: int, source: tuple[str, int], now: float
+    ) -> None:
+        self.handled.append(f"{data.decode()}/{segment_bytes}")
+        self.time += self.cost_s
+
+    def next_timeout(self) -> float | None:
+        return min(self.alarms, default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        self.alarms.remove(min(self.alarms))
+        self.handled.append("alarm")
+        self.time += self.cost_s
+
+
+def scheduler(engine: Notes, **quanta: float) -> Scheduler:
+    return Scheduler(engine, Quanta(**quanta))  # type: ignore[arg-type]  # a part of the port
+
+
+def arrivals(*names: str) -> list[tuple[bytes, int, tuple[str, int]]]:
+    return [(name.encode(), 0, HERE) for name in names]
+
+
+def test_arrivals_are_handled_tokens_first_then_control_then_data_then_disk() -> None:
+    """All events are moved into priority queues first, then processed in order (4.2.2)."""
+    engine = Notes()
+    core = scheduler(engine)
+    core.submit_disk(lambda: engine.handled.append("disk"))
+    core.accept(arrivals("d1", "c1", "t1", "d2", "t2"))
+    core.accept_data(arrivals("d3"))
+    assert core.run_io(engine.clock)
+    assert engine.handled == ["t1", "t2", "c1", "d1", "d2", "d3", "disk"]
+
+
+def test_a_run_of_segments_is_handed_over_whole() -> None:
+    """What the kernel coalesced is cut by the engine, not copied before."""
+    engine = Notes()
+    core = scheduler(engine)
+    core.accept_data([(b"dddd", 2, HERE)])
+    core.run_io(engine.clock)
+    assert engine.handled == ["dddd/2"]
+
+
+def test_io_stops_near_its_quantum_and_goes_on_in_the_next_turn() -> None:
+    """Alarms and requests are never starved by arrivals; what is urgent overtakes the rest."""
+    engine = Notes(cost_s=0.0101)
+    core = scheduler(engine, io_s=0.050)
+    core.accept(arrivals(*(f"d{i}" for i in range(20))))
+    assert not core.run_io(engine.clock)
+    first = len(engine.handled)
+    assert 5 <= first <= 8
+    assert core.has_inbound()
+    core.accept(arrivals("t1"))
+    assert not core.run_io(engine.clock)
+    assert engine.handled[first] == "t1"
+    while not core.run_io(engine.clock):
+        pass
+    assert len(engine.handled) == 21
+    assert [name for name in engine.handled if name != "t1"] == [f"d{i}" for i in range(20)]
+    assert not core.has_inbound()
+
+
+def test_io_that_ends_exactly_with_its_quantum_is_done() -> None:
+    """Nothing is left, so the host need not come back for it."""
+    engine = Notes(cost_s=0.050)
+    core = scheduler(engine, io_s=0.050)
+    core.accept(arrivals("d1"))
+    assert core.run_io(engine.clock)
+
+
+def test_disk_completions_left_over_are_not_reported_as_handled() -> None:
+    """A host that believes all is done would sleep on them."""
+    engine = Notes()
+    core = scheduler(engine, io_s=0.050)
+    done: list[int] = []
+
+    def completion(number: int) -> Callable[[], None]:
+        def complete() -> None:
+            done.append(number)
+            engine.time += 0.030
+
+        return complete
+
+    for number in range(4):
+        core.submit_disk(completion(number))
+    assert not core.run_io(engine.clock)
+    assert done == [0, 1]
+    assert core.run_io(engine.clock)
+    assert done == [0, 1, 2, 3]
+
+
+def test_alarms_stop_at_their_quantum() -> None:
+    """5 ms for alarms: a storm of timers does not hold up the network."""
+    engine = Notes(cost_s=0.002)
+    engine.alarms = [0.0] * 10
+    core = scheduler(engine, alarms_s=0.005)
+    core.run_alarms(engine.clock)
+    assert len(engine.handled) == 3
+    core.run_alarms(engine.clock)
+    assert len(engine.handled) == 6
+
+
+def test_only_due_alarms_fire() -> None:
+    """Those of the future wait."""
+    engine = Notes()
+    engine.alarms = [0.0, 1.0]
+    scheduler(engine).run_alarms(engine.clock)
+    assert engine.handled == ["alarm"]
+    assert engine.alarms == [1.0]
+
+
+def test_requests_of_other_threads_run_in_order_on_the_core() -> None:
+    """Applications reach the core without a lock and without waiting."""
+    engine = Notes()
+    core = scheduler(engine)
+    ran: list[tuple[int, int]] = []
+
+    def submit(worker: int) -> None:
+        for number in range(50):
+            core.submit(
+                lambda worker=worker, number=number: ran.append((worker, number))  # type: ignore[misc]
+            )
+
+    threads = [threading.Thread(target=submit, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert core.has_requests()
+    core.run_requests()
+    assert not core.has_requests()
+    assert core.requests_run == 200
+    for worker in range(4):
+        assert [number for who, number in ran if who == worker] == list(range(50))
+
+
+def test_a_request_made_by_a_request_waits_for_the_next_turn() -> None:
+    """A request that repeats itself cannot hold the core."""
+    engine = Notes()
+    core = scheduler(engine)
+    ran: list[int] = []
+
+    def again() -> None:
+        ran.append(1)
+        core.submit(again)
+
+    core.submit(again)
+    core.run_requests()
+    assert ran == [1]
+    assert core.has_requests()

@@ -1,0 +1,269 @@
+"""The client, as a transcript of what goes in and what comes out."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.membership import client as client_module
+from quicksilver.membership.client import MembershipClient
+from quicksilver.membership.events import (
+    ClientEvent,
+    Connecting,
+    Departed,
+    Excluded,
+    Member,
+    Refused,
+    Resyncing,
+    SubscriptionCompleted,
+    ViewsChanged,
+    WasExcluded,
+    WasRefused,
+    Welcomed,
+)
+from quicksilver.membership.names import BadGroupNameError
+from quicksilver.wire import gms
+
+SETTINGS = gms.ClusterSettings()
+HELLO = gms.Hello(1, "n", "10.0.0.1", 9000, 4096)
+RESUME = gms.Hello(1, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3))
+WELCOME = gms.Welcome(1, 77, 3, False, SETTINGS)
+RESUMED = gms.Welcome(1, 77, 3, True, SETTINGS)
+SELF = gms.NodeInfo(3, "n", "10.0.0.1", 9000)
+
+
+def update(batch: int = 1, *, view: int = 1, base: int = 0, alive: tuple[int, ...] = ()):
+    """Return an update in which the node is the only member of group "a"."""
+    joined = (3,) if base == 0 else ()
+    return gms.Update(
+        batch,
+        nodes=(SELF,),
+        regions=(gms.RegionChange(5, 1, 0, "239.192.0.1", (3,), (), (3,)),) if base == 0 else (),
+        groups=(gms.GroupChange(7, "a", view, base, ((5, 1),), joined),),
+        alive=alive,
+    )
+
+
+class Script:
+    """``says`` are the client's frames, ``hears`` its inputs."""
+
+    def __init__(self) -> None:
+        self.client = MembershipClient(
+            name="n", host="10.0.0.1", port=9000, receive_buffer_bytes=4096
+        )
+        self.now = 5.0
+
+    def opened(self) -> Script:
+        self.client.handle_opened(self.now)
+        return self
+
+    def closed(self) -> Script:
+        assert self.client.handle_closed("gone", self.now) == []
+        return self
+
+    def hears(self, *replies: gms.Reply) -> list[ClientEvent]:
+        events: list[ClientEvent] = []
+        for reply in replies:
+            events += self.client.handle_frame(gms.encode(reply), self.now)
+        return events
+
+    def says(self) -> list[gms.Request | None]:
+        frames = []
+        while (frame := self.client.poll_frame(self.now)) is not None:
+            frames.append(gms.parse_request(frame))
+        return frames
+
+    def member_of_a(self) -> Script:
+        self.client.subscribe(join=["a"])
+        self.opened()
+        self.says()
+        self.hears(WELCOME, update(), gms.Subscribed(1, (7,)))
+        assert self.client.state == Member()
+        return self
+
+
+def test_what_was_asked_before_the_connection_goes_out_with_the_hello() -> None:
+    """One round trip and one batch from nothing to member."""
+    script = Script()
+    assert script.client.subscribe(join=["a"], open=["b"]) == 1
+    assert script.says() == []
+    script.opened()
+    assert script.says() == [HELLO, gms.Subscribe(1, ("a",), (), ("b",), ())]
+    assert script.client.state == Connecting()
+    assert script.hears(WELCOME) == [Welcomed(3, 77, SETTINGS, False)]
+    [changed] = script.hears(update())
+    assert isinstance(changed, ViewsChanged)
+    assert changed.groups[0].name == "a"
+    assert script.hears(gms.Subscribed(1, (7, 8))) == [
+        SubscriptionCompleted(1, {"a": 7, "b": 8}),
+    ]
+
+
+def test_a_bad_name_is_the_callers_mistake() -> None:
+    """Better here, with a traceback, than as a refusal by the GMS."""
+    with pytest.raises(BadGroupNameError, match="is empty"):
+        Script().client.subscribe(join=[""])
+    with pytest.raises(BadGroupNameError, match="256 bytes"):
+        Script().client.subscribe(open=["x" * 256])
+
+
+def test_heartbeats_carry_the_numbers_of_the_moment() -> None:
+    """They are made when polled, from the freshest state."""
+    script = Script().member_of_a()
+    script.client.set_stats(lambda: {"sent": 9})
+    assert script.client.next_timeout() == 5.5
+    script.client.handle_timeout(5.4)
+    assert script.says() == []
+    script.client.handle_timeout(5.5)
+    assert script.client.next_timeout() == 6.0
+    assert script.says() == [gms.Heartbeat({"sent": 9})]
+    script.closed()
+    assert script.client.next_timeout() is None
+
+
+def test_a_reconnect_resumes_and_keeps_the_directory_until_all_is_there() -> None:
+    """Traffic goes on during a GMS restart."""
+    script = Script().member_of_a()
+    pending = script.client.subscribe(join=["b"])
+    script.says()
+    script.closed()
+    assert script.client.state == Connecting("gone")
+    assert 7 in script.client.directory.groups
+    script.opened()
+    assert script.says() == [RESUME, gms.Subscribe(pending, ("b",))]
+    assert script.hears(RESUMED) == [Welcomed(3, 77, SETTINGS, True)]
+    assert isinstance(script.client.state, Resyncing)
+    assert 7 in script.client.directory.groups
+    assert script.hears(gms.Subscribed(pending, (8,))) == []
+    assert script.hears(update(9, alive=(3,))) == [
+        ViewsChanged((), (), (), (), ()),
+        SubscriptionCompleted(pending, {"b": 8}),
+    ]
+    assert script.client.state == Member()
+
+
+def test_an_excluded_node_comes_back_as_a_new_one_in_the_same_groups() -> None:
+    """Nobody asks the application: what it wanted is still wanted."""
+    script = Script().member_of_a()
+    script.client.subscribe(open=["z"])
+    script.says()
+    script.hears(gms.Subscribed(2, (9,)))
+    pending = script.client.subscribe(join=["b"], leave=["a"])
+    assert script.hears(gms.Excluded("silent")) == [WasExcluded("silent")]
+    assert script.client.state == Excluded("silent")
+    assert script.client.node is None
+    assert not script.client.directory.groups
+    assert script.says() == []
+    script.closed().opened()
+    assert script.says() == [
+        HELLO,
+        gms.Subscribe(0, ("a",), (), ("z",)),
+        gms.Subscribe(pending, ("b",), ("a",)),
+    ]
+    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    assert script.client.node == 4
+    assert script.hears(gms.Subscribed(0, (7, 9)), gms.Subscribed(pending, (8,))) == [
+        SubscriptionCompleted(0, {"a": 7, "z": 9}),
+        SubscriptionCompleted(pending, {"b": 8}),
+    ]
+
+
+def test_a_completion_that_an_exclusion_overtook_is_still_reported() -> None:
+    """Somebody awaits it."""
+    script = Script().member_of_a()
+    pending = script.client.subscribe(join=["b"])
+    script.closed().opened()
+    script.hears(RESUMED, gms.Subscribed(pending, (8,)), gms.Excluded("silent"))
+    script.closed().opened()
+    assert script.says() == [HELLO, gms.Subscribe(0, ("a", "b"))]
+    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    assert script.hears(gms.Subscribed(0, (17, 18))) == [
+        SubscriptionCompleted(0, {"a": 17, "b": 18}),
+        SubscriptionCompleted(pending, {"b": 18}),
+    ]
+
+
+def test_an_update_that_does_not_fit_makes_the_client_ask_for_everything() -> None:
+    """On the same connection, and once: a loop would not help anybody."""
+    script = Script().member_of_a()
+    assert script.hears(update(3, view=9, base=8)) == []
+    assert isinstance(script.client.state, Resyncing)
+    assert script.says() == [RESUME]
+    assert script.hears(update(4, view=10, base=9)) == []
+    assert script.says() == []
+    [_, changed] = script.hears(RESUMED, update(5, view=10, alive=(3,)))
+    assert isinstance(changed, ViewsChanged)
+    assert changed.groups[0].view == 10
+    assert script.client.state == Member()
+    assert script.client.misfits == 1
+
+
+def test_a_complete_update_that_does_not_fit_is_asked_for_again_later() -> None:
+    """Something is wrong with the GMS: it is given time."""
+    script = Script().member_of_a()
+    script.client.handle_frame(b"\xc1nonsense", script.now)
+    assert script.says() == [RESUME]
+    script.hears(
+        RESUMED,
+        gms.Update(
+            9,
+            regions_gone=(),
+            groups_gone=(),
+            alive=(3,),
+            groups=(gms.GroupChange(7, "a", 1, 0, ((6, 1),), (3,)),),
+        ),
+    )
+    assert script.says() == []
+    assert script.client.next_timeout() == 5.5
+    script.client.handle_timeout(6.0)
+    assert RESUME in script.says()
+
+
+def test_a_refusal_gives_up_what_was_not_answered() -> None:
+    """Or the same request would be refused for ever."""
+    script = Script().member_of_a()
+    first, second = script.client.subscribe(join=["b"]), script.client.subscribe(join=["c"])
+    assert script.hears(gms.Refused("too much")) == [WasRefused("too much", (first, second))]
+    assert script.client.state == Refused("too much")
+    script.closed().opened()
+    assert script.says() == [RESUME]
+
+
+def test_goodbye_is_the_last_word() -> None:
+    """A client that left does not come back."""
+    script = Script().member_of_a()
+    script.client.goodbye()
+    assert script.says() == [gms.Goodbye()]
+    assert script.client.state == Departed()
+    assert script.hears(update(2, view=2, base=1)) == []
+    script.closed().opened()
+    assert script.says() == []
+    assert script.client.next_timeout() is None
+
+
+def test_a_long_subscription_is_sent_in_parts_and_completes_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frame has a limit, what an application wants has none."""
+    monkeypatch.setattr(client_module, "NAMES_PER_FRAME_MAX", 2)
+    script = Script()
+    script.opened()
+    request = script.client.subscribe(join=["a", "b", "c"], leave=["z"])
+    _, *frames = script.says()
+    assert frames == [
+        gms.Subscribe(request, leave=("z",)),
+        gms.Subscribe(request, join=("a", "b")),
+        gms.Subscribe(request, join=("c",)),
+    ]
+    script.hears(WELCOME)
+    assert script.hears(gms.Subscribed(request, ()), gms.Subscribed(request, (1, 2))) == []
+    assert script.hears(gms.Subscribed(request, (3,))) == [
+        SubscriptionCompleted(request, {"a": 1, "b": 2, "c": 3})
+    ]
+
+
+def test_answers_nobody_waits_for_are_counted_and_dropped() -> None:
+    """A confused GMS must not stop a node."""
+    script = Script().member_of_a()
+    assert script.hears(gms.Subscribed(99, (1,))) == []
+    assert script.client.state == Member()
+    assert script.client.misfits == 1

@@ -1,0 +1,105 @@
+"""The queue between application threads and the core: order, whoever puts."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quicksilver.multicast.outbox import Outbox
+
+
+def group(name: str) -> Any:
+    return SimpleNamespace(name=name)
+
+
+def drain(outbox: Outbox, at_once: int = 3) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    while outbox:
+        head = outbox.head()
+        groups, payloads = outbox.take(at_once)
+        assert 0 < len(payloads) <= 2 * at_once
+        owners = [outbox.primary] * len(payloads) if groups is None else groups
+        assert owners[0] is head
+        found += [(owner.name, p) for owner, p in zip(owners, payloads, strict=True)]
+    return found
+
+
+def test_a_lane_of_one_group_gives_back_what_was_put() -> None:
+    """Bare payloads, in order."""
+    outbox, a = Outbox(), group("a")
+    outbox.attach(a)
+    for number in range(7):
+        outbox.put(a, b"%d" % number)
+    assert outbox.count() == 7
+    assert drain(outbox) == [("a", b"%d" % number) for number in range(7)]
+
+
+@pytest.mark.parametrize("before", range(6))
+def test_a_second_group_may_come_while_messages_of_the_first_wait(before: int) -> None:
+    """However many wait, none changes its group."""
+    outbox, a, b = Outbox(), group("a"), group("b")
+    outbox.attach(a)
+    expected = []
+    for number in range(before):
+        outbox.put(a, b"%d" % number)
+        expected.append(("a", b"%d" % number))
+    outbox.attach(b)
+    for number in range(3):
+        outbox.put(b, b"b%d" % number)
+        outbox.put(a, b"a%d" % number)
+        expected += [("b", b"b%d" % number), ("a", b"a%d" % number)]
+    assert outbox.count() == len(expected)
+    assert drain(outbox) == expected
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c"]), max_size=30),
+    st.integers(1, 5),
+    st.integers(0, 30),
+)
+def test_any_puts_come_out_in_order(names: list[str], at_once: int, attach_at: int) -> None:
+    """A queue is a queue, also when messages are put back."""
+    outbox = Outbox()
+    groups = {name: group(name) for name in "abc"}
+    outbox.attach(groups["a"])
+    expected = []
+    for turn, name in enumerate(names):
+        if turn == attach_at:
+            for other in groups.values():
+                outbox.attach(other)
+        if turn < attach_at:
+            name = "a"
+        outbox.put(groups[name], b"%d" % turn)
+        expected.append((name, b"%d" % turn))
+    if outbox:
+        taken, payloads = outbox.take(at_once)
+        outbox.put_back(taken, payloads)
+    assert drain(outbox, at_once) == expected
+
+
+def test_threads_put_and_the_core_takes() -> None:
+    """Each thread's messages stay in order and none is lost or given to another group."""
+    outbox = Outbox()
+    groups = [group(str(number)) for number in range(4)]
+    for each in groups:
+        outbox.attach(each)
+
+    def put(each: Any) -> None:
+        for number in range(500):
+            outbox.put(each, b"%d" % number)
+
+    threads = [threading.Thread(target=put, args=(each,)) for each in groups]
+    found: list[tuple[str, bytes]] = []
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        found += drain(outbox)
+    found += drain(outbox)
+    for each in groups:
+        mine = [int(payload) for name, payload in found if name == each.name]
+        assert mine == list(range(500))

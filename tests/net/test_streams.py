@@ -1,0 +1,249 @@
+"""Frames over TCP: any cut of the bytes, any handler."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quicksilver.net.streams import (
+    FrameDecoder,
+    FrameError,
+    ListenError,
+    encode_frame,
+    serve_frames,
+)
+
+
+@given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 30)))
+def test_frames_survive_any_cut(frames: list[bytes], cuts: list[int]) -> None:
+    """TCP keeps no boundaries."""
+    stream = b"".join(map(encode_frame, frames))
+    decoder, got = FrameDecoder(50), []
+    while stream:
+        size = cuts.pop() if cuts else len(stream)
+        got += decoder.feed(stream[:size])
+        stream = stream[size:]
+    assert got == frames
+    assert decoder.waiting_bytes == 0
+
+
+def test_a_frame_that_is_too_long_is_refused_by_its_header() -> None:
+    """Before any memory is used for it, and after what came before it."""
+    decoder = FrameDecoder(10)
+    assert decoder.feed(encode_frame(b"x" * 10) + struct.pack("<I", 11)) == [b"x" * 10]
+    with pytest.raises(FrameError, match="a frame of 11 bytes, the limit is 10"):
+        decoder.feed(b"")
+    with pytest.raises(FrameError):
+        FrameDecoder(10).feed(b"\xff\xff\xff\xff")
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_frames_or_an_error(data: bytes) -> None:
+    """Never more memory than the bytes that came."""
+    decoder = FrameDecoder(64)
+    try:
+        decoder.feed(data)
+    except FrameError as error:
+        assert error.length > 64
+    assert decoder.waiting_bytes <= 64 + 4
+
+
+class Echo:
+    """Echoes frames; b"close" ends the connection, b"raise" is a bug."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[object, ...]] = []
+        self.output: list[tuple[int, bytes]] = []
+        self.closing: list[int] = []
+        self.blocked: set[int] = set()
+        self.wake: float | None = None
+        self.woken_at: list[float] = []
+
+    def handle_connected(self, conn: int, now: float) -> None:
+        self.log.append(("connected", conn))
+
+    def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
+        if frame == b"raise":
+            raise RuntimeError("a bug")
+        self.output.append((conn, frame))
+        if frame == b"close":
+            self.closing.append(conn)
+        if frame == b"wake":
+            self.wake = now + 0.02
+
+    def handle_disconnected(self, conn: int, now: float) -> None:
+        self.log.append(("disconnected", conn))
+
+    def handle_blocked(self, conn: int, now: float) -> None:
+        self.blocked.add(conn)
+
+    def handle_unblocked(self, conn: int, now: float) -> None:
+        self.blocked.discard(conn)
+
+    def handle_timeout(self, now: float) -> None:
+        assert self.wake is not None
+        assert now >= self.wake
+        self.woken_at.append(now)
+        self.wake = None
+        self.output.append((1, b"woken"))
+
+    def next_timeout(self) -> float | None:
+        return self.wake
+
+    def poll_output(self) -> tuple[int, bytes] | None:
+        for at, (conn, _) in enumerate(self.output):
+            if conn not in self.blocked:
+                return self.output.pop(at)
+        return None
+
+    def poll_close(self) -> int | None:
+        return self.closing.pop() if self.closing else None
+
+
+class Caller:
+    """The other end."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def call(cls, address: tuple[str, int]) -> Caller:
+        return cls(*await asyncio.open_connection(*address))
+
+    def say(self, *frames: bytes) -> None:
+        self.writer.write(b"".join(map(encode_frame, frames)))
+
+    async def hear(self) -> bytes:
+        head = await asyncio.wait_for(self.reader.readexactly(4), 5)
+        return await self.reader.readexactly(int.from_bytes(head, "little"))
+
+    async def hang_up(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            pass
+
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.integration
+def test_a_handler_is_driven_through_real_sockets() -> None:
+    """Frames, timers, closings and what becomes of connections."""
+
+    async def main() -> None:
+        echo = Echo()
+        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        assert server.address[1] > 0
+        first, second = await Caller.call(server.address), await Caller.call(server.address)
+        first.say(b"one", b"", b"wake")
+        second.say(b"x" * (1 << 20))
+        assert [await first.hear() for _ in range(4)] == [b"one", b"", b"wake", b"woken"]
+        assert await second.hear() == b"x" * (1 << 20)
+        second.say(b"close")
+        assert await second.hear() == b"close"
+        assert await second.reader.read() == b""
+        await first.hang_up()
+        await second.hang_up()
+        while len(echo.log) < 4:
+            await asyncio.sleep(0.001)
+        assert sorted(echo.log) == [
+            ("connected", 1),
+            ("connected", 2),
+            ("disconnected", 1),
+            ("disconnected", 2),
+        ]
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_a_frame_that_is_too_long_ends_only_its_connection() -> None:
+    """Others are served as before."""
+
+    async def main() -> None:
+        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=8)
+        bad, good = await Caller.call(server.address), await Caller.call(server.address)
+        bad.say(b"123456789")
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await bad.hear()
+        good.say(b"12345678")
+        assert await good.hear() == b"12345678"
+        await bad.hang_up()
+        await good.hang_up()
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_a_reader_that_stops_blocks_and_unblocks_its_connection_only() -> None:
+    """Output waits in the handler, where it is counted."""
+
+    async def main() -> None:
+        echo = Echo()
+        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        slow, quick = await Caller.call(server.address), await Caller.call(server.address)
+        slow.writer.transport.pause_reading()
+        count = 64
+        slow.say(*[b"x" * (1 << 18)] * count)
+        while not echo.blocked:
+            await asyncio.sleep(0.001)
+        quick.say(b"still here")
+        assert await quick.hear() == b"still here"
+        slow.writer.transport.resume_reading()
+        for _ in range(count):
+            assert len(await slow.hear()) == 1 << 18
+        assert not echo.blocked
+        await slow.hang_up()
+        await quick.hang_up()
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_an_exception_of_the_handler_stops_the_server_and_comes_out() -> None:
+    """A GMS that cannot store must not go on talking."""
+
+    async def main() -> None:
+        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=100)
+        caller = await Caller.call(server.address)
+        caller.say(b"raise", b"after")
+        with pytest.raises(RuntimeError, match="a bug"):
+            await asyncio.wait_for(server.wait_failed(), 5)
+        await server.close()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await caller.hear()
+        await caller.hang_up()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_a_taken_port_and_a_strange_address_give_one_line() -> None:
+    """They are the user's to fix."""
+
+    async def listen(host: str, port: int) -> str:
+        with pytest.raises(ListenError) as caught:
+            await serve_frames(Echo(), host, port, frame_bytes_max=100)
+        return str(caught.value)
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert asyncio.run(listen("127.0.0.1", port)) == (
+            f"cannot listen on 127.0.0.1:{port}: "
+            "the port is in use: stop what uses it or choose another port"
+        )
+    assert "does not have that address" in asyncio.run(listen("192.0.2.1", 0))
+    assert "cannot be resolved" in asyncio.run(listen("no.such.host.invalid", 0))
+    assert "65535" in asyncio.run(listen("127.0.0.1", 70_000))
