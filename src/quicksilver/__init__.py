@@ -10,6 +10,7 @@ from quicksilver.node.errors import (
     GmsUnreachableError,
     MessageTooLargeError,
     NotJoinedError,
+    QueueFullError,
     QuicksilverError,
     RefusedError,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "NodeOptions",
     "NodeStats",
     "NotJoinedError",
+    "QueueFullError",
     "QuicksilverError",
     "RefusedError",
     "View",

@@ -115,3 +115,19 @@ def check_complete(world: World, *, members: dict[str, set[int]]) -> None:
                     f"seed {world.seed}: node {index} has {len(got)} of {len(sent)} "
                     f"messages of {sender.index} to {group}"
                 )
+
+
+def send_numbered(node: VirtualNode, group: str, count: int, size: int = 100) -> None:
+    """Send the node's next ``count`` messages to a group."""
+    first = len(node.sent[group])
+    node.send(group, *[payload(group, node.index, first + i, size) for i in range(count)])
+
+
+def have_all(world: World, nodes: list[VirtualNode], group: str = "g") -> bool:
+    """Whether the nodes have all that others who are up have sent to the group."""
+    sent = {n.index: len(n.sent[group]) for n in world.nodes if not n.is_dead and n.sent[group]}
+    for node in nodes:
+        expected = sum(count for index, count in sent.items() if index != node.index)
+        if sum(1 for m in node.inbox if parse(m[3])[0] == group) < expected:
+            return False
+    return True

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
@@ -463,3 +464,14 @@ def lose_data(rng: Rng, rate: float) -> Loss:
 def lose_everything(rng: Rng, rate: float) -> Loss:
     """Lose datagrams of all kinds independently."""
     return lambda node, packet: rng.chance(rate)
+
+
+def one_region(members: int, senders: int = 1, **options: Any) -> World:
+    """A world whose first nodes are the members of group ``g``; the others only send to it."""
+    world = World(members + senders, **options)
+    for node in world.nodes[:members]:
+        node.join("g")
+    for node in world.nodes[members:]:
+        node.open("g")
+    world.settle()
+    return world

@@ -45,7 +45,7 @@ class Peer:
         self.requests: list[int] = []
         self.is_frozen = False
 
-    def subscribe(self, *, join=(), leave=(), open=(), close=()) -> int:
+    def subscribe(self, *, join=(), leave=(), open=(), close=()) -> int:  # noqa: A002  # as the client has it
         self.joined = (self.joined - set(leave)) | set(join)
         self.opened = (self.opened - set(close)) | set(open)
         request = self.client.subscribe(join, leave, open, close)

@@ -26,8 +26,9 @@ from tests.membership.bucket_planner import BucketPlanner
 from tests.membership.cluster import Cluster, Peer
 from tests.membership.exact_planner import ExactPlanner
 
-NAMES = [f"g{i}" for i in range(6)]
-names = st.lists(st.sampled_from(NAMES), max_size=4, unique=True)
+# Few names: nodes must often have equal sets, or no region has two members.
+NAMES = [f"g{i}" for i in range(3)]
+names = st.lists(st.sampled_from(NAMES), max_size=3, unique=True)
 pick = st.integers(0, 1_000)
 LIMITS = PlanLimits(regions_per_node_max=2, region_nodes_min=2)
 PLANNERS = {

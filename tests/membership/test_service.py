@@ -163,6 +163,38 @@ def test_a_failure_is_told_to_all_who_knew_the_node() -> None:
     assert update == gms.Update(4, nodes_failed=(2,))
 
 
+def test_a_member_that_becomes_a_mere_sender_gets_the_region_anew() -> None:
+    """It moved to another region, and still sends to the one it left."""
+    bench = Bench()
+    mover = bench.welcome(gms.Subscribe(1, join=("a", "b")))
+    bench.welcome(gms.Subscribe(1, join=("a", "b")))
+    bench.say(mover, gms.Subscribe(2, leave=("b",)))
+    update = bench.run(0.02)[mover][0]
+    assert isinstance(update, gms.Update)
+    left, entered = update.regions
+    assert (left.id, left.view, left.base, left.joined, left.senders) == (1, 3, 0, (2,), ())
+    assert (entered.id, entered.joined, entered.senders) == (2, (1,), (1, 2))
+
+
+def test_a_resumed_node_hears_of_the_end_of_those_it_knew_before() -> None:
+    """Its complete update did not mention them, but it has not forgotten them."""
+    bench = Bench()
+    first = bench.welcome(gms.Subscribe(1, join=("a",)))
+    other = bench.welcome(gms.Subscribe(1, join=("a",)))
+    bench.say(other, gms.Subscribe(2, leave=("a",)))
+    bench.run(0.02)
+    bench.service.handle_disconnected(first, bench.now)
+    again = bench.connect()
+    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)))
+    whole = bench.hear()[again][1]
+    assert isinstance(whole, gms.Update)
+    assert ([n.id for n in whole.nodes], whole.alive) == ([1], (1, 2))
+    bench.say(other, gms.Goodbye())
+    [update] = bench.run(0.02)[again]
+    assert isinstance(update, gms.Update)
+    assert update.nodes_failed == (2,)
+
+
 def test_a_hybrid_group_has_an_address_of_its_own() -> None:
     """A group over many regions may send one packet for all of them."""
     bench = Bench(ServiceConfig(hybrid_groups=frozenset({"wide"})))

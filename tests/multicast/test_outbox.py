@@ -68,12 +68,11 @@ def test_any_puts_come_out_in_order(names: list[str], at_once: int, attach_at: i
     groups = {name: group(name) for name in "abc"}
     outbox.attach(groups["a"])
     expected = []
-    for turn, name in enumerate(names):
+    for turn, chosen in enumerate(names):
+        name = chosen if turn >= attach_at else "a"
         if turn == attach_at:
             for other in groups.values():
                 outbox.attach(other)
-        if turn < attach_at:
-            name = "a"
         outbox.put(groups[name], b"%d" % turn)
         expected.append((name, b"%d" % turn))
     if outbox:

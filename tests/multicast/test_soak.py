@@ -1,19 +1,26 @@
 """Random histories of mixed faults, checked for everything that is promised.
 
-A failure names its seed; ``pytest tests/multicast/test_soak.py -k 'seed17-'``
-replays it, event by event.
+A failure names its seed; ``pytest tests/multicast/test_soak.py -k seed17-``
+replays it, event by event. ``SOAK_SEEDS=1000`` runs that many.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from quicksilver.multicast.config import EngineConfig
 from quicksilver.stdx.rand import Rng
+from quicksilver.wire.gms import ClusterSettings
 from tests.kit.checks import check_all, check_complete, payload
 from tests.kit.cluster import World, lose_everything
 
+SEEDS = int(os.environ.get("SOAK_SEEDS", "40"))
 GROUPS = ("g", "h", "i")
-SECONDS = 2.0
+SECONDS = 1.0
+SETTINGS = ClusterSettings(heartbeat_interval_s=0.2, failure_timeout_s=1.0)
+CONFIG = EngineConfig(packet_bytes=1400, retire_s=2.0)
 
 
 class History:
@@ -23,7 +30,7 @@ class History:
         rng = self.rng = Rng(seed).derive("history")
         count = 3 + rng.below(6)
         planner = rng.choice(("exact", "exact", "auto"))
-        self.world = World(count, seed=seed, planner=planner)
+        self.world = World(count, seed=seed, planner=planner, settings=SETTINGS, config=CONFIG)
         self.members: dict[str, set[int]] = {group: set() for group in GROUPS}
         self.frozen: set[int] = set()
         self.crashes = 0
@@ -44,7 +51,7 @@ class History:
         world, rng = self.world, self.rng
         begun = world.now
         while world.now < begun + SECONDS:
-            world.run(rng.exponential(0.03))
+            world.run(rng.exponential(0.02))
             self._do(rng.below(100))
         self._heal()
 
@@ -75,7 +82,7 @@ class History:
             if len(up) > 3 and not self.frozen:
                 self.frozen.add(node.index)
                 node.freeze()
-                world.at(world.now + rng.choice((0.2, 1.0, 6.0)), node.thaw)
+                world.at(world.now + rng.choice((0.2, 0.7, 2.0)), node.thaw)
         elif len(world.nodes) < 10:
             late = world.add_node()
             late.join(rng.choice(GROUPS), rng.choice(GROUPS))
@@ -83,13 +90,13 @@ class History:
 
     def _heal(self) -> None:
         world = self.world
-        world.run(4.5)
+        world.run(1.5)
         world.loss = None
         world.duplicate_rate = world.jitter_s = 0.0
-        world.run(20)
+        world.run(10)
 
 
-@pytest.mark.parametrize("seed", range(1, 41), ids=lambda seed: f"seed{seed}-")
+@pytest.mark.parametrize("seed", range(1, SEEDS + 1), ids=lambda seed: f"seed{seed}-")
 def test_any_history_of_faults_keeps_the_promises(seed: int) -> None:
     """FIFO, once, no gaps, nothing unsent, complete, cleaned up, silent: for any seed."""
     history = History(seed)

@@ -147,7 +147,8 @@ class RingAgent:
         self._cluster = cluster
         self._region = region
         self._view = view
-        self._lower = lower
+        self.lower = lower
+        """What it speaks for; replaced when the ring below is rebuilt."""
         self._upper = upper
         self._recovery = recovery
         self._config = config
@@ -270,7 +271,7 @@ class RingAgent:
         return None
 
     def _new_token(self, *, direct: bool) -> Token:
-        senders = sorted(set(self._lower.active_senders()) | set(self.active_senders()))
+        senders = sorted(set(self.lower.active_senders()) | set(self.active_senders()))
         if len(senders) > RECORDS_SENT_MAX:
             self._turn = (self._turn + RECORDS_SENT_MAX) % len(senders)
             senders = sorted((senders[self._turn :] + senders[: self._turn])[:RECORDS_SENT_MAX])
@@ -293,7 +294,7 @@ class RingAgent:
         )
 
     def _new_record(self, sender: int) -> Record:
-        report = self._lower.report(sender)
+        report = self.lower.report(sender)
         missing, missing_limit = trimmed(report.missing, report.missing_limit)
         stable, region_kept, cut = self._recovery.region_words(sender)
         wanted: tuple[int, ...] = ()
@@ -381,7 +382,7 @@ class RingAgent:
         for record in token.records:
             present.add(record.sender)
             records.append(self._merge(record, origin, now))
-        for sender in sorted(self._lower.active_senders()):
+        for sender in sorted(self.lower.active_senders()):
             if sender not in present and len(records) < RECORDS_SENT_MAX:
                 records.append(self._insert(sender))
         token.records = tuple(records)
@@ -411,7 +412,7 @@ class RingAgent:
         recovery.note_token(record, now)
         sender = record.sender
         record.stable = max(record.stable, recovery.region_words(sender)[0])
-        report = self._lower.report(sender)
+        report = self.lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:
             record.low = report.low
@@ -492,12 +493,12 @@ class RingAgent:
             trouble = trouble or bool(missing)
         self._upper.handle_round(self, token, seconds, now)
         for sender in [s for s, rounds in self.quiet.items() if rounds >= QUIET_ROUNDS]:
-            if sender not in self._lower.active_senders():
+            if sender not in self.lower.active_senders():
                 del self.quiet[sender]
                 self.aggregates.pop(sender, None)
             else:
                 self.quiet[sender] = QUIET_ROUNDS - 1
-        if self.active_senders() or self._lower.active_senders() or self.suspects:
+        if self.active_senders() or self.lower.active_senders() or self.suspects:
             config = self._config
             interval = config.token_loss_interval_s if trouble else config.token_interval_s
             due = max(now, self._last_released + interval)

@@ -178,8 +178,7 @@ class Engine:
             sender = GroupSender(name, self._lane_for(view))
             sender.lane.outbox.attach(sender)
             self._groups[name] = sender
-            if view is not None:
-                self._resolve(sender, view)
+            self._refresh_sender(name)
         return sender
 
     def forget_sender(self, name: str) -> None:
@@ -584,6 +583,11 @@ class Engine:
         view = self._view_named(name)
         if view is not None:
             self._resolve(sender, view)
+        elif sender.streams is None:
+            # The group has no members, so it has no view: whom it reaches is nobody.
+            sender.streams = ()
+            sender.lane.is_blocked = False
+            self._root.register(sender.lane, PRIORITY_DATA)
 
     def _resolve(self, sender: GroupSender, view: GroupView) -> None:
         """Point a sender at the streams of its group's current view."""
@@ -724,7 +728,9 @@ class Engine:
             stream.abandon()
             self._open_lanes(stream)
             self._closing.pop((region, view), None)
-            self._check_flushes()
+            self._fail_flushes(
+                stream, f"nobody in view {view} of region {region} acknowledged in time"
+            )
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._repair_sink.register(stream, PRIORITY_DATA)
@@ -813,6 +819,14 @@ class Engine:
             self._check_flushes()
 
     # Flushing
+
+    def _fail_flushes(self, stream: SendStream, problem: str) -> None:
+        """What was sent on a stream can no longer be confirmed."""
+        failed = [flush for flush in self._flushes if flush.streams and stream in flush.streams]
+        for flush in failed:
+            self._flushes.remove(flush)
+            flush.on_done(problem)
+        self._check_flushes()
 
     def _check_flushes(self) -> None:
         done = []

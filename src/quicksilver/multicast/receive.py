@@ -154,6 +154,7 @@ class ReceiveStream:
             region.handle_bytes_due(now)
         if type(body) is Messages and not self.barriers and not self._held:
             region.counters.delivered_packets += 1
+            region.counters.delivered_bytes += len(data)
             region.deliver(body)
         else:
             self._deliver(body)

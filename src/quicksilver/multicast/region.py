@@ -147,6 +147,7 @@ class RegionMember:
                     counters=host.counters,
                     register=host.register_agent,
                 )
+            agent.lower = lower
             self.agents.append(agent)
             lower = agent
 

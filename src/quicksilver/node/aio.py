@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import ClosedError
+from quicksilver.node.errors import ClosedError, MessageTooLargeError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
@@ -74,23 +74,31 @@ class Group(GroupBase):
         """
         if self._encode is not None:
             message = self._encode(message)
-        if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
+        if type(message) is not bytes:
             message = checked(message)
+        size = len(message)
+        if size > MESSAGE_BYTES_MAX:
+            raise MessageTooLargeError(size, MESSAGE_BYTES_MAX)
         box = self._box
         if box.is_single:
             box.append(message)
         else:
             box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
         lane = self._lane
-        lane.room -= len(message)
-        if self._thread.is_sleeping or lane.room < 0:
+        lane.room = room = lane.room - size
+        if room < 0 or self._thread.is_sleeping:
             self._nudge(lane)
             if lane.room < 0:
                 await self._wait_room(lane)
 
     def _nudge(self, lane: Lane) -> None:
-        if self._thread.is_sleeping and not lane.is_blocked:
-            self._thread.wake()
+        thread = self._thread
+        if lane.is_blocked:
+            return
+        if lane.room < 0:
+            thread.lend()
+        elif thread.is_sleeping:
+            thread.wake()
 
     def post(self, message: Any) -> bool:
         """Queue one message without waiting; False when there is no room."""

@@ -36,6 +36,7 @@ from quicksilver.node.errors import (
     CoreFailedError,
     ExcludedError,
     GmsUnreachableError,
+    QueueFullError,
     RefusedError,
 )
 from quicksilver.node.messages import Batch, Burst, NodeStats, View
@@ -52,6 +53,9 @@ class GroupSink(Protocol):
     sender: GroupSender | None
     joined_batch: int
     echo: bool
+
+    @property
+    def is_member(self) -> bool: ...
 
     def ready_on_core(self, sender: GroupSender) -> None: ...
 
@@ -122,7 +126,7 @@ class NodeCore:
         self._routes: dict[int, GroupSink] = {}
         self._pausing: set[str] = set()
         self._waiting: dict[str, list[GroupSink]] = {}
-        self._views: dict[int, frozenset[NodeId]] = {}
+        self._views: dict[int, tuple[int, frozenset[NodeId]]] = {}
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._switch_interval_before: float | None = None
@@ -211,7 +215,7 @@ class NodeCore:
         future: Future[dict[str, int]] = Future()
 
         def request() -> None:
-            for sink in joining:
+            for sink in (*opening, *joining):
                 self._sinks[sink.name] = sink
             try:
                 number = self.engine.subscribe(
@@ -235,6 +239,7 @@ class NodeCore:
     def _forget_on_core(self, name: str) -> None:
         sink = self._sinks.pop(name, None)
         if sink is not None and sink.sender is not None:
+            self._views.pop(sink.sender.id, None)
             self._routes.pop(sink.sender.id, None)
             self._joined.discard(sink.sender.id)
         self.engine.forget_sender(name)
@@ -278,6 +283,11 @@ class NodeCore:
         )
 
     # Back-pressure
+
+    def check_overrun(self, lane: Lane) -> None:
+        """A callback sends: it cannot wait for the core it runs on, only be refused."""
+        if lane.room < -self.engine.config.queue_bytes_max:
+            raise QueueFullError(lane.queued_bytes())
 
     def pause_on_core(self, sink: GroupSink) -> None:
         """A receive queue is full: leave data in the kernel until it is not."""
@@ -375,10 +385,11 @@ class NodeCore:
         batch = self.engine.batch
         for name, group in event.groups.items():
             sink = self._sinks.get(name)
-            if sink is not None and self._routes.get(group) is not sink:
+            if sink is not None and sink.is_member and self._routes.get(group) is not sink:
                 sink.joined_batch = self._newest_join = batch
                 self._routes[group] = sink
                 self._joined.add(group)
+            if sink is not None:
                 view = self.engine.client.directory.groups.get(group)
                 if view is not None:
                     self._tell_view(view)
@@ -404,11 +415,11 @@ class NodeCore:
         sink = self._sinks.get(view.name)
         if sink is None:
             return
-        before = self._views.get(view.id, frozenset())
+        number, before = self._views.get(view.id, (0, frozenset()))
         members = frozenset(view.members)
-        if self.engine.node not in members:
+        if view.view <= number or (sink.is_member and self.engine.node not in members):
             return
-        self._views[view.id] = members
+        self._views[view.id] = (view.view, members)
         sink.view_on_core(
             View(
                 group=view.name,

@@ -83,6 +83,20 @@ class MessageTooLargeError(QuicksilverError):
         return f"a message of {self.size} bytes is over the limit of {self.limit}; split it"
 
 
+class QueueFullError(QuicksilverError):
+    """A callback on the core thread sends faster than the network takes it."""
+
+    def __init__(self, queued_bytes: int) -> None:
+        super().__init__(queued_bytes)
+        self.queued_bytes = queued_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queued_bytes} bytes wait to be sent, the last message among them; "
+            "send from a thread of your own, which can wait, or use send_from"
+        )
+
+
 class AddressError(QuicksilverError):
     """A GMS address that cannot be one."""
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import GmsUnreachableError
+from quicksilver.node.errors import GmsUnreachableError, MessageTooLargeError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
@@ -50,24 +50,37 @@ class Group(GroupBase):
         """
         if self._encode is not None:
             message = self._encode(message)
-        if type(message) is not bytes or len(message) > MESSAGE_BYTES_MAX:
+        if type(message) is not bytes:
             message = checked(message)
+        size = len(message)
+        if size > MESSAGE_BYTES_MAX:
+            raise MessageTooLargeError(size, MESSAGE_BYTES_MAX)
         box = self._box
         if box.is_single:
             box.append(message)
         else:
             box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
         lane = self._lane
-        lane.room -= len(message)
-        if self._thread.is_sleeping or lane.room < 0:
+        lane.room = room = lane.room - size
+        if room < 0 or self._thread.is_sleeping:
             self._settle(lane)
 
     def _settle(self, lane: Lane) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""
-        if self._thread.is_sleeping and not lane.is_blocked:
-            self._thread.wake()
+        thread = self._thread
+        if lane.room >= 0:
+            if thread.is_sleeping and not lane.is_blocked:
+                thread.wake()
+            return
+        if thread.is_core():
+            self._core.check_overrun(lane)
+            return
+        if not lane.is_blocked:
+            thread.lend()
         room = self._core.room
         while lane.room < 0:
+            if thread.is_sleeping and not lane.is_blocked:
+                thread.wake()
             room.clear()
             lane.on_room = room.set
             if lane.room >= 0:
@@ -99,6 +112,20 @@ class Group(GroupBase):
 
     def __iter__(self) -> Iterator[Message]:
         return self.receive()
+
+    def views(self, timeout_s: float | None = None) -> Iterator[View]:
+        """Yield the group's views; ends when no new one came for ``timeout_s``."""
+        views = self._joined_inbox().views
+        arrived = self._arrived
+        assert arrived is not None
+        while True:
+            while views:
+                yield views.popleft()
+            if self._end is not None:
+                return
+            arrived.clear()
+            if not views and not arrived.wait(timeout_s):
+                return
 
     def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
         """Wait until at least ``count`` nodes are in the group."""

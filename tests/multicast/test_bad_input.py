@@ -1,0 +1,501 @@
+"""An engine in full operation under attack: counted, dropped, bounded, and unharmed.
+
+The attacker sees every datagram and injects what it likes, from an address of
+its own or from that of a legitimate member. Meanwhile two senders send through
+loss, and in the end every message must have arrived, in order and unaltered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.stdx.rand import Rng
+from quicksilver.wire.control import (
+    Ack,
+    Extent,
+    Nak,
+    Pull,
+    Record,
+    Token,
+    Wake,
+    encode_control,
+    parse_control,
+)
+from quicksilver.wire.packets import (
+    FLAG_SINGLE,
+    FLAG_START,
+    KIND_CONTROL,
+    KIND_DATA,
+    KIND_REPAIR,
+    KIND_TOKEN,
+    SEQUENCE_MAX,
+    encode_single,
+    encode_start,
+    stream_key,
+)
+from tests.kit.checks import (
+    check_all,
+    check_clean,
+    check_fifo,
+    check_nothing_unsent,
+    have_all,
+    send_numbered,
+)
+from tests.kit.cluster import VirtualNode, World, lose_data
+from tests.kit.packets import data_packet, datagrams, mutations, noise, record, token, truncations
+
+STRANGER = ("10.66.6.6", 6666)
+CONFIG = EngineConfig(
+    packet_bytes=1400,
+    unknown_bytes_max=64 << 10,
+    cache_bytes_max=4 << 20,
+    ahead_bytes_max=1 << 20,
+    retire_s=2.0,
+)
+BAD = ("malformed", "foreign", "rejected", "unknown_dropped", "unknown_kept", "duplicates")
+
+Attack = Callable[["Siege"], Iterator[tuple[bytes, tuple[str, int]]]]
+"""Yields (datagram, claimed source address) as long as the siege lasts."""
+
+
+class Siege:
+    """A cluster of seven members and two senders in full operation, and its attacker."""
+
+    MEMBERS = 7
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Rng(seed)
+        self.world = World(self.MEMBERS + 2, seed=seed, config=CONFIG)
+        self.members = self.world.nodes[: self.MEMBERS]
+        self.senders = self.world.nodes[self.MEMBERS :]
+        for node in self.members:
+            node.join("g", "h")
+        for node in self.senders:
+            node.open("g", "h")
+        self.world.settle()
+        self.heard: list[bytes] = []
+        self.world.taps.append(self._hear)
+        self.injected = 0
+        (self.region,) = {
+            (member.id, member.number)
+            for node in self.members
+            for member in node.engine._regions.values()
+        }
+
+    def _hear(self, node: VirtualNode, to: tuple[str, int], packet: bytes) -> None:
+        if len(self.heard) < 2000:
+            self.heard.append(packet)
+
+    @property
+    def cluster(self) -> int:
+        return self.members[0].engine.cluster
+
+    def names(self, origin: VirtualNode) -> dict[str, int]:
+        return {
+            "cluster": self.cluster,
+            "origin": origin.engine.node,
+            "region": self.region[0],
+            "view": self.region[1],
+        }
+
+    def key(self, sender: VirtualNode) -> bytes:
+        return stream_key(self.cluster, sender.engine.node, *self.region)
+
+    def run(self, attack: Attack, *, per_step: int = 10, loss: float = 0.05) -> None:
+        """Send for a second while the attack goes on, then let everything come to rest."""
+        world = self.world
+        for sender in self.senders:
+            send_numbered(sender, "g", 20)
+        world.run(0.02)
+        world.loss = lose_data(Rng(5), loss)
+        datagrams_of = attack(self)
+        for _ in range(30):
+            for sender in self.senders:
+                send_numbered(sender, "g", 10)
+                send_numbered(sender, "h", 2)
+            for _ in range(per_step):
+                item = next(datagrams_of, None)
+                if item is None:
+                    break
+                packet, source = item
+                for target in world.nodes:
+                    self.injected += 1
+                    world.inject(target, packet, source, 0.02 * self.rng.uniform())
+            world.run(0.03)
+            self.check_bounds()
+        assert world.run(20, lambda: have_all(world, self.members, "g")), self.report()
+        assert have_all(world, self.members, "h")
+        world.loss = None
+        world.run(12)
+
+    def check_bounds(self) -> None:
+        for node in self.world.nodes:
+            engine = node.engine
+            assert engine._unknown.bytes <= CONFIG.unknown_bytes_max
+            assert engine.cache_budget.used <= CONFIG.cache_bytes_max
+            assert engine.ahead_budget.used <= CONFIG.ahead_bytes_max
+            assert len(engine._streams) <= 2 * len(self.world.nodes)
+
+    def report(self) -> str:
+        return str([(len(node.inbox), node.engine.ahead_budget.used) for node in self.members])
+
+    def bad_counts(self) -> int:
+        return sum(getattr(n.engine.counters, name) for n in self.world.nodes for name in BAD)
+
+
+def packets_heard(siege: Siege) -> Iterator[bytes]:
+    """One packet of each kind on the wire, then all of them, again and again."""
+    turn = 0
+    while True:
+        if siege.heard:
+            yield siege.heard[(turn * 37) % len(siege.heard)]
+        else:
+            yield b""
+        turn += 1
+
+
+def random_bytes(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    for data in noise(siege.rng, 10_000):
+        yield data, STRANGER
+
+
+def samples_of_another_cluster(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    while True:
+        for packet in datagrams().values():
+            yield packet, STRANGER
+            for spoiled in list(mutations(packet, siege.rng, per_byte=0))[:: 1 + len(packet) // 9]:
+                yield spoiled, STRANGER
+
+
+def truncated(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    for packet in packets_heard(siege):
+        shorter = list(truncations(packet))
+        for length in range(0, len(shorter), 1 + len(shorter) // 8):
+            yield shorter[length], STRANGER
+
+
+def mutated(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    for packet in packets_heard(siege):
+        if packet:
+            place = siege.rng.below(len(packet))
+            value = siege.rng.below(256)
+            yield packet[:place] + bytes((value,)) + packet[place + 1 :], STRANGER
+
+
+def mutated_control_of_members(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    for packet in packets_heard(siege):
+        if packet and packet[1] in {KIND_TOKEN, KIND_CONTROL}:
+            place = 4 + siege.rng.below(len(packet) - 4)
+            value = siege.rng.below(256)
+            spoiled = packet[:place] + bytes((value,)) + packet[place + 1 :]
+            yield spoiled, siege.rng.choice(siege.members).address
+        else:
+            yield b"", STRANGER
+
+
+def replayed(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    for packet in packets_heard(siege):
+        control = parse_control(packet) if packet[1:2] in {b"\1", b"\2"} else None
+        origins = {n.engine.node: n.address for n in siege.world.nodes}
+        yield packet, STRANGER if control is None else origins[control.origin]
+
+
+def strange_streams(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    """Unknown regions, views, senders and clusters."""
+    parts = encode_single(1, 0, [600], [bytes(600)])
+    region, view = siege.region
+    member = siege.members[0].engine.node
+    while True:
+        u32 = siege.rng.bits64() & 0xFFFFFFFF
+        for key in (
+            stream_key(u32, member, region, view),
+            stream_key(siege.cluster, u32, region, view),
+            stream_key(siege.cluster, member, u32, view),
+            stream_key(siege.cluster, member, region, view + 1 + u32 % 100),
+            stream_key(siege.cluster, member, region, 0),
+        ):
+            yield data_packet(FLAG_SINGLE, parts, key=key, sequence=u32 % 9), STRANGER
+
+
+def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    """True to form, and from an address that nobody vouches for."""
+    names = siege.names(siege.members[0])
+    sender = siege.senders[0].engine.node
+    while True:
+        for packet in (
+            token(**names, leader=names["origin"], records=(record(sender, high=1 << 60),)),
+            Ack(
+                **names,
+                round=1,
+                low=1 << 60,
+                high=1 << 60,
+                missing=(),
+                missing_limit=1 << 60,
+                slowest=1,
+                buffer_bytes=0,
+                drops=1 << 60,
+                senders=1 << 31,
+                token_s=0.0,
+            ),
+            Nak(**names, ranges=(0, 1 << 60)),
+            Pull(**names, sender=sender, ranges=(0, 1 << 60)),
+            Wake(**names, level=0),
+            Extent(**(names | {"origin": sender}), packets=0),
+        ):
+            yield encode_control(packet), STRANGER
+
+
+def lying_tokens(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    """From the address of a member of the ring."""
+    liar = siege.members[2]
+    sender = siege.senders[0].engine.node
+    huge = 1 << 61
+    scattered = tuple(n for i in range(256) for n in (3 * i, 1))
+    base = siege.names(liar) | {"level": 0, "ring": 0, "leader": siege.members[0].engine.node}
+    turn = 0
+    while True:
+        turn += 1
+        lies: list[dict[str, object]] = [
+            {"records": (record(sender, high=huge, missing_limit=huge),)},
+            {"records": (record(sender, missing=(0, huge), wanted=(0, huge)),)},
+            {"records": (record(sender, previous=(0, huge), unasked=(0, huge)),)},
+            {"records": (record(sender, missing=scattered, wanted=scattered, unasked=scattered),)},
+            {"records": (record(sender, missing=(5, 1, 2, 1)),)},
+            {"records": (record(sender, kept=(0, huge, 1, huge)),)},
+            {"records": (record(sender, region_kept=(0, huge, 1, huge)),)},
+            {"records": tuple(record(sender) for _ in range(200))},
+            {"records": tuple(record(100_000 + i) for i in range(200))},
+            {"records": (record(siege.members[1].engine.node, high=huge),)},
+            {"ring": 5, "records": ()},
+            {"level": 7, "records": ()},
+            {"leader": 999, "records": ()},
+            {"leader": liar.engine.node, "records": (record(sender),)},
+            {"skipped": tuple(n.engine.node for n in siege.members), "records": ()},
+            {"direct": True, "records": (record(sender, high=huge),)},
+            {"drops": SEQUENCE_MAX, "buffer_bytes": 0, "records": ()},
+            {"round": turn, "records": (record(sender, low=huge, high=huge),)},
+        ]
+        for lie in lies:
+            yield encode_control(token(**(base | {"round": turn} | lie))), liar.address
+
+
+def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    """Requests for everything, naks and extents, from the addresses they claim."""
+    liar, sender = siege.members[3], siege.senders[0]
+    scattered = tuple(n for i in range(256) for n in (5 * i, 2))
+    while True:
+        yield encode_control(Nak(**siege.names(liar), ranges=(0, 1 << 61))), liar.address
+        yield encode_control(Nak(**siege.names(liar), ranges=scattered)), liar.address
+        yield encode_control(Nak(**siege.names(liar), ranges=(9, 1, 3, 1))), liar.address
+        pull = Pull(**siege.names(liar), sender=sender.engine.node, ranges=(0, 1 << 61))
+        yield encode_control(pull), liar.address
+        pull = Pull(**siege.names(liar), sender=liar.engine.node, ranges=scattered)
+        yield encode_control(pull), liar.address
+        yield encode_control(Wake(**siege.names(liar), level=0)), liar.address
+        yield encode_control(Wake(**siege.names(liar), level=31)), liar.address
+        yield encode_control(Extent(**siege.names(sender), packets=0)), sender.address
+        yield encode_control(Extent(**siege.names(sender), packets=1 << 61)), sender.address
+
+
+def gloomy_acknowledgements(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    """Acknowledge nothing, and say that everybody drops everything."""
+    liar = siege.members[4]
+    while True:
+        for drops, senders, missing in (
+            (SEQUENCE_MAX, (1 << 32) - 1, ()),
+            (0, 0, (0, 1 << 61)),
+            (1, 1, tuple(n for i in range(256) for n in (3 * i, 1))),
+        ):
+            ack = Ack(
+                **siege.names(liar),
+                round=SEQUENCE_MAX,
+                low=0,
+                high=SEQUENCE_MAX,
+                missing=missing,
+                missing_limit=0,
+                slowest=0,
+                buffer_bytes=0,
+                drops=drops,
+                senders=senders,
+                token_s=1e6,
+            )
+            yield encode_control(ack), liar.address
+
+
+HARMLESS: list[Attack] = [
+    random_bytes,
+    samples_of_another_cluster,
+    truncated,
+    replayed,
+    strange_streams,
+    controls_of_strangers,
+    mutated_control_of_members,
+    lying_tokens,
+    stale_words_of_a_member,
+    gloomy_acknowledgements,
+]
+
+
+@pytest.mark.parametrize("attack", HARMLESS, ids=lambda attack: attack.__name__)
+def test_the_service_is_unharmed_by(attack: Attack) -> None:
+    """Counted and dropped; every legitimate message delivered; everything cleaned up."""
+    siege = Siege(seed=len(attack.__name__))
+    before = siege.bad_counts()
+    siege.run(attack)
+    assert siege.injected > 500
+    if attack not in {lying_tokens, stale_words_of_a_member, gloomy_acknowledgements}:
+        assert siege.bad_counts() > before
+    check_all(siege.world)
+
+
+def test_mutated_copies_from_a_stranger_change_nothing() -> None:
+    """A copy with one byte changed, of any packet, from an address that is not the sender's."""
+    siege = Siege(seed=21)
+    siege.run(mutated)
+    check_nothing_unsent(siege.world)
+    check_all(siege.world)
+
+
+def test_data_packets_from_a_stranger_are_not_taken_for_a_members() -> None:
+    """A forged next packet must not be delivered in place of the sender's."""
+    siege = Siege(seed=22)
+    victim = siege.members[1]
+    forged = encode_single(siege.world.group_id("g"), 0, [8], [b"g/7/0/!!"])
+    send_numbered(siege.senders[0], "g", 5)
+    siege.world.run(0.5)
+    for sequence in range(2, 6):
+        packet = data_packet(
+            FLAG_SINGLE, forged, key=siege.key(siege.senders[0]), sequence=sequence
+        )
+        siege.world.inject(victim, packet, STRANGER)
+    siege.world.run(0.1)
+    send_numbered(siege.senders[0], "g", 50, size=1200)
+    siege.world.run(3)
+    assert have_all(siege.world, siege.members)
+    check_nothing_unsent(siege.world)
+
+
+@pytest.mark.parametrize("sequence", [1000, 1 << 40, SEQUENCE_MAX - 1, SEQUENCE_MAX])
+def test_a_packet_from_far_ahead_is_survived(sequence: int) -> None:
+    """A number that the stream has not reached opens a huge gap; the sender puts it right."""
+    siege = Siege(seed=23)
+    sender = siege.senders[0]
+    send_numbered(sender, "g", 5)
+    siege.world.run(0.5)
+    parts = encode_single(1, 0, [3], [b"???"])
+    packet = data_packet(FLAG_SINGLE, parts, key=siege.key(sender), sequence=sequence)
+    siege.world.inject(siege.members[1], packet, sender.address)
+    siege.world.run(1)
+    send_numbered(sender, "g", 300)
+    assert siege.world.run(20, lambda: have_all(siege.world, siege.members))
+    siege.world.run(12)
+    check_fifo(siege.world)
+    check_clean(siege.world)
+
+
+def test_an_opening_that_names_impossible_predecessors_blocks_nobody() -> None:
+    """A stream that claims to follow 2**60 packets is not waited for."""
+    siege = Siege(seed=24)
+    sender = siege.senders[0]
+    after = [(siege.region[0], siege.region[1], 1 << 60), (9, 9, 5)]
+    packet = data_packet(FLAG_START, encode_start(after), key=siege.key(sender), sequence=0)
+    siege.world.inject(siege.members[1], packet, sender.address)
+    siege.world.run(0.5)
+    send_numbered(sender, "g", 100)
+    siege.world.run(1)
+    assert have_all(siege.world, siege.members)
+
+
+def test_a_record_that_lies_about_stability_does_not_lose_messages() -> None:
+    """Copies may be dropped too early; the sender still has them."""
+    siege = Siege(seed=25)
+    liar = siege.members[2]
+    sender = siege.senders[0].engine.node
+
+    def attack(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+        turn = 0
+        while True:
+            turn += 1
+            lie = token(
+                **siege.names(liar),
+                leader=siege.members[0].engine.node,
+                round=turn,
+                records=(record(sender, stable=1 << 60, low=1 << 60, high=1, cut=1),),
+            )
+            yield encode_control(lie), liar.address
+
+    siege.run(attack, per_step=2)
+    check_all(siege.world)
+
+
+def test_a_lie_about_an_end_does_not_end_a_stream_later() -> None:
+    """A planted ``cut`` must not take effect when the sender crashes much later."""
+    siege = Siege(seed=26)
+    world, liar, sender = siege.world, siege.members[2], siege.senders[0]
+    send_numbered(sender, "g", 5)
+    world.run(0.03)
+    for turn in range(1, 30):
+        lie = token(
+            **siege.names(liar),
+            leader=siege.members[0].engine.node,
+            round=turn,
+            records=(record(sender.engine.node, high=1, low=0, cut=1),),
+        )
+        for node in siege.members:
+            world.inject(node, encode_control(lie), liar.address)
+    world.run(0.5)
+    lost = siege.members[1]
+    world.loss = lambda node, packet: packet[1] == KIND_DATA and node is lost
+    send_numbered(sender, "g", 100)
+    world.run(0.0008)
+    sender.kill()
+    world.run(15)
+    assert {len(node.inbox) for node in siege.members} == {105}
+
+
+def test_bad_frames_from_the_gms_do_not_raise() -> None:
+    """The stream to the GMS is checked like any other."""
+    siege = Siege(seed=27)
+    node = siege.members[0]
+    for data in noise(siege.rng, 200):
+        node.engine.handle_control_frame(data, siege.world.now)
+    node.pump()
+    siege.world.run(3)
+    send_numbered(siege.senders[0], "g", 50)
+    siege.world.run(3)
+    assert have_all(siege.world, siege.members)
+
+
+def test_records_of_impostors_make_no_streams() -> None:
+    """Nobody but members and senders of the region gets state here."""
+    siege = Siege(seed=28)
+    liar = siege.members[2]
+    many: tuple[Record, ...] = tuple(record(50_000 + i, high=9, low=9) for i in range(1000))
+    packet = encode_control(
+        Token(
+            **siege.names(liar),
+            level=0,
+            ring=0,
+            round=3,
+            leader=siege.members[0].engine.node,
+            skipped=(),
+            direct=False,
+            buffer_bytes=1 << 20,
+            drops=0,
+            records=many,
+        )
+    )
+    for node in siege.members:
+        siege.world.inject(node, packet, liar.address)
+    siege.world.run(5)
+    for node in siege.members:
+        assert len(node.engine._streams) <= len(siege.world.nodes)
+        for member in node.engine._regions.values():
+            for agent in member.agents:
+                assert len(agent.aggregates) <= len(siege.world.nodes)
+    check_clean(siege.world)
+    kinds = {KIND_DATA, KIND_REPAIR}
+    assert not [packet for packet in siege.heard if packet[1] in kinds]
