@@ -156,6 +156,10 @@ class VirtualNode:
     def is_subscribed(self) -> bool:
         return any(isinstance(event, SubscriptionCompleted) for event in self.events)
 
+    def may_send_to(self, group: str) -> bool:
+        """Whether a subscription to the group, as member or sender, has completed."""
+        return any(isinstance(e, SubscriptionCompleted) and group in e.groups for e in self.events)
+
     def was_excluded(self) -> bool:
         return any(isinstance(event, WasExcluded) for event in self.events)
 

@@ -47,6 +47,8 @@ from tests.kit.checks import (
 from tests.kit.cluster import VirtualNode, World, lose_data
 from tests.kit.packets import data_packet, datagrams, mutations, noise, record, token, truncations
 
+pytestmark = pytest.mark.slow
+
 STRANGER = ("10.66.6.6", 6666)
 CONFIG = EngineConfig(
     packet_bytes=1400,

@@ -218,6 +218,35 @@ class TestSenderCrash:
         check_clean(world)
         check_silent(world)
 
+    def test_a_stream_that_ended_is_not_continued_after_a_gap(self) -> None:
+        """4.2.1 with ARCHITECTURE, "in order, without gaps": later views of a dead sender
+        whose earlier packet is lost for good bring nothing more to who lacks it.
+        """
+        world = one_region(1, seed=10)
+        member, sender = world.nodes
+        first_view: set[int] = set()
+        world.loss = lambda node, packet: (
+            node is member
+            and is_data(packet)
+            and sequence_of(packet) == 3
+            and int.from_bytes(packet[16:20], "little") in first_view
+        )
+        first_view.add(next(iter(member.engine._regions))[1])
+        send_numbered(sender, "g", 100)
+        world.run(0.01)
+        late = world.add_node()
+        late.join("g")
+        world.settle()
+        world.run(0.05)
+        send_numbered(sender, "g", 20)
+        world.run(0.001)
+        sender.kill()
+        world.run(15)
+        assert len(late.inbox) == 20
+        check_fifo(world)
+        check_clean(world)
+        check_silent(world)
+
 
 class TestCleanup:
     """ "Every message is guaranteed to be eventually cleaned up" (4.2.1)."""

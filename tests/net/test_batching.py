@@ -15,13 +15,11 @@ from quicksilver.net import batching
 from quicksilver.net.batching import (
     DATAGRAM_BYTES_MAX,
     GSO_SEGMENTS_MAX,
-    NO_SOURCE,
     PLAIN_VARIABLE,
     BatchReceiver,
     BatchSender,
     Received,
     probe_abilities,
-    receive_giving_lock,
     receive_plain,
     run_end,
 )
@@ -199,21 +197,6 @@ def test_a_batch_sender_lets_go_of_what_it_sent(
     batch = BatchSender()
     assert batch.send(sender.fileno(), receiver.getsockname(), packets, 0, 0) == (20, 0)
     assert [sys.getrefcount(packet) for packet in packets] == before
-
-
-def test_lock_giving_reads_go_on_until_dry_or_the_limit() -> None:
-    """Nobody competes for the lock, so the cheapest call is right."""
-    waiting = [b"x"] * 8
-
-    def receive(size: int) -> bytes:
-        if not waiting:
-            raise BlockingIOError(errno.EAGAIN, "dry")
-        return waiting.pop()
-
-    items: list[Received] = []
-    assert receive_giving_lock(receive, 5, items) == 0
-    assert receive_giving_lock(receive, 5, items) == errno.EAGAIN
-    assert items == [(b"x", 0, NO_SOURCE)] * 8
 
 
 def test_the_allocator_is_left_alone_where_the_user_has_spoken(

@@ -110,5 +110,5 @@ class Scheduler:
         while self._disk:
             self._disk.popleft()()
             if clock() >= until:
-                break
+                return not self._disk
         return True

@@ -13,12 +13,14 @@ from typing import Any
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
-from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.planning.files import LoadedPlanner, load_plan
+from quicksilver.membership.planning.model import PlanLimits, Planner
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, SqliteStore, Store
+from quicksilver.membership.tables import Tables
 from quicksilver.net.streams import serve_frames
 from quicksilver.wire.gms import REQUEST_BYTES_MAX, ClusterSettings
-from quicksilver.wire.ids import Address
+from quicksilver.wire.ids import Address, GroupId, NodeId
 
 DEFAULT_PORT = 7401
 
@@ -40,6 +42,9 @@ class GmsOptions:
     planner: str = "auto"
     """Name of the region planner."""
 
+    plan: Path | None = None
+    """A plan computed elsewhere, by names; takes the place of ``planner``."""
+
     limits: PlanLimits = field(default_factory=PlanLimits)
 
     addresses: str = "239.192.0.0/16"
@@ -49,6 +54,24 @@ class GmsOptions:
     """What every node of the cluster must agree on."""
 
     config: ServiceConfig = field(default_factory=ServiceConfig)
+
+
+class _Names:
+    """Tells a planner that speaks of names what the service's numbers are called."""
+
+    def __init__(self) -> None:
+        self._tables: Tables | None = None
+
+    def bind(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def of_node(self, node: NodeId) -> str:
+        row = self._tables.nodes.get(node) if self._tables is not None else None
+        return "" if row is None else row.name
+
+    def of_group(self, group: GroupId) -> str:
+        row = self._tables.groups.get(group) if self._tables is not None else None
+        return "" if row is None else row.name
 
 
 OnListening = Callable[[Address], None]
@@ -80,7 +103,17 @@ async def serve_gms(
 ) -> None:
     """Serve until ``stop`` is set: for programs that have an event loop."""
     pool = AddressPool(options.addresses)
-    planner = make_planner(options.planner, options.limits)
+    names = _Names()
+    planner: Planner
+    if options.plan is not None:
+        planner = LoadedPlanner(
+            load_plan(options.plan),
+            options.limits,
+            node_name=names.of_node,
+            group_name=names.of_group,
+        )
+    else:
+        planner = make_planner(options.planner, options.limits)
     store: Store = MemoryStore() if options.state is None else SqliteStore(options.state)
     try:
         service = MembershipService(
@@ -90,6 +123,7 @@ async def serve_gms(
             pool=pool,
             config=options.config,
             seed=secrets.randbits(64),
+            on_tables=names.bind,
         )
         server = await serve_frames(
             service, options.host, options.port, frame_bytes_max=REQUEST_BYTES_MAX

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Callable
 from typing import assert_never
 
 from quicksilver.membership.addresses import AddressPool
@@ -83,7 +84,10 @@ class MembershipService:
         pool: AddressPool,
         config: ServiceConfig | None = None,
         seed: int,
+        on_tables: Callable[[Tables], None] | None = None,
     ) -> None:
+        """``on_tables`` is shown the tables before the planner is used: a planner
+        that speaks of names looks them up there."""
         self.settings = settings
         self.config = config if config is not None else ServiceConfig()
         self.counts: Counter[str] = Counter()
@@ -91,6 +95,8 @@ class MembershipService:
         self._store = store
         self._planner = planner
         self._tables = Tables(pool=pool, hybrid_names=self.config.hybrid_groups)
+        if on_tables is not None:
+            on_tables(self._tables)
         self._publisher = Publisher(self._tables)
         self._connections = ConnectionTable()
         self._timers: TimerTable[tuple[Timer, int]] = TimerTable()

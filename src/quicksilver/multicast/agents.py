@@ -473,7 +473,9 @@ class RingAgent:
             if token.skipped:
                 # Those passed over may lack anything past their last word.
                 held = before.low if before is not None else 0
-                low = min(low, held)
+                if held < low:
+                    low = held
+                    record.slowest = token.skipped[0]
                 limit = min(limit, held)
             report = Report(
                 high=record.high,

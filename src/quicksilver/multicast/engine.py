@@ -71,6 +71,7 @@ from quicksilver.wire.packets import (
 LANES_MAX = 256
 FAILED_REMEMBERED_MAX = 10_000
 EXTENT_SPACING_S = 0.1
+EXTENTS_REMEMBERED_MAX = 1024
 
 
 class Upcalls(Protocol):
@@ -215,12 +216,22 @@ class Engine:
     def handle_datagram(self, data: bytes, source: Address, now: float) -> None:
         """Take any bytes from the network; what makes no sense is counted."""
         stream = self._streams.get(data[4:20])
-        if stream is not None and len(data) >= HEADER_BYTES:
+        if stream is not None and len(data) >= HEADER_BYTES and data[0] == MAGIC:
             kind = data[1]
-            if (kind == KIND_DATA or kind == KIND_REPAIR) and data[0] == MAGIC:
+            # Data comes from its sender; a repair from any member, too.
+            if kind == KIND_DATA and source == stream.source:
                 stream.handle_packet(data, now)
                 return
+            if kind == KIND_REPAIR and self._may_repair(stream, source):
+                stream.handle_packet(data, now)
+                return
+            if kind == KIND_DATA or kind == KIND_REPAIR:
+                self._reject("rejected", data, now)
+                return
         self._handle_other(data, source, now)
+
+    def _may_repair(self, stream: ReceiveStream, source: Address) -> bool:
+        return source == stream.source or stream.region.is_member_address(source)
 
     def handle_segments(self, data: bytes, segment_bytes: int, source: Address, now: float) -> None:
         handle = self.handle_datagram
@@ -284,7 +295,8 @@ class Engine:
             return
         member = self._regions.get((region, view))
         if member is not None and (member.may_send(sender) or sender in self._failed):
-            member.stream_of(sender).handle_packet(data, now)
+            member.stream_of(sender)
+            self.handle_datagram(data, source, now)
             return
         if member is None and not self._may_become_member(region, view):
             self.counters.unknown_dropped += 1
@@ -368,7 +380,7 @@ class Engine:
             return
         self.counters.ack_received += 1
         if ack.high > stream.next_sequence:
-            self._send_extent(stream, now)
+            self._send_extent(ack.region, ack.view, stream.next_sequence, now)
         stream.flow.handle_report(
             buffer_bytes=ack.buffer_bytes, senders=ack.senders, drops=ack.drops, now=now
         )
@@ -392,7 +404,8 @@ class Engine:
                 )
             )
         self._open_lanes(stream)
-        if stream.is_done():
+        lanes = self._lanes.values()
+        if stream.is_done() and not any(lane.fragments_left(stream) for lane in lanes):
             self._closing.pop((stream.region, stream.view), None)
         if self._flushes:
             self._check_flushes()
@@ -407,12 +420,17 @@ class Engine:
     def _handle_nak(self, nak: Nak, now: float) -> None:
         stream = self._sent_stream(nak.region, nak.view)
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
-        if stream is None or not ranges or nak.origin not in stream.members:
+        if stream is None:
+            # Finished long ago, or never begun: nothing more is coming.
+            self.counters.rejected += 1
+            self._send_extent(nak.region, nak.view, 0, now)
+            return
+        if not ranges or nak.origin not in stream.members:
             self.counters.rejected += 1
             return
         self.counters.nak_received += 1
         if ranges.last() >= stream.next_sequence:
-            self._send_extent(stream, now)
+            self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if packets := stream.resend(ranges, now):
             self._repair_sink.register(stream, PRIORITY_DATA)
             if self.tracer is not None:
@@ -420,17 +438,26 @@ class Engine:
                     trace.PacketsResent(now, self.node, stream.region, stream.view, packets)
                 )
 
-    def _send_extent(self, stream: SendStream, now: float) -> None:
-        """Somebody believes in packets that were never sent: put it right."""
-        name = (stream.region, stream.view)
+    def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
+        """Somebody believes in packets that were never sent: put it right for all."""
+        name = (region, view)
         if self._extent_at.get(name, -1.0) + EXTENT_SPACING_S > now:
             return
         self._extent_at[name] = now
-        packet = encode_control(
-            Extent(self.cluster, self.node, stream.region, stream.view, stream.next_sequence)
-        )
-        for destination in stream.destinations:
-            self.send_control(lambda _, to=destination: Transmit(to, [packet]))  # type: ignore[misc]
+        while len(self._extent_at) > EXTENTS_REMEMBERED_MAX:
+            del self._extent_at[next(iter(self._extent_at))]
+        stream = self._sent_stream(region, view)
+        known = self.client.directory.regions.get(RegionId(region))
+        members: tuple[int, ...] = ()
+        if stream is not None:
+            members = stream.members
+        elif known is not None:
+            members = known.members
+        packet = encode_control(Extent(self.cluster, self.node, region, view, packets))
+        for member in members:
+            address = self.address_of(member)
+            if address is not None and member != self.node:
+                self.send_control(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
 
     # GMS
 
@@ -488,6 +515,8 @@ class Engine:
         for sender in self._groups.values():
             sender.streams = None
             sender.next_sequence = 0
+        for lane in self._lanes.values():
+            lane.forget_streams()
         flushes, self._flushes = self._flushes, []
         for flush in flushes:
             flush.on_done(f"this node was excluded: {reason}")
@@ -557,7 +586,7 @@ class Engine:
 
     def _close_stream(self, stream: SendStream) -> None:
         stream.is_closed = True
-        if stream.packets:
+        if stream.packets or any(lane.fragments_left(stream) for lane in self._lanes.values()):
             self._closing[stream.region, stream.view] = stream
         self._stream_sets = {
             key: streams for key, streams in self._stream_sets.items() if stream not in streams
@@ -804,15 +833,20 @@ class Engine:
         self.deliver(messages)
 
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
-        return [
-            (older.region, older.view, older.next_sequence)
-            for older in self._closing.values()
-            if older.packets
-        ]
+        lanes = self._lanes.values()
+        older = []
+        for before in self._closing.values():
+            rest = sum(lane.fragments_left(before) for lane in lanes)
+            if before is not stream and (before.packets or rest):
+                older.append((before.region, before.view, before.next_sequence + rest))
+        return older
 
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
         stream.progress_at = now
+        if stream.is_closed:
+            # The rest of a large message, committed before the view changed.
+            self._closing[name] = stream
         if name not in self._timers:
             self._timers.set(name, now + stream.probe_s)
         if self._flushes:

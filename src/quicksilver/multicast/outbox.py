@@ -72,8 +72,9 @@ class Outbox:
             return None, [popleft() for _ in range(min(count, len(items)))]
         taken = [popleft() for _ in range(min(2 * count, len(items)))]
         groups, payloads = taken[::2], taken[1::2]
-        # A bare payload among the pairs shifts a group into the payloads' places.
-        if len(groups) == len(payloads) and set(map(type, payloads)) == {bytes}:
+        # A group is always followed by its payload, so where every other item is
+        # a group there is no bare payload among them.
+        if len(groups) == len(payloads) and bytes not in set(map(type, groups)):
             return groups, payloads
         return self._sort_out(taken)
 
@@ -102,7 +103,7 @@ class Outbox:
 
     def put_back(self, groups: list[GroupSender] | None, payloads: list[bytes]) -> None:
         """Return messages to the front, in their order."""
-        if groups is None:
+        if groups is None or self.is_single:
             self.items.extendleft(reversed(payloads))
             return
         pairs = zip(reversed(payloads), reversed(groups), strict=True)

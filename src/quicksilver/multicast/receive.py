@@ -14,7 +14,7 @@ from typing import Protocol
 
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.wire.ids import NodeId
+from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import (
     KIND_REPAIR,
     POSITION,
@@ -25,6 +25,14 @@ from quicksilver.wire.packets import (
     Start,
     parse_body,
 )
+
+PER_PACKET_BYTES = 256
+PER_MESSAGE_BYTES = 48
+"""What a waiting packet costs besides its bytes: objects, tables, references."""
+
+GAP_MAX = 1 << 24
+"""Packets between what is delivered and what is believed to exist; a sender's span
+is thousands of times smaller, so more is a lie or a bug."""
 
 ASSEMBLIES_MAX = 16
 """Large messages in progress in one stream; a sender never has more than one a lane."""
@@ -52,6 +60,10 @@ class ReceivingRegion(Protocol):
 
     def is_mine_to_keep(self, sequence: int) -> bool: ...
 
+    def is_member_address(self, address: Address) -> bool:
+        """True for addresses from which repairs may come."""
+        ...
+
     def handle_activity(self, stream: ReceiveStream, now: float) -> None:
         """A stream that was quiet has news."""
         ...
@@ -70,10 +82,10 @@ class ReceiveStream:
 
     __slots__ = (
         "_ahead",
-        "_ahead_bytes",
         "_assemblies",
         "_cache_floor",
         "_held",
+        "_is_slow",
         "barriers",
         "cache",
         "cut",
@@ -86,14 +98,23 @@ class ReceiveStream:
         "requested",
         "sender",
         "sender_failed",
+        "source",
         "stable",
         "tail_claim",
         "tail_claimed_at",
         "waiters",
     )
 
-    def __init__(self, key: bytes, sender: NodeId, region: ReceivingRegion) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        sender: NodeId,
+        region: ReceivingRegion,
+        source: Address | None = None,
+    ) -> None:
         self.key = key
+        self.source = source
+        """Where its data comes from."""
         self.sender = sender
         self.region = region
         self.low = 0
@@ -107,8 +128,8 @@ class ReceiveStream:
         self.cut = -1
         """Where a dead sender's stream ends because a packet is lost for good."""
         self.cache: dict[int, bytes] = {}
-        self.requested: dict[int, float] = {}
-        """Packets asked for, and until when not to ask again."""
+        self.requested: dict[int, tuple[float, int]] = {}
+        """Packets asked for: until when not to ask again, and how often it was done."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -119,8 +140,9 @@ class ReceiveStream:
         self.waiters: list[tuple[int, ReceiveStream]] = []
         """Younger streams that wait until this one has delivered a number of packets."""
         self._ahead: dict[int, tuple[Body, int]] = {}
-        self._ahead_bytes = 0
-        self._held: deque[Body] = deque()
+        self._held: deque[tuple[Body, int]] = deque()
+        self._is_slow = False
+        """True while packets cannot simply be delivered: a barrier, or the end."""
         self._assemblies: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
         self._cache_floor = 0
 
@@ -130,8 +152,8 @@ class ReceiveStream:
         """Take one data or repair packet; ``data`` has a whole header."""
         sequence, batch = POSITION.unpack_from(data, 20)
         region = self.region
-        if sequence != self.low or self.cut >= 0:
-            self._handle_out_of_order(sequence, batch, data, now)
+        if sequence != self.low or self._is_slow:
+            self._handle_otherwise(sequence, batch, data, now)
             return
         body = parse_body(data, data[2], self.sender, batch)
         if body is None:
@@ -145,16 +167,11 @@ class ReceiveStream:
             self.high = low
         else:
             self._repaired(sequence, data)
-        if self.quiet_rounds:
-            self.become_active(now)
-        if region.caches_everything or region.is_mine_to_keep(sequence):
-            self._keep(sequence, data)
-        region.token_due_bytes -= len(data)
-        if region.token_due_bytes <= 0:
-            region.handle_bytes_due(now)
-        if type(body) is Messages and not self.barriers and not self._held:
-            region.counters.delivered_packets += 1
-            region.counters.delivered_bytes += len(data)
+        self._took(sequence, data, now)
+        counters = region.counters
+        counters.delivered_packets += 1
+        counters.delivered_bytes += len(data)
+        if type(body) is Messages:
             region.deliver(body)
         else:
             self._deliver(body)
@@ -163,25 +180,33 @@ class ReceiveStream:
         if self.waiters:
             self._release_waiters()
 
-    def _handle_out_of_order(self, sequence: int, batch: int, data: bytes, now: float) -> None:
+    def _handle_otherwise(self, sequence: int, batch: int, data: bytes, now: float) -> None:
+        """Take a packet that is not simply the next one to deliver."""
         region = self.region
-        if sequence > SEQUENCE_MAX:
+        if sequence >= SEQUENCE_MAX:
             region.counters.malformed += 1
             return
         if sequence < self.low or sequence in self._ahead or self.cut >= 0:
             region.counters.duplicates += 1
-            if sequence >= self.stable and data[1] != KIND_REPAIR:
+            if data[1] != KIND_REPAIR:
                 # The sender repeats itself: it has not heard our acknowledgement.
                 self.become_active(now)
-                region.handle_bytes_due(now)
             return
-        if region.ahead_budget.used + len(data) > region.ahead_budget.limit:
-            region.counters.ahead_dropped += 1
-            self.note_high(sequence + 1)
+        if sequence - self.low > GAP_MAX:
+            # No sender runs that far ahead of what it was acknowledged.
+            region.counters.rejected += 1
             return
         body = parse_body(data, data[2], self.sender, batch)
         if body is None:
             region.counters.malformed += 1
+            return
+        size = len(data) + PER_PACKET_BYTES
+        if type(body) is Messages:
+            size += PER_MESSAGE_BYTES * len(body.payloads)
+        budget = region.ahead_budget
+        if budget.used + size > budget.limit:
+            region.counters.ahead_dropped += 1
+            self.note_high(sequence + 1)
             return
         if sequence >= self.high:
             if sequence > self.high:
@@ -190,9 +215,15 @@ class ReceiveStream:
             self.high = sequence + 1
         else:
             self._repaired(sequence, data)
-        self._ahead[sequence] = (body, len(data))
-        self._ahead_bytes += len(data)
-        region.ahead_budget.used += len(data)
+        budget.used += size
+        self._ahead[sequence] = (body, size)
+        self._took(sequence, data, now)
+        if sequence == self.low:
+            self._advance()
+
+    def _took(self, sequence: int, data: bytes, now: float) -> None:
+        """Count a packet that was accepted, and keep a copy where it is ours to keep."""
+        region = self.region
         if self.quiet_rounds:
             self.become_active(now)
         if region.caches_everything or region.is_mine_to_keep(sequence):
@@ -210,16 +241,17 @@ class ReceiveStream:
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""
         ahead = self._ahead
-        low = self.low
-        freed = 0
-        while (waiting := ahead.pop(low, None)) is not None:
-            body, size = waiting
-            freed += size
-            low += 1
-            self.low = low
-            self._deliver(body)
-        self._ahead_bytes -= freed
-        self.region.ahead_budget.used -= freed
+        while (waiting := ahead.pop(self.low, None)) is not None:
+            self.low += 1
+            if self.barriers:
+                self._held.append(waiting)
+                self._is_slow = True
+                continue
+            self.region.ahead_budget.used -= waiting[1]
+            self.region.counters.delivered_packets += 1
+            self._deliver(waiting[0])
+        if self.waiters:
+            self._release_waiters()
 
     def _keep(self, sequence: int, data: bytes) -> None:
         budget = self.region.cache_budget
@@ -238,17 +270,13 @@ class ReceiveStream:
     # Delivery
 
     def _deliver(self, body: Body) -> None:
-        if self.barriers or self._held:
-            self._held.append(body)
-            return
-        counters = self.region.counters
-        counters.delivered_packets += 1
         if isinstance(body, Messages):
             self.region.deliver(body)
         elif isinstance(body, Fragment):
             self._assemble(body)
         else:
             self.region.handle_start(self, body)
+            self._is_slow = bool(self.barriers)
 
     def _assemble(self, piece: Fragment) -> None:
         name = (piece.group, piece.sequence)
@@ -276,33 +304,44 @@ class ReceiveStream:
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
         older.note_high(packets)
-        if older.low >= packets or older.cut >= 0:
+        if older.delivered() >= packets or older.cut >= 0:
             return
         self.barriers.add(older.key)
+        self._is_slow = True
         older.waiters.append((packets, self))
+
+    def delivered(self) -> int:
+        """How many packets the application has been given."""
+        return self.low - len(self._held)
 
     def _release_waiters(self) -> None:
         ended = self.cut >= 0
-        still = [(n, s) for n, s in self.waiters if not ended and self.low < n]
-        for packets, stream in self.waiters:
-            if ended or self.low >= packets:
+        delivered = self.delivered()
+        released = [s for n, s in self.waiters if ended or delivered >= n]
+        if released:
+            self.waiters = [(n, s) for n, s in self.waiters if not ended and delivered < n]
+            for stream in released:
                 stream.barriers.discard(self.key)
                 stream.unblock()
-        self.waiters = still
 
     def unblock(self) -> None:
         """Deliver what was held, once no barrier is left."""
-        while self._held and not self.barriers:
-            body = self._held.popleft()
-            held, self._held = self._held, deque()
+        held = self._held
+        while held and not self.barriers:
+            body, size = held.popleft()
+            self.region.ahead_budget.used -= size
+            self.region.counters.delivered_packets += 1
             self._deliver(body)
-            held.extend(self._held)
-            self._held = held
+        if not self.barriers:
+            self._is_slow = self.cut >= 0
+            if self.waiters:
+                self._release_waiters()
 
     # What the recovery agents say
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
+        high = min(high, self.low + GAP_MAX)
         if high > self.high and self.cut < 0:
             self.missing.add(self.high, high)
             self.region.counters.missing += high - self.high
@@ -313,6 +352,8 @@ class ReceiveStream:
         if packets < self.high:
             self.missing.discard(packets, self.high)
             self.high = max(packets, self.low)
+            self._drop_from(max(packets, self.low))
+        self.tail_claim = min(self.tail_claim, packets)
 
     def forget_below(self, stable: int) -> None:
         """Every member has everything below ``stable``: drop the copies."""
@@ -335,16 +376,23 @@ class ReceiveStream:
             return
         self.region.counters.lost_to_crash += max(0, self.high - max(sequence, self.low))
         self.cut = max(sequence, self.low)
+        self._is_slow = True
         self.high = self.low
         self.missing = RangeSet()
         self.requested.clear()
-        self._drop_ahead()
+        self._drop_from(self.low)
         self._release_waiters()
 
+    def _drop_from(self, sequence: int) -> None:
+        """Forget packets that cannot exist, or that nobody will deliver."""
+        for number in [s for s in self._ahead if s >= sequence]:
+            self.region.ahead_budget.used -= self._ahead.pop(number)[1]
+        for number in [s for s in self.cache if s >= sequence]:
+            self.region.cache_budget.used -= len(self.cache.pop(number))
+
     def _drop_ahead(self) -> None:
-        self.region.ahead_budget.used -= self._ahead_bytes
+        self.region.ahead_budget.used -= sum(size for _, size in self._ahead.values())
         self._ahead.clear()
-        self._ahead_bytes = 0
 
     def close(self) -> None:
         """Free all copies; the region view is over."""
@@ -353,7 +401,10 @@ class ReceiveStream:
             budget.used -= len(data)
         self.cache.clear()
         self._drop_ahead()
+        self.region.ahead_budget.used -= sum(size for _, size in self._held)
+        self._held.clear()
         self.cut = max(self.cut, self.low)
+        self._is_slow = True
         self._release_waiters()
 
     # Getters

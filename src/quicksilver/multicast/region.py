@@ -32,11 +32,14 @@ from quicksilver.trace import records as trace
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.control import RANGES_MAX, Ack, Nak, Pull, Record, Token, Wake, encode_control
 from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address
+from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages, Start
 
 PULLS_AT_ONCE = 256
 """Packets asked of one node in one request."""
+
+TRIES_BEFORE_NAK = 6
+"""Requests to peers that went unanswered before the sender itself is asked."""
 
 WAKE_S = 0.2
 """A member with news that sees no token for this long tells its leader."""
@@ -113,6 +116,7 @@ class RegionMember:
         self._replication = host.settings.replication
         self._buffer_bytes = host.receive_share()
         self._wake_at: float | None = None
+        self._addresses: dict[Address, bool] = {}
         self._build_agents(frozenset())
         self._partition = self._hierarchy.partition_of(host.node)
         self.caches_everything = (
@@ -181,7 +185,8 @@ class RegionMember:
         stream = self.streams.get(sender)
         if stream is None:
             key = self.host.stream_key(sender, self.id, self.number)
-            stream = ReceiveStream(key, sender, self)  # type: ignore[arg-type]  # plain int
+            source = self.host.address_of(sender)
+            stream = ReceiveStream(key, NodeId(sender), self, source)
             stream.sender_failed = self.host.is_failed(sender)
             self.streams[sender] = stream
             self.host.add_stream(stream)
@@ -196,6 +201,16 @@ class RegionMember:
             stream.close()
 
     # ReceivingRegion
+
+    def is_member_address(self, address: Address) -> bool:
+        found = self._addresses.get(address)
+        if found is None:
+            # Looked up once: members' addresses do not change within a view.
+            known = {self.host.address_of(member) for member in self.view.members}
+            found = self._addresses[address] = address in known
+            if len(self._addresses) > 4 * len(self.view.members) + 64:
+                self._addresses = {a: ok for a, ok in self._addresses.items() if ok}
+        return found
 
     def is_mine_to_keep(self, sequence: int) -> bool:
         if self._is_alone:
@@ -306,12 +321,19 @@ class RegionMember:
             return
         until = now + self.host.config.request_retry_s
         asked = RangeSet()
+        in_vain = RangeSet()
         for sequence in ranges.values(PULLS_AT_ONCE):
-            if stream.requested.get(sequence, 0.0) <= now:
-                stream.requested[sequence] = until
+            again_at, tries = stream.requested.get(sequence, (0.0, 0))
+            if again_at <= now:
+                stream.requested[sequence] = (until, tries + 1)
                 asked.add(sequence, sequence + 1)
+                if tries and tries % TRIES_BEFORE_NAK == 0:
+                    in_vain.add(sequence, sequence + 1)
         if not asked:
             return
+        if in_vain and not stream.sender_failed:
+            # Those who should hold a copy do not answer: the sender has it still.
+            self._send_nak(sender, in_vain)
         if self.host.tracer is not None:
             self.host.tracer(
                 trace.PacketsMissed(
@@ -350,6 +372,12 @@ class RegionMember:
     def note_token(self, record: Record, now: float) -> None:
         sender = record.sender
         if sender == self.host.node:
+            known = self.region_words(sender)
+            self._words[sender] = (
+                max(known[0], record.stable),
+                record.region_kept or known[1],
+                known[2],
+            )
             return
         stream = self.streams.get(sender)
         if stream is None:
@@ -399,18 +427,19 @@ class RegionMember:
             partition = self._hierarchy.caching_partition(sequence)
             if partition == self._partition or sequence >= kept.get(partition, 0):
                 continue
-            if stream.requested.get(sequence, 0.0) > now:
+            if stream.requested.get(sequence, (0.0, 0))[0] > now:
                 continue
-            holders = [
-                node
-                for node in self._hierarchy.cachers(sequence, self._replication)
-                if node not in self._failed
-            ]
+            holders = self._living_holders(sequence)
             if holders:
                 peer = self.host.rng.choice(holders)
                 by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
         for peer in sorted(by_peer):
             self.pull(peer, stream.sender, by_peer[peer], now)
+
+    def _living_holders(self, sequence: int) -> list[int]:
+        """Return the nodes that keep a packet and have not failed."""
+        cachers = self._hierarchy.cachers(sequence, self._replication)
+        return [node for node in cachers if node not in self._failed]
 
     def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
         return self._words.get(sender, (0, (), -1))
@@ -445,7 +474,7 @@ class RegionMember:
         if level == 0:
             for record in token.records:
                 if record.wanted:
-                    self._handle_wanted(record, now)
+                    self._handle_wanted(record, token, now)
                 else:
                     self._cut_votes.pop(record.sender, None)
         place = self.agents.index(agent) if agent in self.agents else -1
@@ -459,7 +488,7 @@ class RegionMember:
         for record in token.records:
             self._conclude(agent, record, token, seconds)
 
-    def _handle_wanted(self, record: Record, now: float) -> None:
+    def _handle_wanted(self, record: Record, token: Token, now: float) -> None:
         """Nobody in this partition holds these packets: ask the sender, or give up."""
         sender = record.sender
         wanted = RangeSet.parse_flat(record.wanted, RANGES_MAX)
@@ -470,11 +499,14 @@ class RegionMember:
                 (s, s + 1)
                 for s in wanted.values(HELD_CHECKED_MAX)
                 if self._hierarchy.caching_partition(s) == self._partition
+                or not self._living_holders(s)
             )
             if not wanted:
                 return
         if self.host.is_failed(sender):
-            self._vote_cut(sender, wanted.first())
+            # Someone who was passed over may have the only copy: wait for it.
+            if not token.skipped:
+                self._vote_cut(sender, wanted.first())
             return
         self._send_nak(sender, wanted)
 

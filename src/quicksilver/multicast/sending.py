@@ -101,6 +101,7 @@ class SendStream:
         self._resend = RangeSet()
         self._resent_at: dict[int, float] = {}
         self._fan_out: list[Transmit] = []
+        self._is_probing = False
 
     # Committing
 
@@ -161,8 +162,7 @@ class SendStream:
         """Repeat the newest packet, because no acknowledgement came."""
         if not self.packets:
             return False
-        newest = next(reversed(self.packets))
-        self._resend.add(newest, newest + 1)
+        self._is_probing = True
         self.probe_s = min(self.probe_s * 2, self._config.probe_s_max)
         self.heard_at = now
         self._counters.probes += 1
@@ -172,16 +172,25 @@ class SendStream:
         """Feed of resent packets, made when they can leave."""
         if self._fan_out:
             return self._fan_out.pop()
+        if self._is_probing:
+            self._is_probing = False
+            if self.packets:
+                # Sent as data, not as a repair: a receiver that has it already
+                # takes it as a question.
+                newest = next(reversed(self.packets))
+                return self._to_all(self.packets[newest])
         for sequence in self._resend.values(RESENDS_AT_ONCE):
             self._resend.discard(sequence, sequence + 1)
             packet = self.packets.get(sequence)
             if packet is None:
                 continue
             self._counters.resent += 1
-            repair = as_repair(packet)
-            self._fan_out = [Transmit(d, [repair]) for d in self.destinations[1:]]
-            return Transmit(self.destinations[0], [repair])
+            return self._to_all(as_repair(packet))
         return None
+
+    def _to_all(self, packet: bytes) -> Transmit:
+        self._fan_out = [Transmit(d, [packet]) for d in self.destinations[1:]]
+        return Transmit(self.destinations[0], [packet])
 
     def abandon(self) -> None:
         """Nobody is left to acknowledge: forget everything."""
@@ -284,6 +293,22 @@ class Lane:
         if self.on_room is not None:
             self._tell_room()
         return packets
+
+    def fragments_left(self, stream: SendStream) -> int:
+        """How many more packets a large message will put on a stream."""
+        job = self._fragmenting
+        if job is None or stream not in job.streams:
+            return 0
+        room = self._host.config.packet_bytes - OVERHEAD_FRAGMENT
+        return -(-(len(job.payload) - job.offset) // room)
+
+    def forget_streams(self) -> None:
+        """This incarnation is over: what was not sent whole is sent by the next one."""
+        self._ready.clear()
+        job, self._fragmenting = self._fragmenting, None
+        if job is not None:
+            self.room -= len(job.payload)
+            self.outbox.put_back([job.group], [job.payload])
 
     def _all_open(self, streams: tuple[SendStream, ...], now: float) -> bool:
         for stream in streams:

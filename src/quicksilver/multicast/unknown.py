@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from quicksilver.wire.ids import Address
 
+PER_PACKET_BYTES = 640
+"""What a kept packet costs besides its bytes, with a name of its own."""
+
 Name = tuple[int, int, int]
 """Region, view, sender."""
 
@@ -25,11 +28,12 @@ class UnknownPackets:
 
     def keep(self, name: Name, data: bytes, source: Address, now: float) -> bool:
         """Keep a packet; False when there is no room."""
-        if self.bytes + len(data) > self._bytes_max:
+        size = len(data) + PER_PACKET_BYTES
+        if self.bytes + size > self._bytes_max:
             return False
         self._packets.setdefault(name, []).append((data, source))
         self._expires.setdefault(name, now + self._keep_s)
-        self.bytes += len(data)
+        self.bytes += size
         return True
 
     def names(self) -> list[Name]:
@@ -39,7 +43,7 @@ class UnknownPackets:
         """Remove and return what waits under a name, in the order of arrival."""
         packets = self._packets.pop(name, [])
         self._expires.pop(name, None)
-        self.bytes -= sum(len(data) for data, _ in packets)
+        self.bytes -= sum(len(data) + PER_PACKET_BYTES for data, _ in packets)
         return packets
 
     def next_timeout(self) -> float | None:

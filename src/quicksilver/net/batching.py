@@ -15,7 +15,7 @@ lock given (``socket.recv``)   34 - 36,000   10,000       2,400 - 3,400
 =============================  ============  ===========  ======================
 
 Given away, large reads are cheaper because they need no copy from an arena into
-``bytes`` (5 instead of 9 µs): ``receive_giving_lock``, for while the host finds
+``bytes`` (5 instead of 9 µs): ``receive_plain``, for while the host finds
 that no other thread of the process computes. (Receiving into fresh ``bytes``
 with the lock kept, cut by ``_PyBytes_Resize``, was no faster than the copy.)
 Sends cost the same either way and keep the lock. All calls are bounded: well under a millisecond.
@@ -59,9 +59,6 @@ GSO_SEGMENTS_MAX = 64
 
 Received = tuple[bytes, int, Address]
 """Data, length of the segments it was coalesced from (0: one datagram), source."""
-
-NO_SOURCE: Address = ("0.0.0.0", 0)
-"""Stands for a source that was not asked for, because asking costs 0.7 µs."""
 
 _SLOT_BYTES = 65_536
 _LARGE_BYTES = 16_384
@@ -426,20 +423,6 @@ def receive_plain(
         for _ in range(limit):
             data, source = receive(_SLOT_BYTES)
             append((data, 0, source))
-    except OSError as error:
-        return error.errno or errno.EAGAIN
-    return 0
-
-
-def receive_giving_lock(receive: Callable[[int], bytes], limit: int, into: list[Received]) -> int:
-    """Append up to ``limit`` reads with ``socket.recv``; 0, or an errno.
-
-    The cheapest read there is, as long as no other thread wants the lock.
-    """
-    append = into.append
-    try:
-        for _ in range(limit):
-            append((receive(_SLOT_BYTES), 0, NO_SOURCE))
     except OSError as error:
         return error.errno or errno.EAGAIN
     return 0

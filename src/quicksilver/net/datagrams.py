@@ -25,7 +25,6 @@ from quicksilver.net.batching import (
     Received,
     is_sendable,
     probe_abilities,
-    receive_giving_lock,
     receive_plain,
     run_end,
     send_plain,
@@ -236,8 +235,7 @@ class DatagramSockets:
     def receive_multicast(self, limit: int) -> list[Received]:
         """Return up to ``limit`` reads of what was sent to the joined groups.
 
-        Like ``receive_unicast``, but the source may be ``NO_SOURCE``: data packets
-        name their sender themselves, and to ask costs 0.7 µs.
+        Like ``receive_unicast``.
         """
         items: list[Received] = []
         sockets = self._multicast.sockets
@@ -256,7 +254,7 @@ class DatagramSockets:
         end = len(items) + limit
         for _ in range(_ERRORS_IN_A_ROW_MAX):
             if self.gives_lock and not self._coalesces and sock is not self._unicast:
-                code = receive_giving_lock(sock.recv, end - len(items), items)
+                code = receive_plain(sock.recvfrom, end - len(items), items)
             elif self._receiver is not None:
                 code = self._receiver.receive(sock.fileno(), end - len(items), items)
             else:

@@ -79,14 +79,16 @@ OVERHEAD_FRAGMENT = HEADER_BYTES + _FRAGMENT.size
 PER_MESSAGE_MIXED = 4 + 8
 PER_MESSAGE_SIZE = 4
 
-MESSAGES_PER_PACKET_MAX = 0xFFFF
+MESSAGES_PER_PACKET_MAX = 4096
+"""Bounds what a short packet that declares many empty messages can cost."""
+
 MESSAGE_BYTES_MAX = 16 << 20
 """The longest message; longer ones are refused at ``send``."""
 
 START_ENTRIES_MAX = 64
 HYBRID_ENTRIES_MAX = 255
 SEQUENCE_MAX = 1 << 62
-"""Sequence numbers at or above this are refused, so that sums stay in 64 bits."""
+"""Numbers at or above this are refused, so that one past them is still in range."""
 
 
 class Messages:
@@ -232,7 +234,7 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
             start = OVERHEAD_SINGLE
             end = len(data)
             if uniform:
-                if not count or start + count * size != end:
+                if not 0 < count <= MESSAGES_PER_PACKET_MAX or start + count * size != end:
                     return None
                 if size:
                     payloads = [data[i : i + size] for i in range(start, end, size)]
