@@ -10,7 +10,7 @@ datagram, and anything can be injected from any address.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +52,8 @@ class VirtualNode:
         self.address = (f"10.0.{index // 250}.{index % 250 + 1}", 7000)
         self.inbox: list[tuple[int, int, int, bytes]] = []
         """(group, sender, sequence, payload) in the order of delivery."""
+        self.counts: Counter[int] = Counter()
+        """Messages delivered, by group."""
         self.events: list[ClientEvent] = []
         self.sent: defaultdict[str, list[bytes]] = defaultdict(list)
         """What the application sent, by group name, in order."""
@@ -82,6 +84,7 @@ class VirtualNode:
                 self.unwanted += len(messages)
                 return
             first = messages.first
+            self.counts[messages.group] += len(messages)
             for offset, payload in enumerate(messages.payloads):
                 self.inbox.append((messages.group, messages.sender, first + offset, payload))
             return
@@ -89,6 +92,7 @@ class VirtualNode:
             messages.groups, messages.sequences, messages.payloads, strict=True
         ):
             if self._is_wanted(group, messages.batch):
+                self.counts[group] += 1
                 self.inbox.append((group, messages.sender, sequence, payload))
             else:
                 self.unwanted += 1
@@ -284,6 +288,7 @@ class World:
         self.service = self._make_service(self._store)
         self.config = config or EngineConfig(packet_bytes=1400)
         self.nodes: list[VirtualNode] = []
+        self._group_ids: dict[str, int] = {}
         self._by_address: dict[Address, VirtualNode] = {}
         for _ in range(nodes):
             self.add_node()
@@ -311,10 +316,14 @@ class World:
         assert self.run(5, lambda: all(node.is_subscribed() for node in waiting))
 
     def group_id(self, name: str) -> int:
+        known = self._group_ids.get(name)
+        if known is not None:
+            return known
         for node in self.nodes:
             for view in node.engine.client.directory.groups.values():
-                if view.name == name:
-                    return view.id
+                self._group_ids[view.name] = view.id
+        if name in self._group_ids:
+            return self._group_ids[name]
         raise KeyError(name)
 
     # Time

@@ -304,7 +304,11 @@ class ReceiveStream:
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
         older.note_high(packets)
-        if older.delivered() >= packets or older.cut >= 0:
+        if older.delivered() >= packets:
+            return
+        if older.cut >= 0:
+            if older.sender_failed:
+                self.break_off()
             return
         self.barriers.add(older.key)
         self._is_slow = True
@@ -322,7 +326,12 @@ class ReceiveStream:
             self.waiters = [(n, s) for n, s in self.waiters if not ended and delivered < n]
             for stream in released:
                 stream.barriers.discard(self.key)
-                stream.unblock()
+                if ended and self.sender_failed:
+                    # A dead sender's stream broke off: what it sent later comes
+                    # after a gap that nobody can fill.
+                    stream.break_off()
+                else:
+                    stream.unblock()
 
     def unblock(self) -> None:
         """Deliver what was held, once no barrier is left."""
@@ -382,6 +391,14 @@ class ReceiveStream:
         self.requested.clear()
         self._drop_from(self.low)
         self._release_waiters()
+
+    def break_off(self) -> None:
+        """End the stream before what is held: something before it is lost for good."""
+        self.region.ahead_budget.used -= sum(size for _, size in self._held)
+        self.region.counters.lost_to_crash += len(self._held)
+        self._held.clear()
+        self.barriers.clear()
+        self.cut_at(self.low)
 
     def _drop_from(self, sequence: int) -> None:
         """Forget packets that cannot exist, or that nobody will deliver."""

@@ -396,8 +396,8 @@ class RegionMember:
                 self._active.pop(sender, None)
         elif sender not in self._active:
             stream.become_active(now)
-        if stream.missing and len(self._hierarchy.partitions) > 1:
-            self._pull_across(stream, now)
+        if stream.missing and not self.caches_everything and not self._is_alone:
+            self._pull_from_holders(stream, now)
 
     def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
         """Others have newer packets: late until the socket was drained since, then lost."""
@@ -418,18 +418,26 @@ class RegionMember:
         if cut >= 0 and stream.sender_failed and stream.low < stream.high:
             stream.cut_at(cut)
 
-    def _pull_across(self, stream: ReceiveStream, now: float) -> None:
-        """Ask other partitions for what they keep, each packet of one of its replicas."""
+    def _pull_from_holders(self, stream: ReceiveStream, now: float) -> None:
+        """Ask for what others keep, each packet of one of its replicas.
+
+        Other partitions' packets, and those of the own one that a neighbour in
+        the ring need not have because fewer nodes keep a copy than are in it.
+        """
+        own = self._hierarchy.partitions[self._partition]
+        neighbours_have_ours = self._replication >= len(own)
         _, flat, _ = self._words.get(stream.sender, (0, (), -1))
         kept = dict(zip(flat[::2], flat[1::2], strict=False))
         by_peer: dict[int, RangeSet] = {}
         for sequence in stream.missing.values(PULLS_AT_ONCE):
             partition = self._hierarchy.caching_partition(sequence)
-            if partition == self._partition or sequence >= kept.get(partition, 0):
+            if partition == self._partition and neighbours_have_ours:
+                continue
+            if sequence >= kept.get(partition, 0):
                 continue
             if stream.requested.get(sequence, (0.0, 0))[0] > now:
                 continue
-            holders = self._living_holders(sequence)
+            holders = [n for n in self._living_holders(sequence) if n != self.host.node]
             if holders:
                 peer = self.host.rng.choice(holders)
                 by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
