@@ -12,7 +12,7 @@ import threading
 import time
 from typing import Any
 
-from quicksilver import sync
+from quicksilver import QuicksilverError, sync
 from quicksilver.net.faults import parse_faults
 from quicksilver.node.messages import Batch
 
@@ -75,7 +75,7 @@ class Pump(threading.Thread):
                     ahead = self.sent / self.rate - (time.monotonic() - began)
                     if ahead > 0.001:
                         time.sleep(ahead)
-        except Exception as error:
+        except QuicksilverError as error:
             self.error = repr(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.stdx.rand import Rng
+from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
     KIND_CONTROL,
@@ -136,6 +137,24 @@ class TestCommitment:
         world.run(10)
         check_all(world)
         assert sender.engine.counters.abandoned == 0
+
+    @pytest.mark.parametrize("crashed", [(1, 2), (0, 1), (3, 4), (4, 5), (2, 4)])
+    def test_a_message_reaches_its_view_although_two_members_crash(
+        self, crashed: tuple[int, int]
+    ) -> None:
+        """4.2.1: also when a leader is left alone in its partition."""
+        world = one_region(6, seed=3)
+        sender = world.nodes[6]
+        world.loss = lose_data(Rng(3), 0.3)
+        send_numbered(sender, "g", 300, size=300)
+        world.run(0.004)
+        for index in crashed:
+            world.nodes[index].kill()
+        alive = [node for node in world.nodes[:6] if not node.is_dead]
+        assert world.run(20, lambda: have_all(world, alive))
+        world.loss = None
+        world.run(10)
+        check_all(world)
 
     def test_a_node_that_joins_later_does_not_get_earlier_messages(self) -> None:
         """4.2.1: it was not in the view to which they were committed."""
@@ -271,6 +290,18 @@ class TestCleanup:
         assert have_all(world, [n for n in world.nodes if n.index != index])
         check_clean(world)
         check_silent(world)
+
+    @pytest.mark.parametrize("members", [3, 5, 8])
+    def test_rings_of_one_and_deep_hierarchies_agree_too(self, members: int) -> None:
+        """4.2.1 C: partitions of two nest several levels and may leave a node alone."""
+        settings = ClusterSettings(partition_size=2, replication=2)
+        for index in range(members + 1):
+            world = one_region(members, settings=settings, seed=2)
+            send_numbered(world.nodes[index], "g", 30)
+            world.run(8)
+            assert have_all(world, [n for n in world.nodes[:members] if n.index != index])
+            check_clean(world)
+            check_silent(world, 3)
 
     def test_a_sender_whose_acknowledgements_were_lost_is_told_again(self) -> None:
         """4.2.1: the region has agreed and is silent; the sender asks, and gets an answer."""

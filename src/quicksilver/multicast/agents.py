@@ -30,6 +30,9 @@ from quicksilver.wire.ids import Address
 RANGES_SENT_MAX = 24
 """Ranges of one set in a token; the rest is told in a later round."""
 
+TOKEN_BYTES_MAX = 32_000
+"""Longer tokens leave senders to a later round; a datagram holds 65,507 bytes."""
+
 RECORDS_SENT_MAX = 64
 """Senders in one token; with more, they take turns."""
 
@@ -214,9 +217,10 @@ class RingAgent:
         if self.due_at is None or due < self.due_at:
             self.due_at = due
 
-    def handle_wake(self, now: float) -> None:
+    def handle_wake(self, origin: int, now: float) -> None:
         """A member has news that may not have reached this node: ask around."""
         self._is_woken = True
+        self.suspects.discard(origin)
         self.handle_work(now, urgent=True)
 
     def next_timeout(self) -> float | None:
@@ -350,7 +354,12 @@ class RingAgent:
         address = self._recovery.address_of(peer)
         if address is None:
             return None
-        return Transmit(address, [encode_control(token)])
+        packet = encode_control(token)
+        while len(packet) > TOKEN_BYTES_MAX and len(token.records) > 1:
+            # The senders left out have their turn in a later round.
+            token.records = token.records[: len(token.records) // 2]
+            packet = encode_control(token)
+        return Transmit(address, [packet])
 
     # Tokens in
 
@@ -464,6 +473,9 @@ class RingAgent:
         trouble = False
         for record in token.records:
             sender = record.sender
+            if not token.direct and (self.ring.level > 0 or token.origin == self.node):
+                # Alone, or above the partitions: nobody else will tell this node.
+                self._recovery.note_token(record, now)
             if token.origin != self.node and self.ring.level == 0 and not token.direct:
                 self._compare_last(record, token.origin, now)
             missing = RangeSet.parse_flat(record.missing, RANGES_MAX) or RangeSet()

@@ -142,6 +142,7 @@ class Engine:
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._ids: dict[str, GroupId] = {}
+        self._subscribed: set[str] = set()
         self._failed: dict[int, None] = {}
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
         self._flushes: list[Flush] = []
@@ -185,6 +186,7 @@ class Engine:
     def forget_sender(self, name: str) -> None:
         """The application no longer sends to the group."""
         sender = self._groups.pop(name, None)
+        self._subscribed.discard(name)
         if sender is not None:
             self._groups_by_id.pop(sender.id, None)
 
@@ -488,10 +490,14 @@ class Engine:
                 self._become_nobody(event.reason)
             elif isinstance(event, SubscriptionCompleted):
                 for name in event.groups:
+                    self._subscribed.add(name)
                     self._refresh_sender(name)
             elif isinstance(event, WasRefused):
                 pass
             self._upcalls.on_event(event)
+            if isinstance(event, ViewsChanged):
+                # Now that the application knows the views, what came early.
+                self._replay_unknown(now)
 
     def _handle_welcomed(self, event: Welcomed) -> None:
         self.node = event.node
@@ -512,6 +518,7 @@ class Engine:
         self._stream_sets.clear()
         self._groups_by_id.clear()
         self._ids.clear()
+        self._subscribed.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.next_sequence = 0
@@ -553,7 +560,6 @@ class Engine:
                 self._refresh_sender(name)
         self._update_addresses()
         self.refresh_lanes()
-        self._replay_unknown(now)
         if self._flushes:
             self._check_flushes()
 
@@ -612,7 +618,7 @@ class Engine:
         view = self._view_named(name)
         if view is not None:
             self._resolve(sender, view)
-        elif sender.streams is None:
+        elif sender.streams is None and name in self._subscribed:
             # The group has no members, so it has no view: whom it reaches is nobody.
             sender.streams = ()
             sender.lane.is_blocked = False
@@ -844,6 +850,9 @@ class Engine:
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
         stream.progress_at = now
+        member = self._regions.get(name)
+        if member is not None:
+            member.handle_own_packets(self.config.packet_bytes, now)
         if stream.is_closed:
             # The rest of a large message, committed before the view changed.
             self._closing[name] = stream

@@ -231,6 +231,15 @@ class RegionMember:
         self.active_at = now
         self.agents[0].handle_work(now, urgent=True)
 
+    def handle_own_packets(self, size: int, now: float) -> None:
+        """This node sent into its own region: that, too, is to be agreed on."""
+        self.token_due_bytes -= size
+        if self.token_due_bytes <= 0:
+            self.handle_bytes_due(now)
+        for agent in self.agents:
+            if agent.due_at is None:
+                agent.handle_work(now, urgent=False)
+
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         for region, view, packets in start.after:
             older = self.host.find_region(region, view)
@@ -373,8 +382,10 @@ class RegionMember:
         sender = record.sender
         if sender == self.host.node:
             known = self.region_words(sender)
+            own = self.host.own_stream(self.id, self.number)
+            sent = own.next_sequence if own is not None else known[0]
             self._words[sender] = (
-                max(known[0], record.stable),
+                max(known[0], min(record.stable, sent)),
                 record.region_kept or known[1],
                 known[2],
             )
@@ -627,7 +638,7 @@ class RegionMember:
     def handle_wake(self, wake: Wake, now: float) -> None:
         for agent in self.agents:
             if agent.ring.level == wake.level:
-                agent.handle_wake(now)
+                agent.handle_wake(wake.origin, now)
 
     def handle_token(self, token: Token, now: float) -> bool:
         """Give a token to its agent; False when it is not for this node."""

@@ -370,6 +370,8 @@ class NodeCore:
             self._handle_subscribed(event)
         elif isinstance(event, ViewsChanged):
             for view in event.groups:
+                if self.engine.node in view.members:
+                    self._route(view.name, view.id)
                 self._tell_view(view)
         elif isinstance(event, WasRefused):
             self._handle_refused(event)
@@ -382,14 +384,9 @@ class NodeCore:
                 self.on_excluded(event.reason)
 
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
-        batch = self.engine.batch
         for name, group in event.groups.items():
-            sink = self._sinks.get(name)
-            if sink is not None and sink.is_member and self._routes.get(group) is not sink:
-                sink.joined_batch = self._newest_join = batch
-                self._routes[group] = sink
-                self._joined.add(group)
-            if sink is not None:
+            self._route(name, group)
+            if name in self._sinks:
                 view = self.engine.client.directory.groups.get(group)
                 if view is not None:
                     self._tell_view(view)
@@ -401,6 +398,14 @@ class NodeCore:
         found = self._requests.pop(event.request, None)
         if found is not None and not found.done():
             found.set_result({name: int(group) for name, group in event.groups.items()})
+
+    def _route(self, name: str, group: int) -> None:
+        """From now on a group's messages go to its sink, if it was joined."""
+        sink = self._sinks.get(name)
+        if sink is not None and sink.is_member and self._routes.get(group) is not sink:
+            sink.joined_batch = self._newest_join = self.engine.batch
+            self._routes[group] = sink
+            self._joined.add(group)
 
     def _handle_refused(self, event: WasRefused) -> None:
         error = RefusedError(event.reason)
