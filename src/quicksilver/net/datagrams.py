@@ -23,6 +23,7 @@ from quicksilver.net.batching import (
     BatchReceiver,
     BatchSender,
     Received,
+    SingleSender,
     is_sendable,
     probe_abilities,
     receive_plain,
@@ -136,6 +137,7 @@ class DatagramSockets:
         """Set by the host while no other thread of the process computes: reads of
         large multicast datagrams may then give up the interpreter lock."""
         self._sender = BatchSender() if self.abilities.sendmmsg else None
+        self._single = SingleSender() if self.abilities.sendmmsg else None
         self._clock = clock
         self._install_faults(faults, is_data)
         self._receive_buffer_wanted = receive_buffer_bytes
@@ -305,7 +307,13 @@ class DatagramSockets:
             if destination in self._gso_refused:
                 segment_bytes_max = 0
             start = at
-            if self._sender is not None:
+            packet = packets[at]
+            if self._single is not None and (
+                total - at == 1 or len(packet) > GSO_SEGMENT_BYTES_MAX
+            ):
+                code = self._single.send(self._unicast.fileno(), destination, packet)
+                at += code == 0
+            elif self._sender is not None:
                 at, code = self._sender.send(
                     self._unicast.fileno(), destination, packets, start, segment_bytes_max
                 )

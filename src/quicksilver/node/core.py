@@ -277,7 +277,7 @@ class NodeCore:
             node=self.engine.node,
             cluster=self.engine.cluster,
             connected=self._control.is_connected,
-            counters=self.engine.stats(),
+            counters={**self.engine.stats(), "turns": self.thread.turns},
             datagrams={name: getattr(counters, name) for name in counters.__slots__},
             warnings=self.sockets.warnings,
         )
