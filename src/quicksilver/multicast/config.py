@@ -45,7 +45,7 @@ class EngineConfig:
 
     repair_burst_bytes: int = 2 << 20
 
-    token_bytes: int = 1048576
+    token_bytes: int = 2 << 20
     """A ring's leader releases a token after this much data …"""
 
     token_interval_s: float = 0.05

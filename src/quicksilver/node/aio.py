@@ -19,12 +19,11 @@ from typing import Any, Self
 
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import ClosedError, MessageTooLargeError
+from quicksilver.node.errors import ClosedError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
-from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 
 class Group(GroupBase):
@@ -72,24 +71,25 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        if self._encode is not None:
-            message = self._encode(message)
         if type(message) is not bytes:
-            message = checked(message)
-        size = len(message)
-        if size > MESSAGE_BYTES_MAX:
-            raise MessageTooLargeError(size, MESSAGE_BYTES_MAX)
+            message = self._as_bytes(message)
+        lane = self._lane
+        room = lane.room - len(message)
+        if room < 0:
+            self._box.put(self.sender, checked(message))  # type: ignore[arg-type]  # refuses None
+            lane.room -= len(message)
+            self._nudge(lane)
+            if lane.room < 0:
+                await self._wait_room(lane)
+            return
+        lane.room = room
         box = self._box
         if box.is_single:
             box.append(message)
         else:
             box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
-        lane = self._lane
-        lane.room = room = lane.room - size
-        if room < 0 or self._thread.is_sleeping:
+        if self._thread.is_sleeping:
             self._nudge(lane)
-            if lane.room < 0:
-                await self._wait_room(lane)
 
     def _nudge(self, lane: Lane) -> None:
         thread = self._thread
@@ -105,7 +105,7 @@ class Group(GroupBase):
         lane = self._lane
         if lane.room < 0:
             return False
-        payload = checked(message if self._encode is None else self._encode(message))
+        payload = checked(self._as_bytes(message))
         self._box.put(self.sender, payload)  # type: ignore[arg-type]  # refuses None
         lane.room -= len(payload)
         self._nudge(lane)

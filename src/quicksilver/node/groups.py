@@ -62,6 +62,7 @@ class GroupBase:
         self._end: Exception | None = None
         self._on_batch: Callable[[Batch], None] | None = None
         self._encode: Callable[[Any], bytes] | None = None
+        """Set for typed groups, whose messages are not bytes."""
         self._decode: Callable[[bytes], Any] | None = None
         if type_ is not None:
             self._encode = msgspec.msgpack.Encoder().encode
@@ -158,16 +159,21 @@ class GroupBase:
     def send_from(self, source: Callable[[], Any]) -> None:
         """Pull form: ``source`` is asked for the next message just before it
         is sent, on the core thread, until it returns None."""
-        encode = self._encode
         sender = self._ready_sender()
 
         def ask() -> bytes | None:
             value = source()
             if value is None:
                 return None
-            return checked(encode(value) if encode is not None else value)
+            return checked(value if type(value) is bytes else self._as_bytes(value))
 
         self._core.call(lambda: self._core.engine.add_source(sender, ask))
+
+    def _as_bytes(self, message: Any) -> bytes:
+        """Return a message that is not bytes as it travels."""
+        if self._encode is not None:
+            return self._encode(message)
+        return bytes(memoryview(message))
 
     def _take_batch(self) -> Batch | None:
         inbox = self._joined_inbox()
@@ -223,10 +229,8 @@ class RefusingOutbox(Outbox):
         self.extend = refuse
 
 
-def checked(payload: Any) -> bytes:
-    """Return a payload as bytes; raises MessageTooLargeError."""
-    if type(payload) is not bytes:
-        payload = bytes(memoryview(payload))
+def checked(payload: bytes) -> bytes:
+    """Return a payload; raises MessageTooLargeError."""
     if len(payload) > MESSAGE_BYTES_MAX:
         raise MessageTooLargeError(len(payload), MESSAGE_BYTES_MAX)
-    return payload  # type: ignore[no-any-return]  # bytes by now
+    return payload

@@ -19,12 +19,11 @@ from typing import Any, Self
 
 from quicksilver.multicast.sending import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import GmsUnreachableError, MessageTooLargeError
+from quicksilver.node.errors import GmsUnreachableError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
-from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 
 class Group(GroupBase):
@@ -48,22 +47,28 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        if self._encode is not None:
-            message = self._encode(message)
         if type(message) is not bytes:
-            message = checked(message)
-        size = len(message)
-        if size > MESSAGE_BYTES_MAX:
-            raise MessageTooLargeError(size, MESSAGE_BYTES_MAX)
+            message = self._as_bytes(message)
+        lane = self._lane
+        room = lane.room - len(message)
+        if room < 0:
+            self._send_slowly(lane, message)
+            return
+        lane.room = room
         box = self._box
         if box.is_single:
             box.append(message)
         else:
             box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
-        lane = self._lane
-        lane.room = room = lane.room - size
-        if room < 0 or self._thread.is_sleeping:
+        if self._thread.is_sleeping:
             self._settle(lane)
+
+    def _send_slowly(self, lane: Lane, message: bytes) -> None:
+        """Send what is too large for the room left, or for any room."""
+        message = checked(message)
+        self._box.put(self.sender, message)  # type: ignore[arg-type]  # refuses None
+        lane.room -= len(message)
+        self._settle(lane)
 
     def _settle(self, lane: Lane) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""
