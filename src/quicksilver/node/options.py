@@ -40,7 +40,7 @@ class NodeOptions:
     """Default bound of each group's receive queue (asyncio and synchronous forms)."""
 
     overflow: Overflow = "block"
-    switch_interval_s: float | None = float(__import__("os").environ.get("SW", "0.0005"))
+    switch_interval_s: float | None = 0.0005
     """Interpreter switch interval while the node lives: how long a busy
     application thread keeps the core waiting. None leaves Python's 5 ms."""
 
