@@ -236,9 +236,23 @@ class Engine:
         return source == stream.source or stream.region.is_member_address(source)
 
     def handle_segments(self, data: bytes, segment_bytes: int, source: Address, now: float) -> None:
-        handle = self.handle_datagram
-        for start in range(0, len(data), segment_bytes):
-            handle(data[start : start + segment_bytes], source, now)
+        packets = [
+            data[start : start + segment_bytes] for start in range(0, len(data), segment_bytes)
+        ]
+        prefix = data[:20]
+        stream = self._streams.get(prefix[4:])
+        if (
+            stream is not None
+            and source == stream.source
+            and prefix[0] == MAGIC
+            and prefix[1] == KIND_DATA
+            and len(packets[-1]) >= HEADER_BYTES
+            and all(packet[:20] == prefix for packet in packets)
+            and stream.handle_run(packets, now)
+        ):
+            return
+        for packet in packets:
+            self.handle_datagram(packet, source, now)
 
     def handle_drained(self, now: float) -> None:
         self.drained_at = now

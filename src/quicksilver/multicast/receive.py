@@ -14,7 +14,7 @@ from typing import Protocol
 
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.wire.ids import Address, NodeId
+from quicksilver.wire.ids import Address, GroupId, NodeId
 from quicksilver.wire.packets import (
     KIND_REPAIR,
     POSITION,
@@ -179,6 +179,61 @@ class ReceiveStream:
             self._advance()
         if self.waiters:
             self._release_waiters()
+
+    def handle_run(self, packets: list[bytes], now: float) -> bool:
+        """Take packets of this stream that arrived together; False: one by one, please.
+
+        The fast path for packets of one frame each: if they are the next ones,
+        with messages of one group, all bookkeeping is done once and the
+        application gets them in one piece.
+        """
+        low = self.low
+        count = len(packets)
+        if self._is_slow or self._ahead or self.high != low:
+            return False
+        unpack = POSITION.unpack_from
+        positions = [unpack(packet, 20) for packet in packets]
+        if [sequence for sequence, _ in positions] != list(range(low, low + count)):
+            return False
+        flags = packets[0][2]
+        batch = positions[0][1]
+        sender = self.sender
+        payloads: list[bytes] = []
+        group: int | None = None
+        first = 0
+        for packet in packets:
+            body = parse_body(packet, flags, sender, batch)
+            if type(body) is not Messages or body.group is None:
+                return False
+            if group is None:
+                group, first = body.group, body.first
+            elif body.group != group or body.first != first + len(payloads):
+                return False
+            payloads += body.payloads
+        if positions[-1][1] != batch:
+            return False
+        self.low = self.high = low + count
+        if self.quiet_rounds:
+            self.become_active(now)
+        region = self.region
+        size = sum(map(len, packets))
+        if region.caches_everything:
+            for sequence, packet in enumerate(packets, low):
+                self._keep(sequence, packet)
+        else:
+            for sequence, packet in enumerate(packets, low):
+                if region.is_mine_to_keep(sequence):
+                    self._keep(sequence, packet)
+        region.token_due_bytes -= size
+        if region.token_due_bytes <= 0:
+            region.handle_bytes_due(now)
+        region.counters.delivered_packets += count
+        region.counters.delivered_bytes += size
+        assert group is not None
+        region.deliver(Messages(sender, batch, payloads, GroupId(group), first))
+        if self.waiters:
+            self._release_waiters()
+        return True
 
     def _handle_otherwise(self, sequence: int, batch: int, data: bytes, now: float) -> None:
         """Take a packet that is not simply the next one to deliver."""

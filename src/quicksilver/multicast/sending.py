@@ -43,6 +43,7 @@ from quicksilver.wire.packets import (
     encode_hybrid,
     encode_mixed,
     encode_prefix,
+    encode_run_head,
     encode_single,
     encode_start,
     stream_key,
@@ -118,6 +119,35 @@ class SendStream:
         self.packets[sequence] = packet
         self.flow.charge(len(packet), now)
         return packet
+
+    def commit_run(
+        self, group: int, first: int, fit: int, payloads: list[bytes], batch: int, now: float
+    ) -> list[bytes]:
+        """Pack equally long messages of one group, ``fit`` to a packet, and keep them.
+
+        The same as ``commit`` for each packet, with everything that they share
+        done once: where a packet holds one message, that halves its cost.
+        """
+        if not self.packets:
+            self.heard_at = now
+        prefix = self._prefixes[FLAG_SINGLE]
+        pack = POSITION.pack
+        kept = self.packets
+        sequence = self.next_sequence
+        size = len(payloads[0])
+        made = []
+        total = 0
+        for start in range(0, len(payloads), fit):
+            chunk = payloads[start : start + fit]
+            head = encode_run_head(len(chunk), size, group, first + start)
+            packet = b"".join((prefix, pack(sequence, batch), head, *chunk))
+            kept[sequence] = packet
+            made.append(packet)
+            total += len(packet)
+            sequence += 1
+        self.next_sequence = sequence
+        self.flow.charge(total, now)
+        return made
 
     # Acknowledgement and repair
 
@@ -386,6 +416,8 @@ class Lane:
                     packets.append(opening)
                 else:
                     self._ready.extend(Transmit(d, [opening]) for d in each.destinations)
+        if burst > 1 and len(streams) == 1 and self._pack_run(stream, burst, packets, now):
+            burst = 0
         for _ in range(burst):
             built = self._build(packet_bytes)
             if built is None:
@@ -410,6 +442,32 @@ class Lane:
         if self._ready:
             return self._ready.popleft()
         return self._poll_fragments(now) if self._fragmenting else None
+
+    def _pack_run(self, stream: SendStream, burst: int, packets: list[bytes], now: float) -> bool:
+        """Pack a run of equally long messages of one group; False if there is none."""
+        outbox = self.outbox
+        window = stream.flow.window
+        left = window.window_bytes - window.pending_bytes
+        burst = min(burst, max(1, left // self._host.config.packet_bytes))
+        groups, payloads = outbox.take(self._fit * burst)
+        size = len(payloads[0])
+        fit = (self._host.config.packet_bytes - OVERHEAD_SINGLE) // size if size else 0
+        sizes = list(map(len, payloads))
+        group = groups[0] if groups else self._primary()
+        same = groups is None or groups.count(group) == len(groups)
+        if not fit or not same or group.echo or sizes.count(size) != len(sizes):
+            outbox.put_back(groups, payloads)
+            return False
+        self._fit = fit
+        count = min(len(payloads), fit * burst)
+        if count < len(payloads):
+            outbox.put_back(groups and groups[count:], payloads[count:])
+            del payloads[count:]
+        first = group.next_sequence
+        group.next_sequence = first + count
+        self._account(count, count * size)
+        packets += stream.commit_run(group.id, first, fit, payloads, self._host.batch, now)
+        return True
 
     def _commit_to_all(
         self,

@@ -192,6 +192,11 @@ def encode_single(
     ]
 
 
+def encode_run_head(count: int, size: int, group: int, first: int) -> bytes:
+    """Return what precedes equally long messages of one group in a body."""
+    return _SINGLE.pack(count, UNIFORM, size, group, first)
+
+
 def encode_mixed(
     groups: Sequence[int], sequences: Sequence[int], sizes: list[int], payloads: Sequence[bytes]
 ) -> list[bytes]:
