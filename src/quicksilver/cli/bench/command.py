@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import time
 from typing import Annotated, Any
@@ -38,6 +39,11 @@ def show(report: dict[str, Any], *, as_json: bool, title: str) -> None:
         if name not in DETAILS:
             table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value))
     Console().print(table)
+
+
+def peak_memory_bytes() -> int:
+    """Return the most memory this process has had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def median_of(rounds: int, run: Any, key: str) -> dict[str, Any]:
@@ -241,6 +247,7 @@ def plan(
         planner=planner,
         seed=seed,
         clock=time.perf_counter,
+        memory_bytes=peak_memory_bytes,
     )
     show(report, as_json=as_json, title=f"plan: {planner}")
 
