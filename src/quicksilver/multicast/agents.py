@@ -176,6 +176,7 @@ class RingAgent:
         self._release_wanted = False
         self._passing: list[Token] = []
         self._roll: _RollCall | None = None
+        self._unasked: dict[int, RangeSet] = {}
         self._is_woken = False
         self._ask_again_at = 0.0
         self._turn = 0
@@ -322,12 +323,21 @@ class RingAgent:
             wanted=wanted,
             previous=previous,
             previous_limit=previous_limit,
-            unasked=previous,
+            unasked=self._left_over(sender, report),
             kept=report.kept,
             stable=stable,
             region_kept=region_kept,
             cut=cut,
         )
+
+    def _left_over(self, sender: int, report: Report) -> tuple[int, ...]:
+        """What the leader could not ask its neighbour for when the last round ended."""
+        if len(self.ring.members) == 1:
+            return ()
+        left = self._unasked.pop(sender, None)
+        if not left:
+            return ()
+        return trimmed(left.intersection(report.missing), report.high)[0]
 
     def _not_held(self, sender: int, ranges: RangeSet) -> tuple[int, ...]:
         some = ranges.head(RANGES_SENT_MAX)
@@ -510,6 +520,7 @@ class RingAgent:
             if sender not in self.lower.active_senders():
                 del self.quiet[sender]
                 self.aggregates.pop(sender, None)
+                self._unasked.pop(sender, None)
             else:
                 self.quiet[sender] = QUIET_ROUNDS - 1
         if self.active_senders() or self.lower.active_senders() or self.suspects:
@@ -534,6 +545,7 @@ class RingAgent:
             asked = recovery.holds(last, sender, asked)
             if asked:
                 recovery.pull(last, sender, asked, now)
+            self._unasked[sender] = lost.difference(asked)
 
     # A ring that does not answer
 
