@@ -28,7 +28,7 @@ from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, Store
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
-from quicksilver.multicast.sending import GroupSender
+from quicksilver.multicast.lanes import GroupSender
 from quicksilver.stdx.rand import Rng
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.packets import KIND_DATA, Messages

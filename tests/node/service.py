@@ -41,7 +41,9 @@ def running_gms(**settings: Any) -> Iterator[str]:
         port=0,
         settings=ClusterSettings(multicast_port=free_port(), **settings),
     )
-    thread = threading.Thread(target=lambda: loop.run_until_complete(serve_gms(options, stop, note)))
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(serve_gms(options, stop, note))
+    )
     thread.start()
     try:
         assert ready.wait(10)
@@ -72,7 +74,9 @@ def connect_sync(gms: str, **options: Any) -> sync.Node:
 
 
 @asynccontextmanager
-async def pair(gms: str, **options: Any) -> AsyncIterator[tuple[quicksilver.Node, quicksilver.Node]]:
+async def pair(
+    gms: str, **options: Any
+) -> AsyncIterator[tuple[quicksilver.Node, quicksilver.Node]]:
     """Two nodes of one cluster: a sender and a receiver."""
     async with connect(gms) as sender, connect(gms, **options) as receiver:
         yield sender, receiver

@@ -31,7 +31,7 @@ def test_a_flush_that_was_given_up_leaves_the_node_alive(gms: str) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(sender.flush(), 0.001)
             await take(group, 200)
-            await sender.flush()
+            await asyncio.wait_for(sender.flush(), 2 * QUIET_S)
             assert (await sender.stats()).connected
 
     run(work())
@@ -74,7 +74,9 @@ def test_leaving_a_full_group_lets_the_others_go_on(gms: str) -> None:
             await to_other.wait_members(1)
             for _ in range(20):
                 await to_full.send(bytes(1000))
-            while full.queued_bytes <= 1000:
+            for _ in range(500):
+                if full.queued_bytes > 1000:
+                    break
                 await asyncio.sleep(0.01)
             await receiver.leave(full)
             await to_other.send(b"still here")
@@ -137,8 +139,48 @@ def test_refused_messages_take_no_room_from_other_groups(gms: str) -> None:
             for _ in range(5000):
                 with pytest.raises(ClosedError):
                     await left.send(bytes(1000))
-            assert kept.post(bytes(1000))
-            assert kept.post(bytes(1000))
+            assert kept._lane.queued_bytes() == 0
+
+    run(work())
+
+
+@pytest.mark.xfail(reason="the messages behind the one at hand went with the iterator")
+def test_a_second_iteration_goes_on_where_the_first_stopped(gms: str) -> None:
+    """``break`` and come back later: reliable means that nothing is lost in between."""
+
+    async def work() -> None:
+        async with pair(gms) as (sender, receiver):
+            group = await receiver.join("resumed")
+            opened = await sender.open("resumed")
+            await opened.wait_members(1)
+            for number in range(10):
+                await opened.send(b"%d" % number)
+            await sender.flush()
+            found: list[bytes] = []
+            async with asyncio.timeout(QUIET_S):
+                while len(found) < 10:
+                    async for message in group:
+                        found.append(message.payload)
+                        break
+            assert found == [b"%d" % number for number in range(10)]
+
+    run(work())
+
+
+@pytest.mark.parametrize("echo", [False, True])
+@pytest.mark.xfail(reason="messages that nobody hears complete no flush")
+def test_a_lone_member_can_flush(gms: str, echo: bool) -> None:
+    """Everything sent is on every other member: there is none."""
+
+    async def work() -> None:
+        async with connect(gms) as node:
+            group = await node.join(f"alone-{echo}", echo=echo)
+            await group.send(b"x")
+            flush = asyncio.ensure_future(node.flush())
+            done, _ = await asyncio.wait([flush], timeout=QUIET_S)
+            await node.close(flush_timeout_s=0)
+            flush.cancel()
+            assert done
 
     run(work())
 
@@ -146,15 +188,16 @@ def test_refused_messages_take_no_room_from_other_groups(gms: str) -> None:
 @pytest.mark.xfail(reason="each node restores what it found, in whatever order they close")
 def test_closed_nodes_leave_the_switch_interval_as_it_was(gms: str) -> None:
     """The interpreter belongs to the application."""
-    before = sys.getswitchinterval()
+    found = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
     first, second = connect_sync(gms), connect_sync(gms)
     try:
         with first:
             second.__enter__()
         second.close()
-        assert sys.getswitchinterval() == pytest.approx(before)
+        assert sys.getswitchinterval() == pytest.approx(0.004)
     finally:
-        sys.setswitchinterval(before)
+        sys.setswitchinterval(found)
 
 
 def test_a_node_can_be_closed_twice(gms: str) -> None:

@@ -26,10 +26,11 @@ from quicksilver.membership.events import (
 from quicksilver.multicast.agents import RingAgent
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.lanes import GroupSender, Lane, Source
 from quicksilver.multicast.receive import Budget, ReceiveStream
 from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.repair import ControlFeed, RepairFeed
-from quicksilver.multicast.sending import GroupSender, Lane, SendStream, Source
+from quicksilver.multicast.streams import SendStream
 from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet

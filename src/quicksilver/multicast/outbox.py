@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quicksilver.multicast.sending import GroupSender
+    from quicksilver.multicast.lanes import GroupSender
 
 
 class Outbox:

@@ -25,7 +25,7 @@ from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
 from quicksilver.multicast.receive import Budget, ReceiveStream
-from quicksilver.multicast.sending import SendStream
+from quicksilver.multicast.streams import SendStream
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace

@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from quicksilver.multicast.sending import Lane
+from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError
 from quicksilver.node.groups import GroupBase, checked

@@ -26,7 +26,7 @@ from quicksilver.membership.events import (
     Welcomed,
 )
 from quicksilver.multicast.engine import Engine
-from quicksilver.multicast.sending import GroupSender, Lane
+from quicksilver.multicast.lanes import GroupSender, Lane
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
 from quicksilver.net.host import CoreThread, tune_collector

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from quicksilver.multicast.lanes import GroupSender, Lane
 from quicksilver.multicast.outbox import Outbox
-from quicksilver.multicast.sending import GroupSender, Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
 from quicksilver.node.inbox import Inbox

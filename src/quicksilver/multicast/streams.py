@@ -1,0 +1,211 @@
+"""Streams: this node's packets into one region view each.
+
+A stream numbers packets, keeps them until the region has them, and resends what
+a whole region lost. A stream that a view change closed still finishes what was
+committed to it (dissertation 4.2.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quicksilver.core.ports import Transmit
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.flow import FlowController
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.wire.ids import Address
+from quicksilver.wire.packets import (
+    FLAG_FRAGMENT,
+    FLAG_SINGLE,
+    FLAG_START,
+    KIND_DATA,
+    POSITION,
+    as_repair,
+    encode_prefix,
+    encode_run_head,
+    stream_key,
+)
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.lanes import Lane
+
+RESENDS_AT_ONCE = 8
+"""Resent packets in one poll: repairs must not fill the socket for long."""
+
+
+class SendStream:
+    """Packets of this node into one region view."""
+
+    def __init__(
+        self,
+        *,
+        cluster: int,
+        node: int,
+        region: int,
+        view: int,
+        members: tuple[int, ...],
+        destinations: tuple[Address, ...],
+        config: EngineConfig,
+        counters: Counters,
+    ) -> None:
+        self.region = region
+        self.view = view
+        self.members = members
+        self.key = stream_key(cluster, node, region, view)
+        self.destinations = destinations
+        """The region's multicast address, or every other member's own."""
+        self.is_closed = False
+        """A newer view took over: what was committed is finished, nothing is added."""
+        self.next_sequence = 0
+        self.low = 0
+        """The region has everything below."""
+        self.packets: dict[int, bytes] = {}
+        """Sent and not acknowledged."""
+        self.flow = FlowController(
+            window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
+        )
+        self.waiting: dict[Lane, None] = {}
+        """Lanes to tell when the flow opens."""
+        self.slowest = 0
+        self.token_s = 0.0
+        self.probe_s = config.probe_s
+        self.heard_at = 0.0
+        self.progress_at = 0.0
+        """When packets were last committed or acknowledged."""
+        self._config = config
+        self._counters = counters
+        self._span_packets = max(64, config.span_bytes_max // config.packet_bytes)
+        self._prefixes = {
+            flags: encode_prefix(KIND_DATA, flags, self.key)
+            for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
+        }
+        self._resend = RangeSet()
+        self._resent_at: dict[int, float] = {}
+        self._fan_out: list[Transmit] = []
+        self._is_probing = False
+
+    # Committing
+
+    def is_open(self, now: float) -> bool:
+        return self.flow.is_open(now) and self.next_sequence - self.low < self._span_packets
+
+    def commit(self, flags: int, parts: list[bytes], batch: int, now: float) -> bytes:
+        """Number a packet, keep it, and return it."""
+        sequence = self.next_sequence
+        packet = b"".join([self._prefixes[flags], POSITION.pack(sequence, batch), *parts])
+        self.next_sequence = sequence + 1
+        if not self.packets:
+            self.heard_at = now
+        self.packets[sequence] = packet
+        self.flow.charge(len(packet), now)
+        return packet
+
+    def commit_run(
+        self, group: int, first: int, fit: int, payloads: list[bytes], batch: int, now: float
+    ) -> list[bytes]:
+        """Pack equally long messages of one group, ``fit`` to a packet, and keep them.
+
+        The same as ``commit`` for each packet, with everything that they share
+        done once: where a packet holds one message, that halves its cost.
+        """
+        if not self.packets:
+            self.heard_at = now
+        prefix = self._prefixes[FLAG_SINGLE]
+        pack = POSITION.pack
+        kept = self.packets
+        sequence = self.next_sequence
+        size = len(payloads[0])
+        made = []
+        total = 0
+        for start in range(0, len(payloads), fit):
+            chunk = payloads[start : start + fit]
+            head = encode_run_head(len(chunk), size, group, first + start)
+            packet = b"".join((prefix, pack(sequence, batch), head, *chunk))
+            kept[sequence] = packet
+            made.append(packet)
+            total += len(packet)
+            sequence += 1
+        self.next_sequence = sequence
+        self.flow.charge(total, now)
+        return made
+
+    # Acknowledgement and repair
+
+    def handle_ack(self, low: int, missing: RangeSet, limit: int) -> int:
+        """Forget what the region has; return how many bytes that were."""
+        freed = 0
+        packets = self.packets
+        low = min(low, self.next_sequence)
+        for sequence in range(self.low, low):
+            packet = packets.pop(sequence, None)
+            if packet is not None:
+                freed += len(packet)
+        self.low = max(self.low, low)
+        limit = min(limit, self.next_sequence)
+        if limit > self.low and missing.range_count() <= 256:
+            start = self.low
+            for first, stop in [*missing, (limit, limit)]:
+                for sequence in range(start, min(first, limit)):
+                    packet = packets.pop(sequence, None)
+                    if packet is not None:
+                        freed += len(packet)
+                start = max(start, stop)
+        if freed:
+            self.flow.release(freed)
+            self._resend.discard_below(self.low)
+        if not packets:
+            self._resent_at.clear()
+        return freed
+
+    def resend(self, ranges: RangeSet, now: float) -> int:
+        """Queue packets that nobody in the region holds; return how many."""
+        count = 0
+        retry_s = self._config.request_retry_s
+        for sequence in ranges.values(1024):
+            if sequence in self.packets and self._resent_at.get(sequence, -1.0) + retry_s <= now:
+                self._resent_at[sequence] = now
+                self._resend.add(sequence, sequence + 1)
+                count += 1
+        return count
+
+    def probe(self, now: float) -> bool:
+        """Repeat the newest packet, because no acknowledgement came."""
+        if not self.packets:
+            return False
+        self._is_probing = True
+        self.probe_s = min(self.probe_s * 2, self._config.probe_s_max)
+        self.heard_at = now
+        self._counters.probes += 1
+        return True
+
+    def poll(self, now: float) -> Transmit | None:
+        """Feed of resent packets, made when they can leave."""
+        if self._fan_out:
+            return self._fan_out.pop()
+        if self._is_probing:
+            self._is_probing = False
+            if self.packets:
+                # Sent as data, not as a repair: a receiver that has it already
+                # takes it as a question.
+                newest = next(reversed(self.packets))
+                return self._to_all(self.packets[newest])
+        for sequence in self._resend.values(RESENDS_AT_ONCE):
+            self._resend.discard(sequence, sequence + 1)
+            packet = self.packets.get(sequence)
+            if packet is None:
+                continue
+            self._counters.resent += 1
+            return self._to_all(as_repair(packet))
+        return None
+
+    def _to_all(self, packet: bytes) -> Transmit:
+        self._fan_out = [Transmit(d, [packet]) for d in self.destinations[1:]]
+        return Transmit(self.destinations[0], [packet])
+
+    def abandon(self) -> None:
+        """Nobody is left to acknowledge: forget everything."""
+        self.handle_ack(self.next_sequence, RangeSet(), 0)
+
+    def is_done(self) -> bool:
+        return self.is_closed and not self.packets
