@@ -149,12 +149,12 @@ class VirtualNode:
 
     def send(self, group: str, *payloads: bytes) -> None:
         self.sent[group].extend(payloads)
-        sender = self.engine.sender_for(group)
-        self.engine.refresh_lanes()
+        sender = self.engine.outgoing.sender_for(group)
+        self.engine.outgoing.refresh_lanes()
         for payload in payloads:
             sender.lane.outbox.put(sender, payload)
             sender.lane.room -= len(payload)
-        self.engine.wake_lane(sender.lane)
+        self.engine.register_lane(sender.lane)
         self.pump()
 
     def is_subscribed(self) -> bool:

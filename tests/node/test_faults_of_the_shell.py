@@ -16,7 +16,6 @@ QUIET_S = 1.0
 """How long a test waits for what it expects not to come."""
 
 
-@pytest.mark.xfail(reason="a cancelled flush ends the core thread with InvalidStateError")
 def test_a_flush_that_was_given_up_leaves_the_node_alive(gms: str) -> None:
     """``wait_for(node.flush(), t)`` is how everybody bounds a wait."""
 
@@ -37,7 +36,6 @@ def test_a_flush_that_was_given_up_leaves_the_node_alive(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="a flush under way is not told that the node was closed")
 def test_closing_ends_a_flush_under_way(gms: str) -> None:
     """Whoever waits learns that nothing more will come."""
 
@@ -61,7 +59,6 @@ def test_closing_ends_a_flush_under_way(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="a group that is left while full keeps the node paused")
 def test_leaving_a_full_group_lets_the_others_go_on(gms: str) -> None:
     """Nobody reads the queue of a group that was left."""
 
@@ -86,7 +83,6 @@ def test_leaving_a_full_group_lets_the_others_go_on(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="closing the opened half of a group also ends the joined half")
 def test_closing_an_opened_group_leaves_the_joined_one_alone(gms: str) -> None:
     """A library that sends to a group need not know that its host joined it."""
 
@@ -104,7 +100,6 @@ def test_closing_an_opened_group_leaves_the_joined_one_alone(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="send passes bytes through unencoded, whatever the group's type")
 def test_a_group_of_type_bytes_carries_bytes(gms: str) -> None:
     """What ``post`` and ``send`` put in is what comes out."""
 
@@ -127,7 +122,6 @@ def test_a_group_of_type_bytes_carries_bytes(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="a refused send takes room from the lane and never gives it back")
 def test_refused_messages_take_no_room_from_other_groups(gms: str) -> None:
     """A lane is shared: the mistakes of one group must not slow another."""
 
@@ -144,7 +138,6 @@ def test_refused_messages_take_no_room_from_other_groups(gms: str) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="the messages behind the one at hand went with the iterator")
 def test_a_second_iteration_goes_on_where_the_first_stopped(gms: str) -> None:
     """``break`` and come back later: reliable means that nothing is lost in between."""
 
@@ -168,7 +161,6 @@ def test_a_second_iteration_goes_on_where_the_first_stopped(gms: str) -> None:
 
 
 @pytest.mark.parametrize("echo", [False, True])
-@pytest.mark.xfail(reason="messages that nobody hears complete no flush")
 def test_a_lone_member_can_flush(gms: str, echo: bool) -> None:
     """Everything sent is on every other member: there is none."""
 
@@ -185,7 +177,6 @@ def test_a_lone_member_can_flush(gms: str, echo: bool) -> None:
     run(work())
 
 
-@pytest.mark.xfail(reason="each node restores what it found, in whatever order they close")
 def test_closed_nodes_leave_the_switch_interval_as_it_was(gms: str) -> None:
     """The interpreter belongs to the application."""
     found = sys.getswitchinterval()

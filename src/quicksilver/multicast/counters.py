@@ -34,6 +34,7 @@ class Counters:
         "sent_bytes",
         "sent_messages",
         "sent_packets",
+        "source_failures",
         "tokens_received",
         "tokens_released",
         "unknown_dropped",
@@ -72,6 +73,7 @@ class Counters:
     sent_bytes: int
     sent_messages: int
     sent_packets: int
+    source_failures: int
     tokens_received: int
     tokens_released: int
     unknown_dropped: int

@@ -19,11 +19,12 @@ from typing import Any, Self
 
 from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import ClosedError
+from quicksilver.node.errors import ClosedError, QuicksilverError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 
 class Group(GroupBase):
@@ -71,11 +72,12 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        if type(message) is not bytes:
+        if self._encode is not None or type(message) is not bytes:
             message = self._as_bytes(message)
         lane = self._lane
-        room = lane.room - len(message)
-        if room < 0:
+        size = len(message)
+        room = lane.room - size
+        if room < 0 or size > MESSAGE_BYTES_MAX:
             self._box.put(self.sender, checked(message))  # type: ignore[arg-type]  # refuses None
             lane.room -= len(message)
             self._nudge(lane)
@@ -114,7 +116,7 @@ class Group(GroupBase):
     async def _wait_room(self, lane: Lane) -> None:
         while lane.room < 0:
             room = asyncio.Event()
-            lane.on_room = partial(self._call, room.set)
+            lane.on_room.append(partial(self._call, room.set))
             if lane.room >= 0:
                 return
             try:
@@ -140,9 +142,13 @@ class Group(GroupBase):
                 return
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        async for batch in self.batches():
-            for message in self._messages_of(batch):
+        while True:
+            for message in self._unfinished():
                 yield message
+            try:
+                self._begin(await self.receive_batch())
+            except ClosedError:
+                return
 
     async def views(self) -> AsyncIterator[View]:
         """Yield the group's views, from the first not yet yielded."""
@@ -287,7 +293,7 @@ class Node:
         if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
             try:
                 await asyncio.wait_for(self.flush(), flush_timeout_s)
-            except TimeoutError:
+            except (TimeoutError, QuicksilverError):
                 pass  # the caller who needs certainty flushes before closing
         await asyncio.to_thread(self._core.close)
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
@@ -68,6 +68,31 @@ class GroupSink(Protocol):
         ...
 
 
+class _Switching:
+    """The interpreter's switch interval while nodes live, and what it was before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nodes = 0
+        self._before = 0.0
+
+    def enter(self, interval_s: float) -> None:
+        with self._lock:
+            if self._nodes == 0:
+                self._before = sys.getswitchinterval()
+            self._nodes += 1
+            sys.setswitchinterval(interval_s)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._nodes -= 1
+            if self._nodes == 0:
+                sys.setswitchinterval(self._before)
+
+
+SWITCHING = _Switching()
+
+
 class NodeCore:
     """One node in this process."""
 
@@ -104,7 +129,7 @@ class NodeCore:
             seed=int.from_bytes(os.urandom(8), "little"),
             tracer=options.tracer,
         )
-        self.idle_lane = Lane(self.engine)
+        self.idle_lane = Lane(self.engine.outgoing)
         """A lane that nothing feeds: what a group points at before it is ready."""
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(
@@ -123,13 +148,17 @@ class NodeCore:
         self._newest_join = 0
         self._joined: set[int] = set()
         self._sinks: dict[str, GroupSink] = {}
+        """Groups that were joined."""
+        self._openers: dict[str, GroupSink] = {}
+        """Groups that were opened for sending."""
         self._routes: dict[int, GroupSink] = {}
         self._pausing: set[str] = set()
+        self._flushing: set[Future[None]] = set()
         self._waiting: dict[str, list[GroupSink]] = {}
         self._views: dict[int, tuple[int, frozenset[NodeId]]] = {}
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
-        self._switch_interval_before: float | None = None
+        self._is_started = False
 
     # Life
 
@@ -139,8 +168,8 @@ class NodeCore:
         if options.tune_gc:
             tune_collector()
         if options.switch_interval_s is not None:
-            self._switch_interval_before = sys.getswitchinterval()
-            sys.setswitchinterval(options.switch_interval_s)
+            SWITCHING.enter(options.switch_interval_s)
+        self._is_started = True
         self.thread.start()
 
     def wait_welcome(self) -> int:
@@ -169,13 +198,14 @@ class NodeCore:
             self.engine.goodbye()
             done.set()
 
-        if self.failure is None:
+        if self.failure is None and self.thread.is_core():
+            leave()
+        elif self.failure is None:
             self.thread.submit(leave)
-            if not self.thread.is_core():
-                done.wait(timeout=2)
+            done.wait(timeout=2)
         self.thread.stop()
-        if self._switch_interval_before is not None:
-            sys.setswitchinterval(self._switch_interval_before)
+        if self.options.switch_interval_s is not None and self._is_started:
+            SWITCHING.leave()
         self._end_all(ClosedError("the node"))
 
     def check_alive(self) -> None:
@@ -191,11 +221,13 @@ class NodeCore:
     def _end_all(self, error: Exception) -> None:
         if not self._welcome.done():
             self._welcome.set_exception(error)
-        for future in list(self._requests.values()):
+        waiting: list[Future[Any]] = [*self._requests.values(), *self._flushing]
+        for future in waiting:
             if not future.done():
                 future.set_exception(error)
         self._requests.clear()
-        for sink in list(self._sinks.values()):
+        self._flushing.clear()
+        for sink in [*self._sinks.values(), *self._openers.values()]:
             sink.fail_on_core(error)
 
     # Groups
@@ -215,8 +247,8 @@ class NodeCore:
         future: Future[dict[str, int]] = Future()
 
         def request() -> None:
-            for sink in (*opening, *joining):
-                self._sinks[sink.name] = sink
+            self._sinks.update((sink.name, sink) for sink in joining)
+            self._openers.update((sink.name, sink) for sink in opening)
             try:
                 number = self.engine.subscribe(
                     join=tuple(s.name for s in joining),
@@ -230,21 +262,30 @@ class NodeCore:
             self._requests[number] = future
             for sink in (*joining, *opening):
                 self._waiting.setdefault(sink.name, []).append(sink)
-            for name in (*leaving, *closing):
-                self._forget_on_core(name)
+            for name in leaving:
+                self._forget_on_core(name, member=True)
+            for name in closing:
+                self._forget_on_core(name, member=False)
 
         self.thread.submit(request)
         return future
 
-    def _forget_on_core(self, name: str) -> None:
-        sink = self._sinks.pop(name, None)
-        if sink is not None and sink.sender is not None:
-            self._views.pop(sink.sender.id, None)
+    def _forget_on_core(self, name: str, *, member: bool) -> None:
+        """A group was left, or closed for sending; the other kind may stay."""
+        sinks = self._sinks if member else self._openers
+        sink = sinks.pop(name, None)
+        if sink is None:
+            return
+        if member and sink.sender is not None:
             self._routes.pop(sink.sender.id, None)
             self._joined.discard(sink.sender.id)
-        self.engine.forget_sender(name)
-        if sink is not None:
-            sink.fail_on_core(ClosedError(f"group {name!r}"))
+            self._pausing.discard(name)
+            self.engine.is_paused = bool(self._pausing)
+        if name not in self._sinks and name not in self._openers:
+            if sink.sender is not None:
+                self._views.pop(sink.sender.id, None)
+            self.engine.outgoing.forget_sender(name)
+        sink.fail_on_core(ClosedError(f"group {name!r}"))
 
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
@@ -254,14 +295,19 @@ class NodeCore:
         """Wait until all that was sent is on every surviving member."""
         self.check_alive()
         future: Future[None] = Future()
+        self._flushing.add(future)
 
         def done(problem: str | None) -> None:
+            self._flushing.discard(future)
+            # The caller may have given up, or the node may be closed.
+            if future.done() or not future.set_running_or_notify_cancel():
+                return
             if problem is None:
                 future.set_result(None)
             else:
                 future.set_exception(ExcludedError(problem))
 
-        self.thread.submit(lambda: self.engine.flush(done))
+        self.thread.submit(lambda: self.engine.outgoing.flush(done))
         return future
 
     def stats(self) -> NodeStats:
@@ -269,7 +315,11 @@ class NodeCore:
         self.check_alive()
         future: Future[NodeStats] = Future()
         self.thread.submit(lambda: future.set_result(self.stats_on_core()))
-        return future.result(timeout=self.options.connect_timeout_s)
+        try:
+            return future.result(timeout=self.options.connect_timeout_s)
+        except TimeoutError:
+            self.check_alive()
+            raise
 
     def stats_on_core(self) -> NodeStats:
         counters = self.sockets.counters
@@ -386,15 +436,15 @@ class NodeCore:
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
         for name, group in event.groups.items():
             self._route(name, group)
-            if name in self._sinks:
+            if name in self._sinks or name in self._openers:
                 view = self.engine.client.directory.groups.get(group)
                 if view is not None:
                     self._tell_view(view)
             for waiting in self._waiting.pop(name, []):
-                sender = self.engine.sender_for(name)
+                sender = self.engine.outgoing.sender_for(name)
                 sender.echo = waiting.echo
                 waiting.ready_on_core(sender)
-        self.engine.refresh_lanes()
+        self.engine.outgoing.refresh_lanes()
         found = self._requests.pop(event.request, None)
         if found is not None and not found.done():
             found.set_result({name: int(group) for name, group in event.groups.items()})
@@ -417,24 +467,23 @@ class NodeCore:
                 found.set_exception(error)
 
     def _tell_view(self, view: GroupView) -> None:
-        sink = self._sinks.get(view.name)
-        if sink is None:
-            return
+        sinks = [s for s in (self._sinks.get(view.name), self._openers.get(view.name)) if s]
         number, before = self._views.get(view.id, (0, frozenset()))
         members = frozenset(view.members)
-        if view.view <= number or (sink.is_member and self.engine.node not in members):
+        if not sinks or view.view <= number:
             return
         self._views[view.id] = (view.view, members)
-        sink.view_on_core(
-            View(
-                group=view.name,
-                number=view.view,
-                members=view.members,
-                joined=tuple(sorted(members - before)),
-                left=tuple(sorted(before - members)),
-                id=view.id,
-            )
+        news = View(
+            group=view.name,
+            number=view.view,
+            members=view.members,
+            joined=tuple(sorted(members - before)),
+            left=tuple(sorted(before - members)),
+            id=view.id,
         )
+        for sink in sinks:
+            if not sink.is_member or self.engine.node in members:
+                sink.view_on_core(news)
 
     def _note_drops(self, drops: int) -> None:
         self.engine.kernel_drops = drops

@@ -26,6 +26,7 @@ class GroupBase:
     __slots__ = (
         "_box",
         "_core",
+        "_current",
         "_decode",
         "_encode",
         "_end",
@@ -60,9 +61,11 @@ class GroupBase:
         self._box: Outbox = RefusingOutbox(ClosedError(f"group {name!r}"))
         """Takes messages; refuses them before the group is ready and after its end."""
         self._end: Exception | None = None
+        self._current: Iterator[Message] | None = None
+        """The batch that an iteration is in the middle of."""
         self._on_batch: Callable[[Batch], None] | None = None
         self._encode: Callable[[Any], bytes] | None = None
-        """Set for typed groups, whose messages are not bytes."""
+        """Set for typed groups."""
         self._decode: Callable[[bytes], Any] | None = None
         if type_ is not None:
             self._encode = msgspec.msgpack.Encoder().encode
@@ -123,6 +126,7 @@ class GroupBase:
         if self._end is None:
             self._end = error
             self._box = RefusingOutbox(error)
+            self._lane = self._core.idle_lane
         self.notify()
 
     def notify(self) -> None:
@@ -165,15 +169,15 @@ class GroupBase:
             value = source()
             if value is None:
                 return None
-            return checked(value if type(value) is bytes else self._as_bytes(value))
+            return checked(self._as_bytes(value))
 
-        self._core.call(lambda: self._core.engine.add_source(sender, ask))
+        self._core.call(lambda: self._core.engine.outgoing.add_source(sender, ask))
 
     def _as_bytes(self, message: Any) -> bytes:
         """Return a message that is not bytes as it travels."""
         if self._encode is not None:
             return self._encode(message)
-        return bytes(memoryview(message))
+        return message if type(message) is bytes else bytes(memoryview(message))
 
     def _take_batch(self) -> Batch | None:
         inbox = self._joined_inbox()
@@ -186,6 +190,20 @@ class GroupBase:
         if inbox.is_pausing:
             inbox.is_pausing = False
             self._core.call(lambda: self._core.resume_on_core(self))
+
+    def _begin(self, batch: Batch) -> None:
+        """Iterate over a batch; what is left of it survives the loop's end."""
+        self._current = self._messages_of(batch)
+
+    def _unfinished(self) -> Iterator[Message]:
+        """Yield what is left of the batch; whoever stops leaves the rest there."""
+        current = self._current
+        while current is not None:
+            message = next(current, None)
+            if message is None:
+                self._current = None
+                return
+            yield message
 
     def _messages_of(self, batch: Batch) -> Iterator[Message]:
         decode = self._decode

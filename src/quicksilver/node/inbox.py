@@ -61,7 +61,7 @@ class Inbox:
             self._drop_oldest(size)
         self._in_bytes += size
         self._batches.append(batch)
-        return self.bytes > self.bytes_max
+        return self.overflow == "block" and self.bytes > self.bytes_max
 
     def _drop_oldest(self, size: int) -> None:
         while self.bytes + size > self.bytes_max:

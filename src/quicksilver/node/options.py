@@ -62,6 +62,7 @@ class NodeOptions:
 def parse_gms_address(text: str) -> tuple[str, int]:
     """Return host and port of ``host:port``; raises AddressError."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    if not colon or not host or not is_number or not 0 < int(port) < 65536:
         raise AddressError(text)
     return host, int(port)

@@ -19,11 +19,12 @@ from typing import Any, Self
 
 from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import GmsUnreachableError
+from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.groups import GroupBase, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 
 class Group(GroupBase):
@@ -47,11 +48,12 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        if type(message) is not bytes:
+        if self._encode is not None or type(message) is not bytes:
             message = self._as_bytes(message)
         lane = self._lane
-        room = lane.room - len(message)
-        if room < 0:
+        size = len(message)
+        room = lane.room - size
+        if room < 0 or size > MESSAGE_BYTES_MAX:
             self._send_slowly(lane, message)
             return
         lane.room = room
@@ -87,7 +89,7 @@ class Group(GroupBase):
             if thread.is_sleeping and not lane.is_blocked:
                 thread.wake()
             room.clear()
-            lane.on_room = room.set
+            lane.on_room.append(room.set)
             if lane.room >= 0:
                 return
             room.wait(0.5)
@@ -111,9 +113,17 @@ class Group(GroupBase):
                 return None
 
     def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
-        """Yield messages; ends when none arrived for ``timeout_s``."""
-        while (batch := self.receive_batch(timeout_s)) is not None:
-            yield from self._messages_of(batch)
+        """Yield messages; ends when none arrived for ``timeout_s``.
+
+        Leaving the loop early loses nothing: the next one goes on after the
+        last message that was yielded.
+        """
+        while True:
+            yield from self._unfinished()
+            batch = self.receive_batch(timeout_s)
+            if batch is None:
+                return
+            self._begin(batch)
 
     def __iter__(self) -> Iterator[Message]:
         return self.receive()
@@ -129,7 +139,9 @@ class Group(GroupBase):
             if self._end is not None:
                 return
             arrived.clear()
-            if not views and not arrived.wait(timeout_s):
+            if views or self._end is not None:
+                continue
+            if not arrived.wait(timeout_s):
                 return
 
     def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
@@ -269,7 +281,7 @@ class Node:
         if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
             try:
                 self.flush(flush_timeout_s)
-            except (TimeoutError, GmsUnreachableError):
+            except (TimeoutError, QuicksilverError):
                 pass  # the caller who needs certainty flushes before closing
         self._core.close()
 
