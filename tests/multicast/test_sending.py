@@ -51,6 +51,9 @@ class Host:
     def handle_committed(self, stream: SendStream, now: float) -> None:
         pass
 
+    def handle_unheard(self) -> None:
+        pass
+
     def stream(self, region: int = 1, view: int = 1, unicast: int = 0) -> SendStream:
         destinations = (
             tuple((f"10.0.0.{i + 1}", 7000) for i in range(unicast))
@@ -370,7 +373,7 @@ class TestFlow:
         told: list[int] = []
         enqueue(group, *[bytes(1000)] * 12)
         assert lane.room < 0
-        lane.on_room = lambda: told.append(1)
+        lane.on_room.append(lambda: told.append(1))
         drain(lane)
         assert told == [1]
         assert lane.room == 10_000

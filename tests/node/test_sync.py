@@ -1,0 +1,95 @@
+"""The synchronous form, on real sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+
+import pytest
+
+from quicksilver import Batch, Burst
+from tests.node.service import connect_sync, take_sync
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_script_sends_and_receives(gms: str) -> None:
+    """Blocking calls, a timeout that ends the loop."""
+    with connect_sync(gms) as sender, connect_sync(gms) as receiver:
+        group = receiver.join("script")
+        out = sender.open("script")
+        out.wait_members(1)
+        for number in range(100):
+            out.send(b"%d" % number)
+        sender.flush(timeout_s=5)
+        got = [m.payload for m in group.receive(timeout_s=0.5)]
+        assert got == [b"%d" % n for n in range(100)]
+        assert group.receive_batch(timeout_s=0.05) is None
+
+
+def test_threads_may_share_a_node_and_a_group(gms: str) -> None:
+    """Each thread's messages stay in order, and none is lost, in one or two groups."""
+    with connect_sync(gms) as sender, connect_sync(gms) as receiver:
+        groups = receiver.join_all(["threads-a", "threads-b"])
+        outs = sender.open_all(["threads-a", "threads-b"])
+        outs[0].wait_members(1)
+        each = 3000
+
+        def pump(which: int) -> None:
+            for number in range(each):
+                outs[number % 2].send(b"%d %d" % (which, number))
+
+        threads = [threading.Thread(target=pump, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        got = [take_sync(group, 4 * each // 2) for group in groups]
+        for thread in threads:
+            thread.join()
+        for messages in got:
+            by_thread: dict[bytes, list[int]] = defaultdict(list)
+            for message in messages:
+                which, number = message.payload.split()
+                by_thread[which].append(int(number))
+            assert len(by_thread) == 4
+            for numbers in by_thread.values():
+                assert numbers == sorted(numbers)
+                assert len(numbers) == each // 2
+
+
+def test_batches_and_bursts_on_the_core_thread(gms: str) -> None:
+    """Two callback forms, the same messages."""
+    with connect_sync(gms) as sender, connect_sync(gms) as one, connect_sync(gms) as two:
+        batches: list[Batch] = []
+        bursts: list[Burst] = []
+        full = threading.Event()
+
+        def note(burst: Burst) -> None:
+            bursts.append(burst)
+            if sum(map(len, bursts)) == 1000:
+                full.set()
+
+        one.join("core").on_batch(batches.append)
+        two.join("core")
+        two.on_burst(note)
+        out = sender.open("core")
+        out.wait_members(2)
+        for number in range(1000):
+            out.send(b"%d" % number)
+        sender.flush(timeout_s=10)
+        assert full.wait(5)
+        expected = [b"%d" % n for n in range(1000)]
+        one.stats()
+        assert [p for batch in batches for p in batch.payloads] == expected
+        assert [p for burst in bursts for p in burst.payloads] == expected
+
+
+def test_views_in_the_synchronous_form(gms: str) -> None:
+    """They can be waited for."""
+    with connect_sync(gms) as one:
+        group = one.join("sync-views")
+        with connect_sync(gms) as other:
+            other.join("sync-views")
+            assert len(group.wait_members(2).members) == 2
+        numbers = [view.number for view in group.views(timeout_s=1)]
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) == 3
