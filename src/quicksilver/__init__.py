@@ -4,12 +4,14 @@ from quicksilver.node import sync
 from quicksilver.node.aio import Group, Node, connect
 from quicksilver.node.errors import (
     AddressError,
+    AlreadyJoinedError,
     ClosedError,
     CoreFailedError,
     ExcludedError,
     GmsUnreachableError,
     MessageTooLargeError,
     NotJoinedError,
+    OptionError,
     QueueFullError,
     QuicksilverError,
     RefusedError,
@@ -21,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AddressError",
+    "AlreadyJoinedError",
     "Batch",
     "Burst",
     "ClosedError",
@@ -34,6 +37,7 @@ __all__ = [
     "NodeOptions",
     "NodeStats",
     "NotJoinedError",
+    "OptionError",
     "QueueFullError",
     "QuicksilverError",
     "RefusedError",

@@ -15,7 +15,6 @@ from typing import NoReturn
 NEEDS_EXTRA = "the command line needs: pip install 'quicksilver[cli]'"
 
 EXIT_FAILED = 1
-EXIT_MISUSED = 2
 EXIT_INTERRUPTED = 130
 
 

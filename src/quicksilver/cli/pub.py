@@ -13,6 +13,7 @@ from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
+    from quicksilver.node import sync
     from quicksilver.node.messages import NodeStats
 
 
@@ -66,6 +67,7 @@ def pub(
         serving_metrics(node, metrics_port),
     ):
         targets = node.open_all(names)
+        _wait_for_members(targets, flush)
         started = time.monotonic()
         sent = size_sent = 0
         for message in messages:
@@ -107,15 +109,23 @@ def pub(
     return 0
 
 
+def _wait_for_members(targets: list[sync.Group], seconds: float) -> None:
+    """A message to nobody is gone, so wait for somebody first."""
+    deadline = time.monotonic() + seconds
+    for target in targets:
+        try:
+            target.wait_members(1, timeout_s=max(0.05, deadline - time.monotonic()))
+        except TimeoutError:
+            raise CommandError(
+                f"waited {seconds:g} s for somebody to join {target.name!r}, and nobody did; "
+                "start quicksilver sub first"
+            ) from None
+
+
 def _why_unflushed(stats: NodeStats, sent: int, seconds: float) -> str:
     from quicksilver.cli.output import plural
 
     pending = stats.counters["pending_bytes"]
-    if not pending:
-        return (
-            f"{plural(sent, 'message')} waited {seconds:g} s for somebody to join, and nobody did; "
-            "start quicksilver sub first"
-        )
     return (
         f"sent {plural(sent, 'message')}, but within {seconds:g} s not all were acknowledged "
         f"({pending:,} bytes are pending); see quicksilver top"

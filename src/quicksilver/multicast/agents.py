@@ -112,6 +112,10 @@ class Recovery(Protocol):
 
     def address_of(self, node: int) -> Address | None: ...
 
+    def accepts(self, sender: int) -> bool:
+        """True for senders that a record may be about."""
+        ...
+
 
 class Upper(Protocol):
     """Who is told when a ring has completed a round."""
@@ -377,6 +381,11 @@ class RingAgent:
         """Take a token that arrived from a peer of this ring."""
         self.seen_at = now
         self.unanswered_wakes = 0
+        strangers = [r for r in token.records if not self._recovery.accepts(r.sender)]
+        if strangers:
+            # A liar could fill tables with senders that do not exist.
+            self._counters.rejected += len(strangers)
+            token.records = tuple(r for r in token.records if r not in strangers)
         if token.leader == self.node:
             if token.direct:
                 self._answer_to_roll(token, now)

@@ -10,7 +10,7 @@ class EngineConfig:
     """How one node behaves; nodes of a cluster may differ in all of it."""
 
     packet_bytes: int = 60_000
-    """Largest datagram this node sends: the smaller of the cluster's limit and
+    """Largest datagram this node sends, by default
     what its interface carries in one frame."""
 
     receive_buffer_bytes: int = 1 << 20

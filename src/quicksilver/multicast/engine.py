@@ -374,6 +374,9 @@ class Engine:
         self._regions.clear()
         self._streams.clear()
         self.outgoing.become_nobody(reason)
+        # The next cluster may be a new one, with the same numbers for other nodes.
+        self._failed.clear()
+        self._unknown.clear()
         self.node = 0
         self._addresses = frozenset()
 

@@ -204,10 +204,10 @@ class Lane:
             _, payloads = outbox.take(1)
             if not payloads:
                 break
-            self._account(1, len(payloads[0]))
+            self._account(len(payloads), sum(map(len, payloads)))
             if group.echo:
                 self._echo_run(group, group.next_sequence, payloads)
-            group.next_sequence += 1
+            group.next_sequence += len(payloads)
         if self.on_room:
             self._tell_room()
         self._host.handle_unheard()

@@ -29,6 +29,7 @@ from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import Messages
 
 LANES_MAX = 256
+NUMBERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
 
@@ -86,6 +87,7 @@ class Outgoing:
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
+        self._numbers: dict[str, int] = {}
         self._flushes: list[Flush] = []
         self._timers: TimerTable[tuple[int, int]] = TimerTable()
         self._extent_at: dict[tuple[int, int], float] = {}
@@ -145,6 +147,8 @@ class Outgoing:
         self._groups_by_id.clear()
         self._ids.clear()
         self._subscribed.clear()
+        self._numbers.clear()
+        self._extent_at.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.next_sequence = 0
@@ -201,6 +205,7 @@ class Outgoing:
             view = self._view_named(name)
             sender = GroupSender(name, self._lane_for(view))
             sender.lane.outbox.attach(sender)
+            sender.next_sequence = self._numbers.pop(name, 0)
             self._groups[name] = sender
             self.refresh(name)
         return sender
@@ -210,6 +215,10 @@ class Outgoing:
         sender = self._groups.pop(name, None)
         self._subscribed.discard(name)
         if sender is not None:
+            # Should the group be opened again, its numbers go on.
+            self._numbers[name] = sender.next_sequence
+            while len(self._numbers) > NUMBERS_REMEMBERED_MAX:
+                del self._numbers[next(iter(self._numbers))]
             self._groups_by_id.pop(sender.id, None)
 
     def add_source(self, sender: GroupSender, source: Source) -> None:
@@ -365,7 +374,8 @@ class Outgoing:
             self._stream_sets[view.regions] = streams
         sender.streams = streams
         port = self._host.settings.multicast_port
-        sender.hybrid = (view.hybrid, port) if view.hybrid else None
+        is_multicast = self._host.settings.transport == "multicast"
+        sender.hybrid = (view.hybrid, port) if view.hybrid and is_multicast else None
         sender.lane.is_blocked = False
         self._host.register_lane(sender.lane)
 

@@ -112,9 +112,7 @@ class RegionMember:
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
-        self._naked_at: dict[tuple[int, int], float] = {}
         self._replication = host.settings.replication
-        self._buffer_bytes = host.receive_share()
         self._wake_at: float | None = None
         self._addresses: dict[Address, bool] = {}
         self._build_agents(frozenset())
@@ -472,6 +470,10 @@ class RegionMember:
     def address_of(self, node: int) -> Address | None:
         return self.host.address_of(node)
 
+    def accepts(self, sender: int) -> bool:
+        known = sender == self.host.node or sender in self.streams
+        return known or self.may_send(sender) or self.host.is_failed(sender)
+
     # Upper: a ring has completed a round
 
     def handle_round(self, agent: RingAgent, token: Token, seconds: float, now: float) -> None:
@@ -502,7 +504,6 @@ class RegionMember:
             return
         if level < len(self._hierarchy.levels) - 1:
             return
-        self._buffer_bytes = token.buffer_bytes
         self._token_bytes = self._token_bytes_for(token.buffer_bytes)
         for record in token.records:
             self._conclude(agent, record, token, seconds)

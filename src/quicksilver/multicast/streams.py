@@ -84,6 +84,7 @@ class SendStream:
         self._resent_at: dict[int, float] = {}
         self._fan_out: list[Transmit] = []
         self._is_probing = False
+        self._walked = 0
 
     # Committing
 
@@ -144,7 +145,9 @@ class SendStream:
         self.low = max(self.low, low)
         limit = min(limit, self.next_sequence)
         if limit > self.low and missing.range_count() <= 256:
-            start = self.low
+            # What lies before was looked at already; its holes go with ``low``.
+            start = max(self.low, self._walked)
+            self._walked = max(self._walked, limit)
             for first, stop in [*missing, (limit, limit)]:
                 for sequence in range(start, min(first, limit)):
                     packet = packets.pop(sequence, None)
@@ -156,6 +159,8 @@ class SendStream:
             self._resend.discard_below(self.low)
         if not packets:
             self._resent_at.clear()
+        elif len(self._resent_at) > 4096:
+            self._resent_at = {s: at for s, at in self._resent_at.items() if s in packets}
         return freed
 
     def resend(self, ranges: RangeSet, now: float) -> int:

@@ -46,6 +46,12 @@ class UnknownPackets:
         self.bytes -= sum(len(data) + PER_PACKET_BYTES for data, _ in packets)
         return packets
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._packets.clear()
+        self._expires.clear()
+        self.bytes = 0
+
     def next_timeout(self) -> float | None:
         return next(iter(self._expires.values()), None)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import socket
 from collections import deque
+from typing import Any
 
-from quicksilver.net.streams import FrameDecoder, FrameError, encode_frame
+from quicksilver.net.streams import FrameDecoder, FrameError, configure_stream, encode_frame
 from quicksilver.wire.gms import UPDATE_BYTES_MAX
 from quicksilver.wire.ids import Address
 
@@ -29,6 +30,7 @@ class ControlStream:
         self._is_connected = False
         self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
         self._outgoing = bytearray()
+        self._resolved: Any = None
         self._retry_at = 0.0
         self._retry_s = RETRY_S
         self._deadline = 0.0
@@ -73,14 +75,17 @@ class ControlStream:
 
     def _begin(self, now: float) -> str | None:
         try:
-            info = socket.getaddrinfo(*self.address, socket.AF_INET, socket.SOCK_STREAM)
+            if self._resolved is None:
+                # Once: a name server that is down must not hold up traffic later.
+                found = socket.getaddrinfo(*self.address, socket.AF_INET, socket.SOCK_STREAM)
+                self._resolved = found[0][4]
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError as error:
-            return self._close(f"cannot resolve {self.address[0]}: {error.strerror}", now)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            return self._close(f"cannot reach {self.address[0]}: {error.strerror}", now)
         self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        configure_stream(self._socket)
         self._deadline = now + CONNECT_TIMEOUT_S
-        code = self._socket.connect_ex(info[0][4])
+        code = self._socket.connect_ex(self._resolved)
         if code == 0:
             return self._opened()
         if code not in (errno.EINPROGRESS, errno.EAGAIN):
@@ -149,6 +154,7 @@ class ControlStream:
                     pass  # it was ending anyway
             self._socket.close()
             self._socket = None
+        self._is_connected = False
 
 
 def _words(code: int) -> str:

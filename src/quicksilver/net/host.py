@@ -76,6 +76,8 @@ class CoreThread:
         self._unsent: Transmit | None = None
         self._turn = threading.Lock()
         """Held by whoever drives the engine."""
+        self._driver = 0
+        """Which thread that is; 0: none."""
         self._wakes_at = 0.0
         self._is_stopping = False
         self._look_at = 0.0
@@ -107,7 +109,8 @@ class CoreThread:
             self._thread.join(timeout=5)
 
     def is_core(self) -> bool:
-        return threading.current_thread() is self._thread
+        """True on the thread that drives the engine: it must not wait for the core."""
+        return self._driver == threading.get_ident()
 
     def lend(self) -> None:
         """Transmit on the calling thread, if the core does not run at the moment.
@@ -119,12 +122,14 @@ class CoreThread:
         if not self._turn.acquire(blocking=False):
             return
         try:
+            self._driver = threading.get_ident()
             if self._is_stopping:
                 return
             self._transmit(time.monotonic)
             due = self.engine.next_timeout()
             is_stuck = self._unsent is not None
         finally:
+            self._driver = 0
             self._turn.release()
         if is_stuck or (due is not None and due < self._wakes_at):
             self.wake()
@@ -144,11 +149,13 @@ class CoreThread:
 
     def _loop(self) -> None:
         clock = time.monotonic
+        own = threading.get_ident()
         scheduler = self.scheduler
         self._watch(self._waker.fileno())
         self._watch_sockets()
         while not self._is_stopping:
             with self._turn:
+                self._driver = own
                 self.turns += 1
                 if scheduler.has_requests():
                     scheduler.run_requests()
@@ -159,6 +166,7 @@ class CoreThread:
                 now = clock()
                 if now >= self._control_at:
                     self._advance_control(now)
+                self._driver = 0
             if is_dry and is_idle:
                 self._sleep(clock)
 
@@ -258,29 +266,10 @@ class CoreThread:
     def _sleep(self, clock: Callable[[], float]) -> None:
         self.is_sleeping = True
         try:
-            if self.scheduler.has_requests() or self.engine.has_outgoing():
+            with self._turn:
+                timeout = self._prepare_sleep(clock())
+            if timeout is None:
                 return
-            now = clock()
-            times = [now + SLEEP_S_MAX]
-            is_paused = self.engine.is_receiving_paused()
-            waits = (
-                self.engine.next_timeout(),
-                self._control.next_timeout(),
-                self._control_at if self.engine.has_control() else None,
-                # While paused nobody takes what a fault plan held back.
-                None if is_paused else self.sockets.next_release(),
-                # The kernel is out of memory for packets: a writable socket does not tell.
-                now + RETRY_S if self._unsent is not None else None,
-            )
-            times.extend(when for when in waits if when is not None)
-            self._wakes_at = min(times)
-            timeout = self._wakes_at - now
-            if timeout <= 0:
-                return
-            unicast, multicast = self.sockets.filenos()
-            self._watch(unicast)
-            for fd in multicast:
-                self._watch(fd, readable=not is_paused)
             ready = self._poller.wait(timeout)
         finally:
             self.is_sleeping = False
@@ -288,6 +277,32 @@ class CoreThread:
             self._waker.clear()
         if self._control_fd in ready:
             self._control_at = 0.0
+
+    def _prepare_sleep(self, now: float) -> float | None:
+        """Return how long to sleep, or None when there is something to do."""
+        engine = self.engine
+        if self.scheduler.has_requests() or engine.has_outgoing():
+            return None
+        times = [now + SLEEP_S_MAX]
+        is_paused = engine.is_receiving_paused()
+        waits = (
+            engine.next_timeout(),
+            self._control.next_timeout(),
+            self._control_at if engine.has_control() else None,
+            # While paused nobody takes what a fault plan held back.
+            None if is_paused else self.sockets.next_release(),
+            # The kernel is out of memory for packets: a writable socket does not tell.
+            now + RETRY_S if self._unsent is not None else None,
+        )
+        times.extend(when for when in waits if when is not None)
+        self._wakes_at = min(times)
+        if self._wakes_at <= now:
+            return None
+        unicast, multicast = self.sockets.filenos()
+        self._watch(unicast)
+        for fd in multicast:
+            self._watch(fd, readable=not is_paused)
+        return self._wakes_at - now
 
     def _watch(self, fd: int, *, readable: bool = True, writable: bool = False) -> None:
         state = (2 if readable else 0) + (1 if writable else 0)

@@ -65,7 +65,11 @@ class Group(GroupBase):
     async def _wait(self) -> None:
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
-        await waiter
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
 
     async def send(self, message: Any) -> None:
         """Queue one message; waits while flow control says so.

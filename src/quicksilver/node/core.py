@@ -32,16 +32,17 @@ from quicksilver.net.datagrams import DatagramSockets
 from quicksilver.net.host import CoreThread, tune_collector
 from quicksilver.net.interfaces import choose_interface, datagram_bytes_max
 from quicksilver.node.errors import (
+    AlreadyJoinedError,
     ClosedError,
     CoreFailedError,
     ExcludedError,
     GmsUnreachableError,
+    OptionError,
     QueueFullError,
     RefusedError,
 )
 from quicksilver.node.messages import Batch, Burst, NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
-from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
@@ -105,7 +106,7 @@ class NodeCore:
         self.interface = interface
         self.sockets = DatagramSockets(
             interface=interface,
-            multicast_port=ClusterSettings().multicast_port,
+            multicast_port=0,  # until the GMS says which
             port=options.port,
             receive_buffer_bytes=options.receive_buffer_bytes,
             send_buffer_bytes=options.send_buffer_bytes,
@@ -247,6 +248,10 @@ class NodeCore:
         future: Future[dict[str, int]] = Future()
 
         def request() -> None:
+            for sink in joining:
+                if sink.name in self._sinks:
+                    future.set_exception(AlreadyJoinedError(sink.name))
+                    return
             self._sinks.update((sink.name, sink) for sink in joining)
             self._openers.update((sink.name, sink) for sink in opening)
             try:
@@ -413,7 +418,13 @@ class NodeCore:
 
     def on_event(self, event: ClientEvent) -> None:
         if isinstance(event, Welcomed):
-            self.thread.set_multicast_port(event.settings.multicast_port)
+            try:
+                self.thread.set_multicast_port(event.settings.multicast_port)
+            except OSError as error:
+                problem = OptionError("multicast port of the cluster", str(error))
+                self.failure = self.failure or problem
+                self._end_all(problem)
+                return
             if not self._welcome.done():
                 self._welcome.set_result(event.node)
         elif isinstance(event, SubscriptionCompleted):

@@ -97,6 +97,31 @@ class QueueFullError(QuicksilverError):
         )
 
 
+class AlreadyJoinedError(QuicksilverError):
+    """A node is in a group once."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.group = group
+
+    def __str__(self) -> str:
+        return (
+            f"this node has joined {self.group!r} already; use the group that it has, or leave it"
+        )
+
+
+class OptionError(QuicksilverError):
+    """A setting that cannot work."""
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(option, problem)
+        self.option = option
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.problem}"
+
+
 class AddressError(QuicksilverError):
     """A GMS address that cannot be one."""
 

@@ -187,9 +187,12 @@ class GroupBase:
         return batch
 
     def _resume(self, inbox: Inbox) -> None:
-        if inbox.is_pausing:
-            inbox.is_pausing = False
-            self._core.call(lambda: self._core.resume_on_core(self))
+        def resume() -> None:
+            if inbox.is_pausing and inbox.has_room():
+                inbox.is_pausing = False
+                self._core.resume_on_core(self)
+
+        self._core.call(resume)
 
     def _begin(self, batch: Batch) -> None:
         """Iterate over a batch; what is left of it survives the loop's end."""

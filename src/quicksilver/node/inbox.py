@@ -78,7 +78,8 @@ class Inbox:
             batch = self._batches.popleft()
         except IndexError:
             return None
-        self._out_bytes += cost(batch)
+        size = cost(batch)
+        self._out_bytes += size
         return batch
 
     def has_room(self) -> bool:

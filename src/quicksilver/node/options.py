@@ -7,7 +7,7 @@ from typing import Literal
 
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.net.faults import FaultPlan
-from quicksilver.node.errors import AddressError
+from quicksilver.node.errors import AddressError, OptionError
 from quicksilver.trace.records import Tracer
 
 Overflow = Literal["block", "drop_oldest", "drop_newest"]
@@ -57,6 +57,14 @@ class NodeOptions:
     """Takes a record of everything worth knowing, on the core thread."""
 
     engine: EngineConfig = field(default_factory=EngineConfig)
+
+    def __post_init__(self) -> None:
+        if self.packet_bytes is not None and not 576 <= self.packet_bytes <= 65_507:
+            raise OptionError("packet_bytes", "must be from 576 to 65507")
+        if self.overflow not in ("block", "drop_oldest", "drop_newest"):
+            raise OptionError("overflow", "must be block, drop_oldest or drop_newest")
+        if self.queue_bytes < 1 or self.receive_buffer_bytes < 1:
+            raise OptionError("queue_bytes and receive_buffer_bytes", "must be positive")
 
 
 def parse_gms_address(text: str) -> tuple[str, int]:

@@ -26,6 +26,9 @@ from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
+LOOK_S = 0.2
+"""How long a thread waits for news before it looks by itself."""
+
 
 class Group(GroupBase):
     """A group in the synchronous form; any thread may use it."""
@@ -109,7 +112,7 @@ class Group(GroupBase):
             arrived.clear()
             if inbox or self._end is not None:
                 continue
-            if not arrived.wait(timeout_s):
+            if not self._wait_arrival(arrived, timeout_s):
                 return None
 
     def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
@@ -141,8 +144,19 @@ class Group(GroupBase):
             arrived.clear()
             if views or self._end is not None:
                 continue
-            if not arrived.wait(timeout_s):
+            if not self._wait_arrival(arrived, timeout_s):
                 return
+
+    @staticmethod
+    def _wait_arrival(arrived: threading.Event, timeout_s: float | None) -> bool:
+        """Wait for news; False when the time is over.
+
+        Several threads may wait and clear the same event, so none sleeps for
+        long without looking.
+        """
+        if timeout_s is None or timeout_s > LOOK_S:
+            return arrived.wait(LOOK_S) or timeout_s is None or timeout_s > LOOK_S
+        return arrived.wait(timeout_s)
 
     def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
         """Wait until at least ``count`` nodes are in the group."""

@@ -32,9 +32,6 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     transport: str = "multicast"
     """``multicast``, or ``unicast``: senders fan out to each member."""
 
-    packet_bytes_max: int = 60_000
-    """Largest datagram; senders also respect their interface's path MTU."""
-
     partition_size: int = 5
     """Members of one token ring (dissertation 4.2.1 C)."""
 

@@ -2,7 +2,7 @@
 
 A node identifier names one incarnation: the GMS never hands the same number
 out twice, so a node that restarts is a new node and packets of the dead one
-can be told apart (DESIGN, "Incarnations").
+can be told apart.
 """
 
 from typing import NewType

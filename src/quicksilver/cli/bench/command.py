@@ -62,7 +62,9 @@ def throughput(
     seconds: Seconds = 3.0,
     loss: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.0,
     burst: Annotated[float, typer.Option(min=1, help="Packets lost in a row, on average.")] = 10.0,
-    packet_bytes: Annotated[int, typer.Option(help="Largest datagram; 0: the interface's.")] = 0,
+    packet_bytes: Annotated[
+        int, typer.Option(min=0, max=65_507, help="Largest datagram; 0: the interface's.")
+    ] = 0,
     interface: Interface = "lo",
     rounds: Rounds = 1,
     ceiling: Annotated[bool, typer.Option(help="Also run the protocol-free loop.")] = True,
