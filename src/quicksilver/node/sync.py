@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
@@ -103,6 +104,7 @@ class Group(GroupBase):
         inbox = self._joined_inbox()
         arrived = self._arrived
         assert arrived is not None
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             batch = self._take_batch()
             if batch is not None:
@@ -112,7 +114,7 @@ class Group(GroupBase):
             arrived.clear()
             if inbox or self._end is not None:
                 continue
-            if not self._wait_arrival(arrived, timeout_s):
+            if not self._wait_arrival(arrived, deadline):
                 return None
 
     def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
@@ -136,41 +138,41 @@ class Group(GroupBase):
         views = self._joined_inbox().views
         arrived = self._arrived
         assert arrived is not None
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             while views:
                 yield views.popleft()
+                if timeout_s is not None:
+                    deadline = time.monotonic() + timeout_s
             if self._end is not None:
                 return
             arrived.clear()
             if views or self._end is not None:
                 continue
-            if not self._wait_arrival(arrived, timeout_s):
+            if not self._wait_arrival(arrived, deadline):
                 return
 
     @staticmethod
-    def _wait_arrival(arrived: threading.Event, timeout_s: float | None) -> bool:
+    def _wait_arrival(arrived: threading.Event, deadline: float | None) -> bool:
         """Wait for news; False when the time is over.
 
-        Several threads may wait and clear the same event, so none sleeps for
-        long without looking.
+        Several threads may wait for and clear the same event, so none sleeps
+        for long without looking.
         """
-        if timeout_s is None or timeout_s > LOOK_S:
-            return arrived.wait(LOOK_S) or timeout_s is None or timeout_s > LOOK_S
-        return arrived.wait(timeout_s)
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        arrived.wait(LOOK_S if left is None else min(LOOK_S, left))
+        return True
 
     def wait_members(self, count: int, timeout_s: float = 10.0) -> View:
         """Wait until at least ``count`` nodes are in the group."""
-        deadline = threading.Event()
-        timer = threading.Timer(timeout_s, deadline.set)
-        timer.start()
-        try:
-            while not deadline.is_set():
-                view = self.view
-                if view is not None and len(view.members) >= count:
-                    return view
-                deadline.wait(0.01)
-        finally:
-            timer.cancel()
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            view = self.view
+            if view is not None and len(view.members) >= count:
+                return view
+            time.sleep(0.005)
         have = len(self.view.members) if self.view else 0
         raise TimeoutError(f"group {self.name!r} has {have} members, waited for {count}")
 
