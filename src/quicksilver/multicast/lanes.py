@@ -141,6 +141,10 @@ class Lane:
             self._tell_room()
         return packets
 
+    def is_empty(self) -> bool:
+        """True when nothing waits here and nothing is half sent."""
+        return not self.outbox and not self._ready and self._fragmenting is None
+
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
         job = self._fragmenting

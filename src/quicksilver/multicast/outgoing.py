@@ -433,6 +433,9 @@ class Outgoing:
                 sender.lane.has_echo = True
         for lane, streams in sets.items():
             lane.is_mixed = len(streams) > 1
+        for key, lane in list(self._lanes.items()):
+            if lane not in sets and lane.is_empty():
+                del self._lanes[key]
 
     def _handle_probe_timer(self, region: int, view: int, now: float) -> None:
         stream = self.stream_of(region, view)
