@@ -47,7 +47,8 @@ COMMIT = Commit(cluster=1, planner="exact", counters=Counters())
 
 
 @settings(
-    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(history=st.lists(commits, max_size=4))
 def test_sqlite_holds_what_memory_holds(tmp_path: Path, history: list[Commit]) -> None:
