@@ -4,9 +4,9 @@ Application threads put, the core takes. Every put is one call of a ``deque``
 method, which no other thread can interrupt. A lane with a single group holds
 bare payloads; with several, each payload is preceded by the group it is for.
 
-Why not tuples: an object made by one thread and freed by another travels
-between two processors' caches twice. Measured at one sender and one receiver,
-flat items made a message 30 % cheaper than ``(group, payload)``.
+A bare payload costs 50 ns to queue where a ``(group, payload)`` tuple costs 80,
+and nothing made by one thread has to be freed by another. In whole runs the
+difference was lost in the machine's noise.
 """
 
 from __future__ import annotations

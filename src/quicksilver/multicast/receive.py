@@ -160,8 +160,8 @@ class ReceiveStream:
             region.counters.malformed += 1
             return
         # The fast path: the next packet, nothing missing, nothing waiting.
-        # Measured at 4 receivers it is 5 % of a receiver's time; the rest is
-        # the kernel, the slicing of payloads and the application's callback.
+        # Alone it takes 3.3 µs a packet, scheduler included; 59 messages of
+        # 1000 bytes take another 17, most of it the slicing of payloads.
         self.low = low = sequence + 1
         if low > self.high:
             self.high = low
