@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
-settings.register_profile(
-    "quicksilver", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("quicksilver", deadline=None)
 settings.load_profile("quicksilver")
