@@ -180,6 +180,11 @@ class Outgoing:
 
     # Statistics
 
+    def pending_bytes(self) -> int:
+        """Bytes of packets sent and not acknowledged."""
+        streams = [*self._sending.values(), *self._closing.values()]
+        return sum(stream.flow.window.pending_bytes for stream in streams)
+
     def add_stats(self, stats: dict[str, int | float | str]) -> None:
         """Fill in what is pending, what waits, and for whom."""
         pending = 0

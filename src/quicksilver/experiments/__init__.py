@@ -1,0 +1,1 @@
+"""The papers' evaluation, run again: in the simulator and with real processes."""

@@ -1,0 +1,331 @@
+"""A simulated machine: what ``net.host`` is to real sockets, this is to virtual ones.
+
+It runs the same turns as the core thread, with the same scheduler and quanta:
+requests, unicast, multicast, alarms, transmission. Each step costs processor
+time by the model, so a turn begins at one moment and ends at a later one; what
+arrives meanwhile waits in kernel buffers of limited size, and what leaves waits
+for the card. Time, as the engine sees it, is the host's own clock, which may
+drift.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+
+from quicksilver.core.ports import Engine
+from quicksilver.core.scheduler import Arrival, Scheduler
+from quicksilver.sim.events import EventQueue
+from quicksilver.sim.model import HostModel
+from quicksilver.sim.network import VirtualNetwork
+from quicksilver.sim.weather import Weather
+from quicksilver.stdx.rand import Rng
+from quicksilver.wire.ids import Address
+from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, KIND_REPAIR
+
+UNICAST_READS = 64
+MULTICAST_READS = 24
+TRANSMITS = 24
+"""What one turn takes, as in ``net.host``."""
+
+TURN_SPACING_S = 1e-6
+"""Between two turns of a host whose work costs nothing: time must pass."""
+
+_DATA_KINDS = frozenset({KIND_DATA, KIND_REPAIR, KIND_HYBRID})
+
+
+class Sending(enum.Enum):
+    """How a turn's transmission ended."""
+
+    NOTHING_LEFT = enum.auto()
+    CARD_FULL = enum.auto()
+    MORE = enum.auto()
+
+
+class HostCounters:
+    """What happened to a host's datagrams, and what its processor did."""
+
+    __slots__ = ("busy_s", "port_drops", "receive_drops", "received", "sent", "turns")
+
+    def __init__(self) -> None:
+        self.busy_s = 0.0
+        self.port_drops = 0
+        self.received = 0
+        self.receive_drops = 0
+        self.sent = 0
+        self.turns = 0
+
+
+class KernelBuffer:
+    """Datagrams that arrived and were not read."""
+
+    __slots__ = ("bytes", "limit", "queue")
+
+    def __init__(self, limit: int) -> None:
+        self.queue: deque[tuple[float, bytes, Address]] = deque()
+        """(when the card has delivered it, bytes, source)"""
+        self.bytes = 0
+        self.limit = limit
+
+
+class SimHost:
+    """One machine with one process on it, which runs one engine."""
+
+    def __init__(
+        self,
+        events: EventQueue,
+        network: VirtualNetwork,
+        engine: Engine,
+        *,
+        index: int,
+        address: Address,
+        model: HostModel,
+        rng: Rng,
+        send_control: Callable[[bytes], bool],
+        on_drops: Callable[[int], None],
+        memory: Callable[[], int],
+    ) -> None:
+        """``send_control`` takes a frame for the GMS and is False while there is no
+        connection; ``memory`` tells how many bytes of packets the process holds."""
+        self.index = index
+        self.address = address
+        self.model = model
+        self.engine = engine
+        self.scheduler = Scheduler(engine)
+        self.weather = Weather(rng.derive("weather"))
+        self.counters = HostCounters()
+        self.is_dead = False
+        self.frozen_until = 0.0
+        self.drift = 0.0
+        """Its clock gains this many seconds a second."""
+        self.clock_offset_s = 0.0
+        self._events = events
+        self._network = network
+        self._send_control = send_control
+        self._on_drops = on_drops
+        self._memory = memory
+        self._cpu = model.cpu
+        self._factor = 1.0
+        self._unicast = KernelBuffer(model.unicast_buffer_bytes)
+        self._multicast = KernelBuffer(model.multicast_buffer_bytes)
+        self._sends_free_at = 0.0
+        self._receives_free_at = 0.0
+        self._local = 0.0
+        """World time that the processor has reached; ahead of now within a turn."""
+        self._next_turn: float | None = None
+        self._is_in_turn = False
+        self._addresses: frozenset[str] = frozenset()
+        self._unsent: deque[tuple[Address, bytes]] = deque()
+        network.attach(self)
+
+    # Time
+
+    def clock(self) -> float:
+        """The host's own clock, at the moment its processor has reached."""
+        return self._local * (1.0 + self.drift) + self.clock_offset_s
+
+    def world_time(self, host_time: float) -> float:
+        """Return when the host's clock shows a time."""
+        return (host_time - self.clock_offset_s) / (1.0 + self.drift)
+
+    def set_drift(self, drift: float) -> None:
+        """Let the clock run faster or slower from now on; it never jumps."""
+        shown = self.clock()
+        self.drift = drift
+        self.clock_offset_s = shown - self._local * (1.0 + drift)
+
+    def set_slowness(self, factor: float) -> None:
+        """Let everything take ``factor`` times as long."""
+        self._cpu = self.model.cpu.slowed(factor)
+
+    def charge(self, seconds: float) -> None:
+        """The process computes for a while."""
+        spent = seconds * self._factor
+        self._local += spent
+        self.counters.busy_s += spent
+
+    def charge_sent(self, messages: int) -> None:
+        self.charge(messages * self._cpu.send_message_s)
+
+    def charge_delivered(self, messages: int) -> None:
+        self.charge(messages * self._cpu.deliver_message_s)
+
+    # Life
+
+    def submit(self, request: Callable[[], None]) -> None:
+        """Have the process do something soon, as an application thread would."""
+        if self.is_dead:
+            return
+        self.scheduler.submit(request)
+        self._wake(self._events.now)
+
+    def freeze(self, seconds: float) -> None:
+        """The process stops; its card and its kernel go on."""
+        self.frozen_until = max(self.frozen_until, self._events.now + seconds)
+
+    def kill(self) -> None:
+        """The process ends at once; all that it had is lost."""
+        self.is_dead = True
+        self._network.detach(self)
+
+    # Arrival
+
+    def receive(self, packet: bytes, source: Address, *, is_multicast: bool) -> None:
+        now = self._events.now
+        size = len(packet)
+        rate = self.model.nic_bytes_per_s
+        ready = now
+        if rate:
+            ready = max(self._receives_free_at, now)
+            if (ready - now) * rate > self.model.port_buffer_bytes:
+                self.counters.port_drops += 1
+                return
+            ready += size / rate
+            self._receives_free_at = ready
+        buffer = self._multicast if is_multicast else self._unicast
+        if buffer.bytes + size > buffer.limit:
+            self.counters.receive_drops += 1
+            return
+        buffer.bytes += size
+        buffer.queue.append((ready, packet, source))
+        self._wake(ready)
+
+    # Turns
+
+    def _wake(self, when: float) -> None:
+        """See to it that a turn begins by then, or as soon as the processor is free."""
+        when = max(when, self._local, self._events.now)
+        if self._is_in_turn or (self._next_turn is not None and self._next_turn <= when):
+            return
+        self._next_turn = when
+        self._events.at(when, self._turn)
+
+    def _turn(self) -> None:
+        now = self._events.now
+        if self.is_dead or self._next_turn is None or self._next_turn > now:
+            return
+        if now < self.frozen_until:
+            self._next_turn = self.frozen_until
+            self._events.at(self.frozen_until, self._turn)
+            return
+        self._next_turn = None
+        self._is_in_turn = True
+        self._local = max(self._local, now)
+        self.counters.turns += 1
+        cpu = self._cpu
+        self._factor = 1.0 + cpu.gc_per_mb * self._memory() / 1e6 if cpu.gc_per_mb else 1.0
+        self.charge(cpu.turn_s)
+        if self.scheduler.has_requests():
+            self.scheduler.run_requests()
+        is_dry = self._read()
+        self.scheduler.run_alarms(self.clock)
+        sending = self._transmit()
+        self._advance_control()
+        self._is_in_turn = False
+        if not self.is_dead:
+            self._plan_next(is_dry=is_dry, sending=sending)
+
+    def _read(self) -> bool:
+        """Read and handle what arrived, as the core thread does; True when no more is there."""
+        engine = self.engine
+        is_dry = True
+        arrived = self._drain(self._unicast, UNICAST_READS)
+        if arrived:
+            self.scheduler.accept(arrived)
+            self.scheduler.run_io(self.clock)
+            is_dry = len(arrived) < UNICAST_READS
+        if not engine.is_receiving_paused():
+            arrived = self._drain(self._multicast, MULTICAST_READS)
+            if arrived:
+                self.scheduler.accept_data(arrived)
+                self.scheduler.run_io(self.clock)
+                is_dry = is_dry and len(arrived) < MULTICAST_READS
+        is_dry = is_dry and not self.scheduler.has_inbound()
+        if is_dry and not engine.is_receiving_paused():
+            engine.handle_drained(self.clock())
+        self._on_drops(self.counters.receive_drops)
+        return is_dry
+
+    def _drain(self, buffer: KernelBuffer, count: int) -> list[Arrival]:
+        queue = buffer.queue
+        cpu = self._cpu
+        arrived: list[Arrival] = []
+        while queue and len(arrived) < count and queue[0][0] <= self._local:
+            _, packet, source = queue.popleft()
+            size = len(packet)
+            buffer.bytes -= size
+            cost = cpu.receive_packet_s + size * cpu.receive_byte_s
+            if size > 1 and packet[1] not in _DATA_KINDS:
+                cost += cpu.token_s
+            self.charge(cost)
+            arrived.append((packet, 0, source))
+        self.counters.received += len(arrived)
+        return arrived
+
+    def _transmit(self) -> Sending:
+        """Send while the card takes it, a turn's worth at most."""
+        engine = self.engine
+        engine.handle_turn()
+        cpu = self._cpu
+        for _ in range(TRANSMITS):
+            if not self._unsent:
+                transmit = engine.poll_transmit(self.clock())
+                if transmit is None:
+                    return Sending.NOTHING_LEFT
+                self._unsent.extend((transmit.destination, p) for p in transmit.packets)
+            while self._unsent:
+                if self._send_queue_bytes() >= self.model.send_queue_bytes:
+                    return Sending.CARD_FULL
+                destination, packet = self._unsent.popleft()
+                cost = cpu.send_packet_s + len(packet) * cpu.send_byte_s
+                if packet[1] not in _DATA_KINDS:
+                    cost += cpu.token_s
+                self.charge(cost)
+                self.counters.sent += 1
+                self._network.transmit(self, destination, packet, self._departure(len(packet)))
+        return Sending.MORE
+
+    def _send_queue_bytes(self) -> float:
+        rate = self.model.nic_bytes_per_s
+        return max(0.0, self._sends_free_at - self._local) * rate if rate else 0.0
+
+    def _departure(self, size: int) -> float:
+        """Return when a datagram has left the card."""
+        rate = self.model.nic_bytes_per_s
+        if not rate:
+            return self._local
+        self._sends_free_at = max(self._sends_free_at, self._local) + size / rate
+        return self._sends_free_at
+
+    def _advance_control(self) -> None:
+        engine = self.engine
+        while engine.has_control():
+            frame = engine.poll_control(self.clock())
+            if frame is None or not self._send_control(frame):
+                break
+        addresses = engine.multicast_addresses()
+        if addresses is not self._addresses:
+            before, self._addresses = self._addresses, addresses
+            self._network.set_memberships(self, before, addresses)
+
+    def _plan_next(self, *, is_dry: bool, sending: Sending) -> None:
+        engine = self.engine
+        soon = max(self._local, self._events.now + TURN_SPACING_S)
+        if not is_dry or sending is Sending.MORE or self.scheduler.has_requests():
+            self._wake(soon)
+            return
+        if sending is Sending.CARD_FULL:
+            # A socket becomes writable when half its buffer is free.
+            excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
+            self._wake(self._local + max(0.0, excess) / self.model.nic_bytes_per_s)
+        elif engine.has_outgoing():
+            self._wake(soon)
+            return
+        is_paused = engine.is_receiving_paused()
+        for buffer in (self._unicast,) if is_paused else (self._unicast, self._multicast):
+            if buffer.queue:
+                self._wake(max(soon, buffer.queue[0][0]))
+        due = engine.next_timeout()
+        if due is not None:
+            self._wake(max(soon, self.world_time(due) + 1e-9))

@@ -1,0 +1,223 @@
+"""A cluster in virtual time.
+
+::
+
+    cluster = Cluster(seed=7)
+    a, b, c = cluster.start(3)
+    for node in (a, b):
+        node.join("prices")
+    c.open("prices")
+    cluster.settle()
+    c.send("prices", b"one", b"two")
+    cluster.run(1.0)
+    assert b.delivered[cluster.group_id("prices")] == 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from struct import Struct
+from typing import Any
+
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.service import MembershipService
+from quicksilver.membership.store import Store
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.engine import Engine
+from quicksilver.sim.events import EventQueue
+from quicksilver.sim.model import IDEAL, HostModel, LinkModel
+from quicksilver.sim.network import VirtualNetwork
+from quicksilver.stdx.rand import Rng
+from quicksilver.trace.records import Tracer
+from quicksilver.trials.gms import SimGms
+from quicksilver.trials.node import EngineMaker, SimNode
+from quicksilver.trials.watch import Violation, Watcher
+from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.ids import Address
+
+_STAMP = Struct("<dHH")
+
+
+class Cluster:
+    """Nodes, a GMS and a network, in one process and in virtual time."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        config: EngineConfig | None = None,
+        model: HostModel = IDEAL,
+        link: LinkModel | None = None,
+        settings: ClusterSettings | None = None,
+        gms_config: ServiceConfig | None = None,
+        planner: str = "exact",
+        limits: PlanLimits | None = None,
+        store: Store | None = None,
+        fresh_ports: bool = True,
+        make_engine: EngineMaker = Engine,
+        make_service: Callable[..., MembershipService] = MembershipService,
+        tracer: Tracer | None = None,
+        digests: bool = False,
+    ) -> None:
+        """``fresh_ports``: a node that starts again has another port than before.
+
+        ``digests``: keep a digest of every datagram and delivery; costs a few
+        microseconds each.
+        """
+        self.seed = seed
+        self.rng = Rng(seed)
+        self.events = EventQueue()
+        self.config = config or EngineConfig(packet_bytes=1400)
+        self.model = model
+        self.fresh_ports = fresh_ports
+        self.make_engine = make_engine
+        self.tracer = tracer
+        self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)
+        self.gms = SimGms(
+            self.network,
+            self.rng,
+            settings=settings,
+            config=gms_config,
+            planner=planner,
+            limits=limits,
+            store=store,
+            make_service=make_service,
+        )
+        self.nodes: list[SimNode] = []
+        """The present, or last, life of every node, by index."""
+        self.lives: list[SimNode] = []
+        """Every life there was, in the order they began."""
+        self.watchers: list[Watcher] = []
+        self._group_ids: dict[str, int] = {}
+        self._group_names: dict[int, str] = {}
+        self._digest = blake2b(digest_size=16) if digests else None
+        if digests:
+            self.network.taps.append(self._note_datagram)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        return self.events.now
+
+    def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Advance time; True as soon as ``until`` holds."""
+        return self.events.run(seconds, until)
+
+    def every(self, seconds: float, work: Callable[[], None], until: float) -> None:
+        """Do something again and again until a time."""
+
+        def again() -> None:
+            work()
+            if self.now + seconds <= until:
+                self.events.after(seconds, again)
+
+        self.events.after(seconds, again)
+
+    # Nodes
+
+    def start(
+        self,
+        count: int = 1,
+        *,
+        config: EngineConfig | None = None,
+        model: HostModel | None = None,
+    ) -> list[SimNode]:
+        """Start new nodes."""
+        return [
+            self._start(len(self.nodes), 0, config or self.config, model or self.model)
+            for _ in range(count)
+        ]
+
+    def restart(self, index: int) -> SimNode:
+        """Start a node that crashed again: a new process without memory."""
+        before = self.nodes[index]
+        assert before.is_dead
+        return self._start(index, before.life + 1, before.config, before.host.model)
+
+    def _start(self, index: int, life: int, config: EngineConfig, model: HostModel) -> SimNode:
+        rng = self.rng.derive(f"node {index}.{life}")
+        node = SimNode(self, index, life, config=config, model=model, rng=rng)
+        if index == len(self.nodes):
+            self.nodes.append(node)
+        else:
+            self.nodes[index] = node
+        self.lives.append(node)
+        self.tell("on_started", node)
+        return node
+
+    def alive(self) -> list[SimNode]:
+        """Nodes whose process runs."""
+        return [node for node in self.nodes if not node.is_dead]
+
+    def settle(self, seconds: float = 10.0) -> bool:
+        """Run until all who are alive are in what they asked for."""
+        return self.run(seconds, self.is_settled)
+
+    def is_settled(self) -> bool:
+        return all(node.joined | node.opened <= node.ready for node in self.alive())
+
+    # Groups
+
+    def name_group(self, group: int, name: str) -> None:
+        self._group_ids[name] = group
+        self._group_names[group] = name
+
+    def group_id(self, name: str) -> int:
+        """The number of a group; KeyError before anybody is in it."""
+        return self._group_ids[name]
+
+    def group_name(self, group: int) -> str:
+        return self._group_names[group]
+
+    # Watching
+
+    @property
+    def is_told(self) -> bool:
+        """True when somebody wants to know of each delivery."""
+        return bool(self.watchers) or self._digest is not None
+
+    def watch(self, *kinds: type[Watcher]) -> list[Watcher]:
+        """Have checks watch from now on."""
+        made = [kind(self) for kind in kinds]
+        self.watchers += made
+        return made
+
+    def tell(self, what: str, *facts: Any) -> None:
+        """Let every watcher know."""
+        if self._digest is not None:
+            self._note_fact(what, facts)
+        for watcher in self.watchers:
+            getattr(watcher, what)(*facts)
+
+    def violations(self) -> list[Violation]:
+        """What watchers found so far, earliest first."""
+        found = [violation for watcher in self.watchers for violation in watcher.violations]
+        return sorted(found, key=lambda violation: violation.at)
+
+    # The digest
+
+    def digest(self) -> str:
+        """Fingerprint of everything that was sent and delivered, and when."""
+        assert self._digest is not None
+        return self._digest.hexdigest()
+
+    def _note_datagram(
+        self, at: float, source: Address, destination: Address, packet: bytes
+    ) -> None:
+        assert self._digest is not None
+        self._digest.update(_STAMP.pack(at, source[1], destination[1]))
+        self._digest.update(f"{source[0]}>{destination[0]}".encode())
+        self._digest.update(packet)
+
+    def _note_fact(self, what: str, facts: tuple[Any, ...]) -> None:
+        assert self._digest is not None
+        node = facts[0] if facts and isinstance(facts[0], SimNode) else None
+        where = f"{node.index}.{node.life}" if node is not None else ""
+        self._digest.update(_STAMP.pack(self.now, len(facts), len(where)))
+        self._digest.update(f"{what} {where}".encode())
+        if what == "on_delivered":
+            self._digest.update(f"{facts[1]}/{facts[2]}/{facts[3]}".encode())
+            self._digest.update(facts[4])

@@ -1,0 +1,187 @@
+"""The GMS of a simulated cluster: the real service on a virtual machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from quicksilver.membership.addresses import AddressPool
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.planning import make_planner
+from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.service import MembershipService
+from quicksilver.membership.store import MemoryStore, Store
+from quicksilver.sim.network import VirtualNetwork
+from quicksilver.sim.streams import Pipe
+from quicksilver.stdx.rand import Rng
+from quicksilver.wire.gms import ClusterSettings
+
+GMS_INDEX = -1
+"""The GMS's place in the network, next to the nodes' 0, 1, …"""
+
+
+class Client(Protocol):
+    """A node as the GMS's machine sees it."""
+
+    index: int
+
+    def handle_frame(self, connection: int, frame: bytes) -> None: ...
+
+    def handle_closed(self, connection: int, reason: str) -> None: ...
+
+
+class _Connection:
+    def __init__(self, client: Client, to_gms: Pipe, to_client: Pipe) -> None:
+        self.client = client
+        self.to_gms = to_gms
+        self.to_client = to_client
+
+    def close(self) -> None:
+        self.to_gms.close()
+        self.to_client.close()
+
+
+class SimGms:
+    """Serves a simulated cluster; can be killed and started again on its store."""
+
+    def __init__(
+        self,
+        network: VirtualNetwork,
+        rng: Rng,
+        *,
+        settings: ClusterSettings | None = None,
+        config: ServiceConfig | None = None,
+        planner: str = "auto",
+        limits: PlanLimits | None = None,
+        store: Store | None = None,
+        make_service: Callable[..., MembershipService] = MembershipService,
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.config = config or ServiceConfig()
+        self.is_down = False
+        self.restarts = 0
+        self.frozen_until = 0.0
+        self._network = network
+        self._events = network.events
+        self._rng = rng.derive("gms")
+        self._planner = planner
+        self._limits = limits or PlanLimits()
+        self._make = make_service
+        self.store = store or MemoryStore()
+        self._connections: dict[int, _Connection] = {}
+        self._next_connection = 1
+        self._wakes_at: float | None = None
+        self.service = self._make_service()
+
+    def _make_service(self) -> MembershipService:
+        return self._make(
+            store=self.store,
+            planner=make_planner(self._planner, self._limits),
+            settings=self.settings,
+            pool=AddressPool("239.192.0.0/16"),
+            config=self.config,
+            seed=self._rng.bits64(),
+        )
+
+    # Connections
+
+    def connect(self, client: Client) -> int | None:
+        """Open a stream; None while the GMS is down or cannot be reached."""
+        network = self._network
+        index = client.index
+        if self.is_down or not network.passes(index, GMS_INDEX):
+            return None
+        if not network.passes(GMS_INDEX, index):
+            return None
+        number = self._next_connection
+        self._next_connection += 1
+        self._connections[number] = _Connection(
+            client,
+            Pipe(network, index, GMS_INDEX, lambda frame: self._handle_frame(number, frame)),
+            Pipe(network, GMS_INDEX, index, lambda frame: client.handle_frame(number, frame)),
+        )
+        self.service.handle_connected(number, self._events.now)
+        self._pump()
+        return number
+
+    def send(self, connection: int, frame: bytes) -> bool:
+        """Take a frame from a node."""
+        found = self._connections.get(connection)
+        if found is not None:
+            found.to_gms.send(frame)
+        return found is not None
+
+    def disconnect(self, connection: int) -> None:
+        """A node's process has ended."""
+        found = self._connections.pop(connection, None)
+        if found is None:
+            return
+        found.close()
+
+        def notice() -> None:
+            if not self.is_down:
+                self.service.handle_disconnected(connection, self._events.now)
+                self._pump()
+
+        self._events.after(self._network.link.latency_s, notice)
+
+    def _handle_frame(self, connection: int, frame: bytes) -> None:
+        if connection in self._connections and not self.is_down:
+            self.service.handle_frame(connection, frame, self._events.now)
+            self._pump()
+
+    # Life
+
+    def restart(self, down_s: float) -> None:
+        """Kill the GMS; a new one comes up on what the store holds."""
+        if self.is_down:
+            return
+        self.is_down = True
+        self.restarts += 1
+        connections, self._connections = self._connections, {}
+        for number, connection in connections.items():
+            connection.close()
+            self._tell_closed(number, connection.client, "the GMS is gone")
+
+        def come_up() -> None:
+            self.service = self._make_service()
+            self.is_down = False
+            self._pump()
+
+        self._events.after(down_s, come_up)
+
+    def _tell_closed(self, number: int, client: Client, reason: str) -> None:
+        self._events.after(
+            self._network.link.latency_s, lambda: client.handle_closed(number, reason)
+        )
+
+    def _pump(self) -> None:
+        if self.is_down:
+            return
+        service = self.service
+        now = self._events.now
+        due = service.next_timeout()
+        if due is not None and due <= now:
+            service.handle_timeout(now)
+        while (output := service.poll_output()) is not None:
+            connection = self._connections.get(output[0])
+            if connection is not None:
+                connection.to_client.send(output[1])
+        while (closing := service.poll_close()) is not None:
+            gone = self._connections.pop(closing, None)
+            if gone is not None:
+                self._close_when_sent(closing, gone)
+        due = service.next_timeout()
+        if due is not None and (self._wakes_at is None or due < self._wakes_at):
+            self._wakes_at = max(due, now + 1e-6)
+            self._events.at(self._wakes_at, self._wake)
+
+    def _close_when_sent(self, number: int, connection: _Connection) -> None:
+        """Frames that were sent before arrive first; they share the latency."""
+        connection.to_gms.close()
+        self._tell_closed(number, connection.client, "closed by the GMS")
+
+    def _wake(self) -> None:
+        if self._wakes_at is not None and self._events.now >= self._wakes_at:
+            self._wakes_at = None
+        self._pump()
