@@ -11,7 +11,7 @@ class Mark(NamedTuple):
     """What a trial's message says of itself."""
 
     group: str
-    index: int
+    node: int
     """Which node sent it …"""
     life: int
     """… in which of its lives …"""
