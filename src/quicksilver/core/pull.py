@@ -172,6 +172,13 @@ class Sink:
                 return transmit
         return None
 
+    @property
+    def is_waiting(self) -> bool:
+        """True when a closed policy took it out of its parent: ``resume`` puts it back."""
+        return bool(self._registered) and (
+            self._parent is not None and id(self) not in self._parent._registered
+        )
+
     def resume(self) -> None:
         """Register with the parent again if there is something to pull."""
         if self._parent is not None and self._registered:

@@ -452,7 +452,7 @@ class Engine:
             self._unknown.next_timeout(),
         )
         times.extend(when for when in others if when is not None)
-        if len(self._repair_sink):
+        if self._repair_sink.is_waiting:
             times.append(self._repair_rate.next_open(self.drained_at) or 0.0)
         return min(times, default=None)
 
@@ -468,7 +468,7 @@ class Engine:
                     self.tracer(trace.ViewRetired(now, self.node, *name))
         self.outgoing.handle_timeout(now)
         self._unknown.handle_timeout(now)
-        if len(self._repair_sink) and self._repair_rate.is_open(now):
+        if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()
 
     def _drop_region(self, name: tuple[int, int]) -> None:
