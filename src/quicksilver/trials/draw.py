@@ -1,0 +1,186 @@
+"""From one seed, a whole trial: the cluster, who is in what, the load, the faults."""
+
+from __future__ import annotations
+
+import msgspec
+
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.stdx.rand import Rng
+from quicksilver.trials import faults
+from quicksilver.trials.faults import AnyFault
+from quicksilver.trials.gms import GMS_INDEX
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is in a group, and who only sends to it."""
+
+    group: str
+    members: tuple[int, ...]
+    openers: tuple[int, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a trial depends on; the same plan gives the same run."""
+
+    seed: int
+    nodes: int
+    memberships: tuple[Membership, ...]
+    faults: tuple[AnyFault, ...]
+    seconds: float
+    """How long faults and load last."""
+    interval_s: float
+    """Mean time between two sends of one sender to one group."""
+    burst: int
+    """Most messages in one send."""
+    sizes: tuple[int, ...]
+    """Sizes of messages, in bytes; each send draws one."""
+    planner: str = "exact"
+    transport: str = "multicast"
+    hybrid: tuple[str, ...] = ()
+    partition_size: int = 5
+    replication: int = 5
+    heartbeat_interval_s: float = 0.3
+    failure_timeout_s: float = 2.0
+    packet_bytes: int = 1400
+    buffer_bytes: int = 1 << 20
+    window_bytes: int = 1 << 20
+    token_bytes: int = 64 << 10
+    latency_s: float = 100e-6
+    jitter_s: float = 0.0
+    fresh_ports: bool = True
+    is_modelled: bool = True
+    """False: processors and cards cost no time."""
+
+    def engine_config(self) -> EngineConfig:
+        return EngineConfig(
+            packet_bytes=self.packet_bytes,
+            receive_buffer_bytes=self.buffer_bytes,
+            window_bytes_max=self.window_bytes,
+            window_bytes_initial=min(self.window_bytes, 64 << 10),
+            span_bytes_max=4 * self.window_bytes,
+            cache_bytes_max=16 << 20,
+            ahead_bytes_max=16 << 20,
+            unknown_bytes_max=1 << 20,
+            token_bytes=self.token_bytes,
+        )
+
+
+PLANNERS = ("exact", "auto", "regular", "perfect")
+PACKET_BYTES = (576, 1400, 1400, 8900)
+
+
+def draw_plan(seed: int) -> Plan:
+    """Return the trial that a seed stands for."""
+    rng = Rng(seed).derive("trial")
+    shape = rng.derive("shape")
+    nodes = 3 + shape.below(8) if shape.chance(0.7) else 11 + shape.below(14)
+    memberships = _draw_memberships(rng.derive("groups"), nodes)
+    load = rng.derive("load")
+    seconds = 3.0 + 3.0 * load.uniform()
+    pairs = sum(len(m.members) + len(m.openers) for m in memberships)
+    return Plan(
+        seed=seed,
+        nodes=nodes,
+        memberships=memberships,
+        faults=_draw_faults(rng.derive("faults"), nodes, memberships, seconds),
+        seconds=seconds,
+        # The more senders, the less often each: trials cost about the same.
+        interval_s=max(0.02, pairs * nodes / (900.0 + 1200.0 * load.uniform())),
+        burst=load.choice((1, 4, 12)),
+        sizes=load.choice(((100,), (20, 300, 1200), (100, 100, 100, 40_000), (0, 60), (900,))),
+        planner=shape.choice(PLANNERS),
+        transport="unicast" if shape.chance(0.15) else "multicast",
+        hybrid=(memberships[0].group,) if shape.chance(0.2) else (),
+        partition_size=2 + shape.below(4),
+        replication=1 + shape.below(5),
+        heartbeat_interval_s=0.2 + 0.3 * shape.uniform(),
+        failure_timeout_s=1.0 + 2.0 * shape.uniform(),
+        packet_bytes=shape.choice(PACKET_BYTES),
+        buffer_bytes=shape.choice((64 << 10, 212_992, 1 << 20)),
+        window_bytes=shape.choice((32 << 10, 256 << 10, 2 << 20)),
+        token_bytes=shape.choice((8 << 10, 64 << 10, 1 << 20)),
+        latency_s=shape.choice((20e-6, 100e-6, 2e-3)),
+        jitter_s=shape.choice((0.0, 0.0, 300e-6)),
+        fresh_ports=shape.chance(0.6),
+        is_modelled=shape.chance(0.7),
+    )
+
+
+def _draw_memberships(rng: Rng, nodes: int) -> tuple[Membership, ...]:
+    count = 1 + rng.below(3) if rng.chance(0.5) else 2 + rng.below(7)
+    everybody = list(range(nodes))
+    found = []
+    for number in range(count):
+        size = 2 + rng.below(nodes - 1)
+        members = tuple(sorted(rng.sample(everybody, size)))
+        others = [index for index in everybody if index not in members]
+        openers = tuple(sorted(rng.sample(others, min(len(others), rng.below(3)))))
+        found.append(Membership(group=f"g{number}", members=members, openers=openers))
+    return tuple(found)
+
+
+def _draw_faults(
+    rng: Rng, nodes: int, memberships: tuple[Membership, ...], seconds: float
+) -> tuple[AnyFault, ...]:
+    count = 4 + rng.below(10)
+    drawn = [_draw_fault(rng.derive(f"{n}"), nodes, memberships, seconds) for n in range(count)]
+    return tuple(sorted(drawn, key=lambda fault: fault.at))
+
+
+def _draw_fault(
+    rng: Rng, nodes: int, memberships: tuple[Membership, ...], seconds: float
+) -> AnyFault:
+    at = round(0.2 + (seconds - 0.4) * rng.uniform(), 4)
+    for_s = round(0.1 + 1.9 * rng.uniform(), 4)
+    node = rng.below(nodes)
+    rate = round(0.01 + 0.3 * rng.uniform() * rng.uniform(), 4)
+    membership = rng.choice(memberships)
+    match rng.choice(faults.KINDS).__name__:
+        case "Loss":
+            return faults.Loss(at=at, for_s=for_s, node=node, rate=rate)
+        case "Bursts":
+            length = float(2 + rng.below(40))
+            return faults.Bursts(at=at, for_s=for_s, node=node, rate=rate, length=length)
+        case "Deafness":
+            return faults.Deafness(at=at, for_s=for_s, node=node, deaf_s=0.01, every_s=0.25)
+        case "Sleeps":
+            return faults.Sleeps(at=at, for_s=for_s, node=node, sleep_s=0.2, every_s=0.6)
+        case "Duplicates":
+            return faults.Duplicates(at=at, for_s=for_s, node=node, rate=2 * rate)
+        case "Reordering":
+            hold = round(0.0005 + 0.02 * rng.uniform() * rng.uniform(), 5)
+            return faults.Reordering(at=at, for_s=for_s, node=node, rate=2 * rate, hold_s=hold)
+        case "Delay":
+            delay = round(0.05 * rng.uniform() * rng.uniform(), 5)
+            return faults.Delay(at=at, for_s=for_s, node=node, delay_s=delay, jitter_s=delay)
+        case "Corruption":
+            return faults.Corruption(at=at, for_s=for_s, node=node, rate=rate)
+        case "Freeze":
+            long = round(3.0 + 7.0 * rng.uniform(), 3) if rng.chance(0.3) else for_s
+            return faults.Freeze(at=at, for_s=long, node=node)
+        case "Slowness":
+            return faults.Slowness(at=at, for_s=for_s, node=node, factor=float(2 + rng.below(30)))
+        case "Drift":
+            return faults.Drift(at=at, node=node, rate=round((rng.uniform() - 0.5) * 0.02, 5))
+        case "Crash":
+            restarts = rng.chance(0.7)
+            return faults.Crash(at=at, for_s=for_s, node=node, restarts=restarts)
+        case "Partition":
+            size = 1 + rng.below(max(1, nodes // 2))
+            island = sorted(rng.sample(range(nodes), size))
+            if rng.chance(0.3):
+                island.insert(0, GMS_INDEX)
+            return faults.Partition(at=at, for_s=for_s, island=tuple(island))
+        case "Cut":
+            targets = [index for index in range(GMS_INDEX, nodes) if index != node]
+            chosen = sorted(rng.sample(targets, 1 + rng.below(len(targets))))
+            return faults.Cut(at=at, for_s=for_s, source=node, targets=tuple(chosen))
+        case "Leave":
+            node = rng.choice(membership.members)
+            return faults.Leave(at=at, for_s=for_s, node=node, group=membership.group)
+        case "Join":
+            return faults.Join(at=at, for_s=for_s, node=node, group=membership.group)
+        case "GmsRestart":
+            return faults.GmsRestart(at=at, for_s=for_s)
+        case other:
+            raise AssertionError(f"no way to draw {other}")

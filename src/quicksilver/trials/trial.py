@@ -1,0 +1,229 @@
+"""One trial: draw, build, disturb, heal, wait, judge.
+
+First safety: load and faults together, while the checks watch. Then liveness:
+every fault ends, the cluster must come together, what is sent now must arrive,
+and in the end nothing may be left and nobody may speak.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.sim.model import IDEAL, HostModel, LinkModel
+from quicksilver.trials.checks import ALL
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.draw import Plan
+from quicksilver.trials.faults import heal, schedule
+from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Violation, Watcher
+from quicksilver.trials.workload import send_numbered
+from quicksilver.wire.gms import ClusterSettings
+
+LOOK_S = 0.1
+CONVERGE_S_MAX = 30.0
+"""How long a healed cluster may take to come together."""
+
+FAREWELL_MESSAGES = 3
+"""Messages that every sender sends to every group after the healing."""
+
+DRAIN_S = 15.0
+SILENCE_S = 15.0
+"""Time for what was sent to be delivered and forgotten, and time in which to listen."""
+
+MESSAGES_MIN = 50
+SECONDS_MIN = 20.0
+"""A trial that did less proves nothing, and fails."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial did and found."""
+
+    seed: int
+    digest: str
+    messages: int
+    """Sent by applications."""
+    deliveries: int
+    faults: int
+    faults_by_kind: dict[str, int]
+    datagrams: int
+    seconds: float
+    """Virtual."""
+    node_seconds: float
+    events: int
+    nodes: int
+    groups: int
+    views: int
+    exclusions: int
+    violations: tuple[Violation, ...]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.violations
+
+
+class Application:
+    """The load of a trial, and what its applications do after a restart."""
+
+    def __init__(self, cluster: Cluster, plan: Plan) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._rng = cluster.rng.derive("application")
+        self._joins: dict[int, list[str]] = {}
+        self._opens: dict[int, list[str]] = {}
+        for membership in plan.memberships:
+            for index in membership.members:
+                self._joins.setdefault(index, []).append(membership.group)
+            for index in membership.openers:
+                self._opens.setdefault(index, []).append(membership.group)
+
+    def handle_started(self, node: SimNode) -> None:
+        """Join and open what the plan says."""
+        joins = self._joins.get(node.index, [])
+        opens = self._opens.get(node.index, [])
+        if joins:
+            node.join(*joins)
+        if opens:
+            node.open(*opens)
+
+    def begin(self) -> None:
+        """Send again and again, every node to every group of its own."""
+        for index in range(self._plan.nodes):
+            for group in [*self._joins.get(index, []), *self._opens.get(index, [])]:
+                self._tick(index, group)
+
+    def _tick(self, index: int, group: str) -> None:
+        cluster, plan, rng = self._cluster, self._plan, self._rng
+        if cluster.now >= plan.seconds:
+            return
+        node = cluster.nodes[index]
+        count, size = 1 + rng.below(plan.burst), rng.choice(plan.sizes)
+        # Large messages are for fragments, not for load.
+        count = 1 if size > 5000 else count
+        if not node.is_dead and group in node.ready and node.planned[group] < 2000:
+            send_numbered(node, group, count, size)
+        pause = plan.interval_s * (0.5 + rng.uniform()) * (1 + count) / 2
+        cluster.events.after(pause, lambda: self._tick(index, group))
+
+    def say_farewell(self) -> None:
+        """Everybody who may send does so once more."""
+        for node in self._cluster.alive():
+            for group in sorted(node.ready):
+                send_numbered(node, group, FAREWELL_MESSAGES)
+
+
+class _Starts(Watcher):
+    """Hands every started node to the application."""
+
+    def __init__(self, cluster: Cluster, application: Application) -> None:
+        super().__init__(cluster)
+        self._application = application
+
+    def on_started(self, node: SimNode) -> None:
+        self._application.handle_started(node)
+
+
+def build(plan: Plan) -> Cluster:
+    """Return the cluster of a plan, with nobody in it yet."""
+    model = HostModel(
+        nic_bytes_per_s=125e6,
+        unicast_buffer_bytes=plan.buffer_bytes,
+        multicast_buffer_bytes=plan.buffer_bytes,
+    )
+    return Cluster(
+        seed=plan.seed,
+        config=plan.engine_config(),
+        model=model if plan.is_modelled else IDEAL,
+        link=LinkModel(latency_s=plan.latency_s, jitter_s=plan.jitter_s),
+        settings=ClusterSettings(
+            transport=plan.transport,
+            partition_size=plan.partition_size,
+            replication=plan.replication,
+            heartbeat_interval_s=plan.heartbeat_interval_s,
+            failure_timeout_s=plan.failure_timeout_s,
+        ),
+        gms_config=ServiceConfig(hybrid_groups=frozenset(plan.hybrid)),
+        planner=plan.planner,
+        fresh_ports=plan.fresh_ports,
+        digests=True,
+    )
+
+
+def run_trial(plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL) -> Report:
+    """Run a plan and judge it."""
+    cluster = build(plan)
+    application = Application(cluster, plan)
+    cluster.watch(*checks)
+    cluster.watchers.append(_Starts(cluster, application))
+    runner = _Runner(cluster)
+    cluster.start(plan.nodes)
+    application.begin()
+    schedule(cluster, plan.faults, plan.seconds)
+    runner.run(plan.seconds)
+
+    heal(cluster, plan.faults)
+    cluster.tell("on_healed")
+    # What a freeze or a partition began may still end in an exclusion.
+    runner.run(plan.failure_timeout_s + 2 * plan.heartbeat_interval_s)
+    if not runner.run_until_settled(CONVERGE_S_MAX):
+        late = [f"{n} waits for {sorted((n.joined | n.opened) - n.ready)}" for n in cluster.alive()]
+        runner.fail("converged", f"after {CONVERGE_S_MAX} s of health: {'; '.join(late)}")
+    application.say_farewell()
+    runner.run(DRAIN_S)
+    runner.run(SILENCE_S)
+    cluster.tell("on_settled")
+    return _report(plan, cluster, runner.violations)
+
+
+class _Runner:
+    """Advances time in steps, so that checks can look in between."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.violations: list[Violation] = []
+        self._cluster = cluster
+
+    def fail(self, check: str, what: str) -> None:
+        self.violations.append(Violation(check=check, at=self._cluster.now, what=what))
+
+    def run(self, seconds: float) -> None:
+        end = self._cluster.now + seconds
+        while self._cluster.now < end:
+            self._cluster.run(min(LOOK_S, end - self._cluster.now))
+            self._cluster.tell("on_look")
+
+    def run_until_settled(self, seconds: float) -> bool:
+        end = self._cluster.now + seconds
+        while not self._cluster.is_settled() and self._cluster.now < end:
+            self.run(LOOK_S)
+        return self._cluster.is_settled()
+
+
+def _report(plan: Plan, cluster: Cluster, found: list[Violation]) -> Report:
+    messages = sum(sum(node.sent.values()) for node in cluster.lives)
+    kinds = Counter(type(fault).__name__ for fault in plan.faults)
+    violations = sorted([*found, *cluster.violations()], key=lambda violation: violation.at)
+    if messages < MESSAGES_MIN:
+        what = f"{messages} messages: fewer than {MESSAGES_MIN} prove nothing"
+        violations.append(Violation(check="worked", at=cluster.now, what=what))
+    if cluster.now < SECONDS_MIN:
+        what = f"{cluster.now:.1f} s: less than {SECONDS_MIN} s prove nothing"
+        violations.append(Violation(check="worked", at=cluster.now, what=what))
+    return Report(
+        seed=plan.seed,
+        digest=cluster.digest(),
+        messages=messages,
+        deliveries=sum(sum(node.delivered.values()) for node in cluster.lives),
+        faults=len(plan.faults),
+        faults_by_kind=dict(sorted(kinds.items())),
+        datagrams=cluster.network.sent_packets,
+        seconds=round(cluster.now, 3),
+        node_seconds=round(cluster.now * plan.nodes, 1),
+        events=cluster.events.happened,
+        nodes=plan.nodes,
+        groups=len(plan.memberships),
+        views=max((node.engine.batch for node in cluster.lives), default=0),
+        exclusions=sum(node.exclusions for node in cluster.lives),
+        violations=tuple(violations),
+    )
