@@ -1,0 +1,83 @@
+"""Bounded memory."""
+
+from __future__ import annotations
+
+from quicksilver.multicast.streams import SendStream
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Watcher
+
+BURST_BYTES = 60_000
+"""What one poll may commit past a window that was open when it began."""
+
+WINDOW_BYTES_MIN = 16 << 10
+AUDIT_EVERY = 10
+"""Looks between two counts of what the budgets say is there."""
+
+
+class Memory(Watcher):
+    """What a node holds stays within its configuration, at every moment.
+
+    "Memory is bounded by configuration, whatever arrives" (ARCHITECTURE.md,
+    invariants; DESIGN.md: "memory, latency and throughput form one loop",
+    dissertation 4.3.6). Copies for others, packets ahead of a hole and packets of
+    unknown views stay within their limits, and the budgets tell the truth about
+    them; a stream's unacknowledged bytes stay within the largest window that any
+    receiver's buffer allows. Messages queued and not packed are bounded by the
+    application, which waits for room.
+    """
+
+    name = "memory"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._looks = 0
+
+    def on_look(self) -> None:
+        self._looks += 1
+        nodes = self.cluster.alive()
+        buffer = max((node.config.receive_buffer_bytes for node in nodes), default=0)
+        for node in nodes:
+            self._check(node, buffer)
+            if self._looks % AUDIT_EVERY == 0:
+                self._audit(node)
+
+    def _check(self, node: SimNode, buffer: int) -> None:
+        engine, config = node.engine, node.config
+        levels = (
+            ("cache", engine.cache_budget.used, config.cache_bytes_max),
+            ("ahead", engine.ahead_budget.used, config.ahead_bytes_max),
+            ("unknown", engine._unknown.bytes, config.unknown_bytes_max),
+        )
+        for what, used, limit in levels:
+            if not 0 <= used <= limit:
+                self.fail(f"{node}: {what} holds {used} bytes, {limit} are allowed")
+        window = max(config.window_bytes_initial, WINDOW_BYTES_MIN)
+        window = max(window, min(config.window_bytes_max, buffer))
+        limit = window + BURST_BYTES + config.packet_bytes
+        for stream in _streams(node):
+            pending = stream.flow.window.pending_bytes
+            if not 0 <= pending <= limit:
+                where = f"view {stream.view} of region {stream.region}"
+                self.fail(f"{node}: {pending} bytes are pending in {where}, the window is {window}")
+
+    def _audit(self, node: SimNode) -> None:
+        """Count what is there, and compare with what the budgets say."""
+        engine = node.engine
+        streams = engine._streams.values()
+        cached = sum(len(data) for stream in streams for data in stream.cache.values())
+        if cached != engine.cache_budget.used:
+            self.fail(f"{node}: {cached} bytes are cached, {engine.cache_budget.used} counted")
+        ahead = sum(size for s in streams for _, size in (*s._ahead.values(), *s._held))
+        if ahead != engine.ahead_budget.used:
+            self.fail(f"{node}: {ahead} bytes wait, {engine.ahead_budget.used} counted")
+        for stream in _streams(node):
+            kept = sum(map(len, stream.packets.values()))
+            if kept != stream.flow.window.pending_bytes:
+                pending = stream.flow.window.pending_bytes
+                self.fail(f"{node}: {kept} bytes are unacknowledged, {pending} counted")
+
+
+def _streams(node: SimNode) -> list[SendStream]:
+    outgoing = node.engine.outgoing
+    return [*outgoing._sending.values(), *outgoing._closing.values()]
