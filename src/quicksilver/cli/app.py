@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quicksilver.cli import demo, doctor, gms, pub, sub, top, up
+from quicksilver.cli import demo, doctor, experiment, gms, pub, sim, sub, top, up
 
 app = typer.Typer(
     name="quicksilver",
@@ -53,6 +53,8 @@ app.command("sub")(sub.sub)
 app.command("up")(up.up)
 app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)
+app.command("sim")(sim.sim)
+app.command("experiment")(experiment.experiment)
 
 _BENCH = "quicksilver.cli.bench.command"
 if importlib.util.find_spec(_BENCH) is not None:

@@ -56,6 +56,10 @@ class Engine(Protocol):
         """True when application threads queued something that can leave now."""
         ...
 
+    def has_transmits(self) -> bool:
+        """False when ``poll_transmit`` would have nothing, after ``handle_turn``."""
+        ...
+
     def poll_transmit(self, now: float) -> Transmit | None: ...
 
     def handle_control_opened(self, now: float) -> None:

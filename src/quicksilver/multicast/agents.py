@@ -229,15 +229,15 @@ class RingAgent:
         self.handle_work(now, urgent=True)
 
     def next_timeout(self) -> float | None:
-        times = [self.due_at] if self.due_at is not None else []
         if self._roll is not None:
-            times.append(self._roll.ends_at)
+            when = self._roll.ends_at
         elif self._released_at:
-            oldest = next(iter(self._released_at.values()))
-            times.append(oldest + self._config.token_timeout_s)
+            when = next(iter(self._released_at.values())) + self._config.token_timeout_s
         elif self.suspects:
-            times.append(self._ask_again_at)
-        return min(times, default=None)
+            when = self._ask_again_at
+        else:
+            return self.due_at
+        return when if self.due_at is None or when < self.due_at else self.due_at
 
     def handle_timeout(self, now: float) -> None:
         config = self._config

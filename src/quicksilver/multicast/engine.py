@@ -439,22 +439,27 @@ class Engine:
     # Time
 
     def next_timeout(self) -> float | None:
-        times = []
+        # Asked twice a turn, which often brings one packet: no lists, no min().
+        soonest = self.client.next_timeout()
         for member in self._regions.values():
             when = member.next_timeout()
-            if when is not None:
-                times.append(when)
+            if when is not None and (soonest is None or when < soonest):
+                soonest = when
             if member.retired_at is not None:
-                times.append(member.active_at + self.config.retire_s)
-        others = (
-            self.outgoing.next_timeout(),
-            self.client.next_timeout(),
-            self._unknown.next_timeout(),
-        )
-        times.extend(when for when in others if when is not None)
+                when = member.active_at + self.config.retire_s
+                if soonest is None or when < soonest:
+                    soonest = when
+        when = self.outgoing.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
+        when = self._unknown.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         if self._repair_sink.is_waiting:
-            times.append(self._repair_rate.next_open(self.drained_at) or 0.0)
-        return min(times, default=None)
+            when = self._repair_rate.next_open(self.drained_at) or 0.0
+            if soonest is None or when < soonest:
+                soonest = when
+        return soonest
 
     def handle_timeout(self, now: float) -> None:
         self.client.handle_timeout(now)
@@ -485,6 +490,9 @@ class Engine:
 
     def has_outgoing(self) -> bool:
         return self.outgoing.has_outgoing()
+
+    def has_transmits(self) -> bool:
+        return bool(self._root)
 
     def poll_transmit(self, now: float) -> Transmit | None:
         return self._root.poll(now)

@@ -162,13 +162,13 @@ class Outgoing:
 
     def next_timeout(self) -> float | None:
         """When a probe is due or a rate limit opens."""
-        times = [when for when in (self._timers.next(),) if when is not None]
+        soonest = self._timers.next()
         for stream in self._sending.values():
             if stream.waiting and stream.flow.rate is not None:
                 opens = stream.flow.next_open(self._host.drained_at)
-                if opens is not None:
-                    times.append(opens)
-        return min(times, default=None)
+                if opens is not None and (soonest is None or opens < soonest):
+                    soonest = opens
+        return soonest
 
     def handle_timeout(self, now: float) -> None:
         """Probe silent regions; open lanes whose rate allows it again."""
@@ -466,7 +466,10 @@ class Outgoing:
                 self._host.register_lane(lane)
 
     def has_outgoing(self) -> bool:
-        return any(lane.outbox and not lane.is_blocked for lane in self._lanes.values())
+        for lane in self._lanes.values():  # noqa: SIM110  # asked every turn
+            if lane.outbox and not lane.is_blocked:
+                return True
+        return False
 
     def echo(self, messages: Messages) -> None:
         self._host.deliver(messages)

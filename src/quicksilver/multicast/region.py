@@ -602,10 +602,12 @@ class RegionMember:
     # Time
 
     def next_timeout(self) -> float | None:
-        times = [t for agent in self.agents if (t := agent.next_timeout()) is not None]
-        if self._wake_at is not None:
-            times.append(self._wake_at)
-        return min(times, default=None)
+        soonest = self._wake_at
+        for agent in self.agents:
+            when = agent.next_timeout()
+            if when is not None and (soonest is None or when < soonest):
+                soonest = when
+        return soonest
 
     def handle_timeout(self, now: float) -> None:
         for agent in self.agents:

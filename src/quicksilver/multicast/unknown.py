@@ -53,7 +53,7 @@ class UnknownPackets:
         self.bytes = 0
 
     def next_timeout(self) -> float | None:
-        return next(iter(self._expires.values()), None)
+        return next(iter(self._expires.values())) if self._expires else None
 
     def handle_timeout(self, now: float) -> None:
         for name in [n for n, when in self._expires.items() if when <= now]:

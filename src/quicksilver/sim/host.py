@@ -32,6 +32,9 @@ TRANSMITS = 24
 TURN_SPACING_S = 1e-6
 """Between two turns of a host whose work costs nothing: time must pass."""
 
+CLOCK_READ_EVERY = 4
+"""Datagrams between two looks at the clock, as in ``core.scheduler``."""
+
 _DATA_KINDS = frozenset({KIND_DATA, KIND_REPAIR, KIND_HYBRID})
 
 
@@ -46,9 +49,24 @@ class Sending(enum.Enum):
 class HostCounters:
     """What happened to a host's datagrams, and what its processor did."""
 
-    __slots__ = ("busy_s", "port_drops", "receive_drops", "received", "sent", "turns")
+    __slots__ = (
+        "alarm_delay_s",
+        "alarm_delay_s_max",
+        "alarms",
+        "busy_s",
+        "port_drops",
+        "receive_drops",
+        "received",
+        "sent",
+        "turns",
+    )
 
     def __init__(self) -> None:
+        self.alarms = 0
+        self.alarm_delay_s = 0.0
+        """How late alarms fired, in sum …"""
+        self.alarm_delay_s_max = 0.0
+        """… and at most; whoever samples it sets it back."""
         self.busy_s = 0.0
         self.port_drops = 0
         self.received = 0
@@ -114,6 +132,14 @@ class SimHost:
         self._local = 0.0
         """World time that the processor has reached; ahead of now within a turn."""
         self._next_turn: float | None = None
+        """When the next turn is to begin …"""
+        self._io_at = -1.0
+        """… the last time that an event was set for by itself …"""
+        self._alarm_at: float | None = None
+        """… and the event under way that stands for all alarms."""
+        self._begin = self._turn
+        self._rate = model.nic_bytes_per_s
+        self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
         self._addresses: frozenset[str] = frozenset()
         self._unsent: deque[tuple[Address, bytes]] = deque()
@@ -164,6 +190,13 @@ class SimHost:
         """The process stops; its card and its kernel go on."""
         self.frozen_until = max(self.frozen_until, self._events.now + seconds)
 
+    def thaw(self) -> None:
+        """The process goes on, however long it was to be stopped."""
+        self.frozen_until = 0.0
+        if not self.is_dead:
+            self._next_turn = None
+            self._wake(self._events.now)
+
     def kill(self) -> None:
         """The process ends at once; all that it had is lost."""
         self.is_dead = True
@@ -174,11 +207,13 @@ class SimHost:
     def receive(self, packet: bytes, source: Address, *, is_multicast: bool) -> None:
         now = self._events.now
         size = len(packet)
-        rate = self.model.nic_bytes_per_s
+        rate = self._rate
         ready = now
         if rate:
-            ready = max(self._receives_free_at, now)
-            if (ready - now) * rate > self.model.port_buffer_bytes:
+            ready = self._receives_free_at
+            if ready < now:
+                ready = now
+            elif (ready - now) * rate > self._port_buffer_bytes:
                 self.counters.port_drops += 1
                 return
             ready += size / rate
@@ -189,77 +224,145 @@ class SimHost:
             return
         buffer.bytes += size
         buffer.queue.append((ready, packet, source))
-        self._wake(ready)
+        if not self._is_in_turn:
+            next_turn = self._next_turn
+            if next_turn is None or next_turn > ready:
+                self._wake(ready)
 
     # Turns
 
     def _wake(self, when: float) -> None:
         """See to it that a turn begins by then, or as soon as the processor is free."""
-        when = max(when, self._local, self._events.now)
+        if when < self._local:
+            when = self._local
+        if when < self._events.now:
+            when = self._events.now
         if self._is_in_turn or (self._next_turn is not None and self._next_turn <= when):
             return
+        self._next_turn = self._io_at = when
+        self._events.at(when, self._begin)
+
+    def _set_alarm(self, when: float) -> None:
+        """The same for an alarm, which most often moves before it is due.
+
+        An event that is already under way and comes no later is good enough: it
+        finds that it is early and takes the alarm further.
+        """
+        if self._next_turn is not None and self._next_turn <= when:
+            return
         self._next_turn = when
-        self._events.at(when, self._turn)
+        if self._alarm_at is None or self._alarm_at > when:
+            self._alarm_at = when
+            self._events.at(when, self._begin)
 
     def _turn(self) -> None:
         now = self._events.now
-        if self.is_dead or self._next_turn is None or self._next_turn > now:
+        if self._alarm_at is not None and self._alarm_at <= now:
+            self._alarm_at = None
+        due = self._next_turn
+        if due is None or self.is_dead:
+            return
+        if due > now:
+            if due != self._io_at and self._alarm_at is None:
+                self._alarm_at = due
+                self._events.at(due, self._begin)
             return
         if now < self.frozen_until:
-            self._next_turn = self.frozen_until
-            self._events.at(self.frozen_until, self._turn)
+            self._next_turn = self._io_at = self.frozen_until
+            self._events.at(self.frozen_until, self._begin)
             return
         self._next_turn = None
         self._is_in_turn = True
-        self._local = max(self._local, now)
+        if self._local < now:
+            self._local = now
         self.counters.turns += 1
         cpu = self._cpu
-        self._factor = 1.0 + cpu.gc_per_mb * self._memory() / 1e6 if cpu.gc_per_mb else 1.0
+        if cpu.gc_per_mb:
+            self._factor = 1.0 + cpu.gc_per_mb * self._memory() / 1e6
         self.charge(cpu.turn_s)
-        if self.scheduler.has_requests():
-            self.scheduler.run_requests()
+        scheduler = self.scheduler
+        if scheduler.has_requests():
+            scheduler.run_requests()
         is_dry = self._read()
-        self.scheduler.run_alarms(self.clock)
-        sending = self._transmit()
-        self._advance_control()
+        engine = self.engine
+        timeout = engine.next_timeout()
+        clock = self.clock()
+        is_due = timeout is not None and timeout <= clock
+        if is_due or self._unsent or engine.has_transmits() or engine.has_outgoing():
+            if timeout is not None and timeout <= clock:
+                self._note_alarm(clock - timeout)
+                scheduler.run_alarms(self.clock)
+            sending = self._transmit()
+            self._advance_control()
+            timeout = engine.next_timeout()
+        else:
+            # Nothing to send and no alarm, as in most turns: they bring one packet.
+            sending = Sending.NOTHING_LEFT
+            if engine.has_control() or engine.multicast_addresses() is not self._addresses:
+                self._advance_control()
+                timeout = engine.next_timeout()
         self._is_in_turn = False
         if not self.is_dead:
-            self._plan_next(is_dry=is_dry, sending=sending)
+            self._plan_next(timeout, is_dry=is_dry, sending=sending)
+
+    def _note_alarm(self, delay_s: float) -> None:
+        counters = self.counters
+        counters.alarms += 1
+        counters.alarm_delay_s += delay_s
+        if delay_s > counters.alarm_delay_s_max:
+            counters.alarm_delay_s_max = delay_s
 
     def _read(self) -> bool:
         """Read and handle what arrived, as the core thread does; True when no more is there."""
         engine = self.engine
         is_dry = True
-        arrived = self._drain(self._unicast, UNICAST_READS)
-        if arrived:
-            self.scheduler.accept(arrived)
-            self.scheduler.run_io(self.clock)
-            is_dry = len(arrived) < UNICAST_READS
-        if not engine.is_receiving_paused():
-            arrived = self._drain(self._multicast, MULTICAST_READS)
+        if self._unicast.queue:
+            arrived = self._drain(self._unicast, UNICAST_READS)
             if arrived:
-                self.scheduler.accept_data(arrived)
-                self.scheduler.run_io(self.clock)
-                is_dry = is_dry and len(arrived) < MULTICAST_READS
-        is_dry = is_dry and not self.scheduler.has_inbound()
-        if is_dry and not engine.is_receiving_paused():
-            engine.handle_drained(self.clock())
-        self._on_drops(self.counters.receive_drops)
+                self.scheduler.accept(arrived)
+                is_dry = self.scheduler.run_io(self.clock) and len(arrived) < UNICAST_READS
+        if engine.is_receiving_paused():
+            is_dry = is_dry and not self.scheduler.has_inbound()
+        else:
+            if self._multicast.queue:
+                is_dry = self._read_data() and is_dry
+            if is_dry and not engine.is_receiving_paused():
+                engine.handle_drained(self.clock())
+        if self.counters.receive_drops:
+            self._on_drops(self.counters.receive_drops)
         return is_dry
+
+    def _read_data(self) -> bool:
+        """Read and handle what came by multicast; True when no more is there."""
+        arrived = self._drain(self._multicast, MULTICAST_READS)
+        scheduler = self.scheduler
+        if len(arrived) < CLOCK_READ_EVERY and not scheduler.has_inbound():
+            # What the scheduler does with so few, without its queues.
+            now = self.clock()
+            handle = self.engine.handle_datagram
+            for packet, _, source in arrived:
+                handle(packet, source, now)
+            return True
+        scheduler.accept_data(arrived)
+        return scheduler.run_io(self.clock) and len(arrived) < MULTICAST_READS
 
     def _drain(self, buffer: KernelBuffer, count: int) -> list[Arrival]:
         queue = buffer.queue
         cpu = self._cpu
+        factor = self._factor
         arrived: list[Arrival] = []
-        while queue and len(arrived) < count and queue[0][0] <= self._local:
+        begun = local = self._local
+        while queue and len(arrived) < count and queue[0][0] <= local:
             _, packet, source = queue.popleft()
             size = len(packet)
             buffer.bytes -= size
             cost = cpu.receive_packet_s + size * cpu.receive_byte_s
             if size > 1 and packet[1] not in _DATA_KINDS:
                 cost += cpu.token_s
-            self.charge(cost)
+            local += cost * factor
             arrived.append((packet, 0, source))
+        self._local = local
+        self.counters.busy_s += local - begun
         self.counters.received += len(arrived)
         return arrived
 
@@ -287,15 +390,14 @@ class SimHost:
         return Sending.MORE
 
     def _send_queue_bytes(self) -> float:
-        rate = self.model.nic_bytes_per_s
-        return max(0.0, self._sends_free_at - self._local) * rate if rate else 0.0
+        waiting = self._sends_free_at - self._local
+        return waiting * self._rate if waiting > 0.0 else 0.0
 
     def _departure(self, size: int) -> float:
         """Return when a datagram has left the card."""
-        rate = self.model.nic_bytes_per_s
-        if not rate:
+        if not self._rate:
             return self._local
-        self._sends_free_at = max(self._sends_free_at, self._local) + size / rate
+        self._sends_free_at = max(self._sends_free_at, self._local) + size / self._rate
         return self._sends_free_at
 
     def _advance_control(self) -> None:
@@ -309,23 +411,26 @@ class SimHost:
             before, self._addresses = self._addresses, addresses
             self._network.set_memberships(self, before, addresses)
 
-    def _plan_next(self, *, is_dry: bool, sending: Sending) -> None:
+    def _plan_next(self, timeout: float | None, *, is_dry: bool, sending: Sending) -> None:
         engine = self.engine
-        soon = max(self._local, self._events.now + TURN_SPACING_S)
+        soon = self._events.now + TURN_SPACING_S
+        if soon < self._local:
+            soon = self._local
         if not is_dry or sending is Sending.MORE or self.scheduler.has_requests():
             self._wake(soon)
             return
         if sending is Sending.CARD_FULL:
             # A socket becomes writable when half its buffer is free.
             excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
-            self._wake(self._local + max(0.0, excess) / self.model.nic_bytes_per_s)
+            self._wake(self._local + max(0.0, excess) / self._rate)
         elif engine.has_outgoing():
             self._wake(soon)
             return
-        is_paused = engine.is_receiving_paused()
-        for buffer in (self._unicast,) if is_paused else (self._unicast, self._multicast):
-            if buffer.queue:
-                self._wake(max(soon, buffer.queue[0][0]))
-        due = engine.next_timeout()
-        if due is not None:
-            self._wake(max(soon, self.world_time(due) + 1e-9))
+        queue = self._unicast.queue
+        if queue:
+            self._wake(max(soon, queue[0][0]))
+        queue = self._multicast.queue
+        if queue and not engine.is_receiving_paused():
+            self._wake(max(soon, queue[0][0]))
+        if timeout is not None:
+            self._set_alarm(max(soon, self.world_time(timeout) + 1e-9))

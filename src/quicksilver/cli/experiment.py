@@ -1,0 +1,298 @@
+"""``quicksilver experiment``: the papers' evaluation, point by point."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quicksilver.cli.options import Json
+from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.problems import MisuseError
+
+if TYPE_CHECKING:
+    from quicksilver.experiments.base import Experiment, Place, Point, Row, Value
+
+DEFAULT_OUT = Path("out/experiments")
+
+
+def experiment(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|list|all", help="Which experiment.", show_default=False)
+    ],
+    nodes: Annotated[str | None, typer.Option(metavar="N,N…", help="Numbers of nodes.")] = None,
+    senders: Annotated[str | None, typer.Option(metavar="N,N…", help="Numbers of senders.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="R,R…", help="Messages a second; 0: as many as can be.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.01, help="Length of what is measured, of each point.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any other setting; several values make an axis."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where results go.", show_default=False)
+    ] = None,
+    real: Annotated[bool, typer.Option("--real", help="With real processes.")] = False,
+    sim: Annotated[bool, typer.Option("--sim", help="In the simulator.")] = False,
+    auto: Annotated[bool, typer.Option("--auto", help="Wherever the experiment says.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="Times that each point is run.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the first round; the next ones follow.")] = 1,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Keep finished points, or run all again.")
+    ] = True,
+    jobs: Annotated[int, typer.Option(min=1, help="Simulated points at a time.")] = 1,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Machine to simulate, as calibrate wrote it."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small sweep, to see it work.")] = False,
+    traces: Annotated[bool, typer.Option(help="Write trace records of each point.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment of the papers: throughput, tokens, losses, freezes, groups, memory.
+
+    Finished points are kept in DIR (default out/experiments/NAME), so that an
+    interrupted sweep goes on where it stopped.
+    """
+    from quicksilver.experiments.catalogue import EXPERIMENTS, find_experiment
+
+    if name == "list":
+        _list(as_json=as_json)
+        return
+    place = _place_of(real=real, sim=sim, auto=auto)
+    chosen = list(EXPERIMENTS.values()) if name == "all" else [find_experiment(name)]
+    asked = {"nodes": nodes, "senders": senders, "rate": rate}
+    for each in chosen:
+        axes, settings = _parameters_of(
+            each, asked, seconds, set_ or (), quick=quick, is_lenient=name == "all"
+        )
+        here = place
+        if here is not None and here not in each.places:
+            if name == "all":
+                continue
+            raise MisuseError(f"{each.name} runs only in: {', '.join(each.places)}")
+        folder = out / each.name if out and name == "all" else out or DEFAULT_OUT / each.name
+        _run(
+            each,
+            list(each.points(axes=axes, settings=settings, place=here, rounds=rounds, seed=seed)),
+            folder,
+            axes=tuple(axes),
+            fresh=not resume,
+            jobs=jobs,
+            model=model,
+            with_traces=traces,
+            as_json=as_json,
+        )
+
+
+def _place_of(*, real: bool, sim: bool, auto: bool) -> Place | None:
+    if real + sim + auto > 1:
+        raise MisuseError("--real, --sim and --auto exclude each other")
+    return "real" if real else "sim" if sim else None
+
+
+def _list(*, as_json: bool) -> None:
+    from quicksilver.experiments.catalogue import EXPERIMENTS
+
+    if as_json:
+        for each in EXPERIMENTS.values():
+            emit(
+                {
+                    "name": each.name,
+                    "figures": each.figures,
+                    "varies": each.varies,
+                    "places": each.places,
+                    "sweep": {k: list(v) for k, v in each.sweep.items()},
+                    "settings": dict(each.settings),
+                    "claim": each.claim,
+                }
+            )
+        return
+    from rich.table import Table
+
+    table = Table("name", "figures", "what it varies", "where", title="quicksilver experiment")
+    for each in EXPERIMENTS.values():
+        table.add_row(each.name, each.figures, each.varies, ", ".join(each.places))
+    make_console().print(table)
+
+
+def _parameters_of(
+    experiment: Experiment,
+    asked: Mapping[str, str | None],
+    seconds: float | None,
+    changes: Sequence[str],
+    *,
+    quick: bool,
+    is_lenient: bool,
+) -> tuple[dict[str, list[Value]], dict[str, Value]]:
+    """Return the axes and the other settings of a sweep."""
+    axes = {k: list(v) for k, v in (experiment.quick if quick else experiment.sweep).items()}
+    settings = dict(experiment.settings) | (dict(experiment.quick_settings) if quick else {})
+    given = {key: text for key, text in asked.items() if text is not None}
+    if seconds is not None:
+        given["seconds"] = str(seconds)
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise MisuseError(f"--set {change[:40]!r}: write it as KEY=VALUE")
+        given[key.strip()] = text.strip()
+    for key, text in given.items():
+        if key not in settings and key not in axes:
+            if is_lenient:
+                continue
+            known = ", ".join(sorted({*settings, *axes}))
+            raise MisuseError(f"{experiment.name} has no setting {key[:40]!r}; it has {known}")
+        example = axes[key][0] if key in axes else settings[key]
+        values = [_parse_value(key, part, example) for part in text.split(",")]
+        if key in axes or len(values) > 1:
+            settings.pop(key, None)
+            axes[key] = values
+        else:
+            settings[key] = values[0]
+    for key in axes:
+        settings.pop(key, None)
+    return axes, settings
+
+
+def _parse_value(key: str, text: str, example: Value) -> Value:
+    text = text.strip()
+    try:
+        if isinstance(example, bool):
+            if text.lower() not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
+                raise ValueError(text)
+            return text.lower() in {"true", "yes", "on", "1"}
+        if isinstance(example, int):
+            value = int(text)
+        elif isinstance(example, float):
+            value = float(text)  # type: ignore[assignment]  # both are numbers
+        else:
+            return text
+    except ValueError:
+        kind = type(example).__name__
+        raise MisuseError(f"{key}={text[:40]!r}: expected {kind}, such as {example}") from None
+    if value < 0:
+        raise MisuseError(f"{key}={text[:40]!r}: must not be negative")
+    return value
+
+
+def _run(
+    experiment: Experiment,
+    points: Sequence[Point],
+    folder: Path,
+    *,
+    axes: tuple[str, ...],
+    fresh: bool,
+    jobs: int,
+    model: Path | None,
+    with_traces: bool,
+    as_json: bool,
+) -> None:
+    from quicksilver.experiments.runner import run_facts, run_points
+    from quicksilver.experiments.store import PointStore
+    from quicksilver.experiments.summary import render_markdown
+
+    if model is not None:
+        from quicksilver.experiments.machines import load_machine
+
+        load_machine(model)
+    store = PointStore(folder)
+    store.open(fresh=fresh)
+    command = shlex.join(["quicksilver", *sys.argv[1:]])
+    store.write_run(run_facts(experiment, {"command": command, "points": len(points)}))
+    is_shown = sys.stderr.isatty() and not as_json and "NO_PROGRESS" not in os.environ
+    with _progress(experiment.name, len(points), is_shown=is_shown) as progress:
+        for done in run_points(
+            experiment,
+            points,
+            store,
+            jobs=jobs,
+            model=model,
+            with_traces=with_traces,
+            on_start=progress.start,
+        ):
+            progress.finish(done.point)
+    wanted = {point.id for point in points}
+    rows = [found.row() for found in store.finished() if found.point in wanted]
+    store.write_summary(render_markdown(experiment, rows, axes, command))
+    if as_json:
+        for row in rows:
+            emit(row)
+        return
+    _show(experiment, rows, axes)
+    say(f"results: {folder}")
+
+
+class _progress:  # noqa: N801  # a context manager, used like a function
+    """A bar with what is being run; lines where there is no terminal."""
+
+    def __init__(self, name: str, total: int, *, is_shown: bool) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.fields[name]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            disable=not is_shown,
+        )
+        self._is_shown = is_shown
+        self._name = name
+        self._total = total
+        self._count = 0
+        self._task = self._progress.add_task("", total=total, name=name)
+
+    def __enter__(self) -> _progress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._progress.stop()
+
+    def start(self, point: Point) -> None:
+        what = ", ".join(f"{axis}={point.parameters[axis]}" for axis in point.axes)
+        self._progress.update(self._task, description=f"{point.place} {what}")
+        if not self._is_shown:
+            remark(f"{self._name} {self._count + 1}/{self._total}: {point.place} {what}")
+
+    def finish(self, point: Point) -> None:
+        del point
+        self._count += 1
+        self._progress.advance(self._task)
+
+
+def _show(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> None:
+    from rich.table import Table
+
+    from quicksilver.experiments.summary import table_of
+
+    head, body = table_of(experiment, rows, axes)
+    table: Any = Table(title=f"{experiment.name}: {experiment.title}", padding=(0, 0))
+    for title in head:
+        table.add_column(title, overflow="fold", justify="right")
+    for cells in body:
+        table.add_row(*cells)
+    console = make_console()
+    console.print(table)
+    console.print(f"papers ({experiment.figures}): {experiment.claim}", highlight=False)
+    for finding in experiment.findings(rows):
+        word = {True: "yes", False: "NO", None: "–"}[finding.holds]
+        console.print(f"{word:>4}  {finding.what}: {finding.measured}", highlight=False)

@@ -1,0 +1,306 @@
+"""One run in virtual time: a cluster, senders, perhaps a misfortune, and what came of it.
+
+Receivers are members of all groups and do nothing but receive; senders are nodes
+of their own outside the groups. After the warm-up everything is measured for
+``seconds``; disturbances may begin with the warm-up or later, as they like.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from quicksilver.experiments.base import Context, ExperimentError, Metrics
+from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean, percentile
+from quicksilver.experiments.latency import LatencyWatcher
+from quicksilver.experiments.machines import Machine
+from quicksilver.experiments.sending import PacedSender, PullSender, Sender
+from quicksilver.experiments.sharing import shared_parsing
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.trace.records import AnyRecord, encode_record
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+from quicksilver.wire.gms import ClusterSettings
+
+SETTLE_S = 120.0
+"""Virtual time that joining may take."""
+
+SETTLE_STEP_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What to run."""
+
+    machine: Machine
+    nodes: int
+    """Receivers."""
+    senders: int = 1
+    groups: int = 1
+    size: int = 1000
+    rate: float = 0.0
+    """Messages a second of all senders together; 0: as fast as they can (pulled)."""
+    warmup_s: float = 0.5
+    seconds: float = 2.0
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of engines that differ from the machine's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the cluster that differ from the defaults."""
+    gms: Mapping[str, Any] = field(default_factory=dict)
+    with_latency: bool = False
+    """Stamp messages (at a rate only) and measure how old they arrive."""
+    timeline_s: float = 0.25
+    disturb: Callable[[Run], None] | None = None
+    """Called as the warm-up begins; may name nodes in ``run.disturbed``."""
+    prepare: Callable[[Run], None] | None = None
+    """Called when nodes are started and have not joined yet."""
+
+
+class Run:
+    """A scenario as it goes."""
+
+    def __init__(self, scenario: Scenario, context: Context) -> None:
+        self.scenario = scenario
+        self.context = context
+        self._trace = _TraceFile(context)
+        machine = scenario.machine
+        self.cluster = Cluster(
+            seed=context.seed,
+            config=replace(machine.config(), **scenario.config),
+            model=machine.model(),
+            link=machine.link,
+            settings=ClusterSettings(**scenario.settings),
+            gms_config=ServiceConfig(**scenario.gms),
+            tracer=self._take_record,
+        )
+        self.traffic = Traffic(self.cluster)
+        self.disturbed: list[SimNode] = []
+        self.groups = [f"g{place}" for place in range(scenario.groups)]
+        started = self.cluster.start(scenario.senders + scenario.nodes)
+        self.senders = started[: scenario.senders]
+        self.receivers = started[scenario.senders :]
+        self.applications: list[Sender] = []
+        self.latency: LatencyWatcher | None = None
+        self.warm_at = 0.0
+        """When the warm-up began, in virtual time; timelines count from here."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since the warm-up began."""
+        return self.cluster.now - self.warm_at
+
+    def at(self, when: float, work: Callable[[], None]) -> None:
+        """Have something happen, counted from the beginning of the warm-up."""
+        self.cluster.events.at(self.warm_at + when, work)
+
+    def _take_record(self, record: AnyRecord) -> None:
+        self.traffic.note(record)
+        self._trace.write(record)
+
+    def join(self) -> float:
+        """Let everybody in; return how long it took, in virtual time."""
+        for node in self.receivers:
+            node.join(*self.groups)
+        for node in self.senders:
+            node.open(*self.groups)
+        self.wait_settled()
+        return self.cluster.now
+
+    def wait_settled(self) -> None:
+        """Run until all who are alive are in what they asked for."""
+        # Looked at now and then, and not after every event: there are thousands.
+        until = self.cluster.now + SETTLE_S
+        while not self.cluster.is_settled():
+            if self.cluster.now > until:
+                raise ExperimentError(f"the cluster did not form within {SETTLE_S:.0f} s")
+            self.cluster.run(SETTLE_STEP_S)
+
+    def start_senders(self) -> None:
+        scenario = self.scenario
+        count = len(self.senders)
+        for place, node in enumerate(self.senders):
+            if scenario.rate:
+                self.applications.append(
+                    PacedSender(
+                        self.cluster,
+                        node,
+                        self.groups,
+                        size=scenario.size,
+                        rate=scenario.rate / count,
+                        phase=place / count,
+                        is_stamped=scenario.with_latency,
+                    )
+                )
+            else:
+                self.applications.append(PullSender(node, self.groups, scenario.size))
+
+    def stop_senders(self) -> None:
+        for application in self.applications:
+            application.is_stopped = True
+
+    def close(self) -> None:
+        self._trace.close()
+
+
+class _TraceFile:
+    """Records of a run, one a line, in a file that does not grow without bound."""
+
+    def __init__(self, context: Context) -> None:
+        self.dropped = 0
+        self._room = context.trace_bytes_max
+        self._file = None
+        if context.traces is not None:
+            context.traces.mkdir(parents=True, exist_ok=True)
+            self._file = (context.traces / "trace.jsonl").open("wb")
+
+    def write(self, record: AnyRecord) -> None:
+        if self._file is None:
+            return
+        line = encode_record(record) + b"\n"
+        if len(line) > self._room:
+            self.dropped += 1
+            return
+        self._room -= len(line)
+        self._file.write(line)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+@contextmanager
+def simulating() -> Iterator[None]:
+    """Make this process quick at simulating: share parsing, collect garbage rarely."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 1000)
+    try:
+        with shared_parsing():
+            yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def run_scenario(scenario: Scenario, context: Context) -> Metrics:
+    """Run a scenario and return what was measured."""
+    metrics, _ = run_with_timeline(scenario, context)
+    return metrics
+
+
+def run_with_timeline(scenario: Scenario, context: Context) -> tuple[Metrics, Timeline]:
+    """The same, with the totals over time."""
+    with simulating():
+        started = time.perf_counter()
+        run = Run(scenario, context)
+        try:
+            return _measure(run, started)
+        finally:
+            run.close()
+
+
+def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
+    scenario = run.scenario
+    cluster = run.cluster
+    if scenario.prepare is not None:
+        scenario.prepare(run)
+    joined_s = run.join()
+    if scenario.with_latency:
+        run.latency = LatencyWatcher(cluster)
+        cluster.watchers.append(run.latency)
+    run.warm_at = cluster.now
+    if scenario.disturb is not None:
+        scenario.disturb(run)
+    timeline = Timeline(cluster, run.senders, run.receivers, run.disturbed, scenario.timeline_s)
+    samples = Samples(cluster, run.senders, run.receivers, scenario.size)
+    run.start_senders()
+    cluster.run(scenario.warmup_s)
+    run.traffic.is_on = samples.is_on = True
+    if run.latency is not None:
+        run.latency.is_on = True
+    began, events = time.perf_counter(), cluster.events.happened
+    before = Snapshot(run.senders), Snapshot(run.receivers)
+    cluster.run(scenario.seconds)
+    wall_s = time.perf_counter() - began
+    after = Snapshot(run.senders), Snapshot(run.receivers)
+    metrics = _judge(run, before, after)
+    metrics |= run.traffic.metrics(scenario.seconds) | samples.metrics()
+    if run.latency is not None:
+        metrics |= run.latency.metrics()
+    metrics |= {
+        "join_s": joined_s,
+        "simulated_s": scenario.seconds,
+        "wall_s": wall_s,
+        "total_wall_s": time.perf_counter() - started,
+        "events": cluster.events.happened - events,
+        "node_seconds_per_second": len(cluster.nodes) * scenario.seconds / max(1e-9, wall_s),
+    }
+    _write_timeline(run, timeline)
+    return metrics, timeline
+
+
+def _judge(
+    run: Run, before: tuple[Snapshot, Snapshot], after: tuple[Snapshot, Snapshot]
+) -> Metrics:
+    seconds = run.scenario.seconds
+    sent = after[0].since(before[0])
+    got = after[1].since(before[1])
+    disturbed = [place for place, node in enumerate(run.receivers) if node in run.disturbed]
+    whole = [
+        place
+        for place, node in enumerate(run.receivers)
+        if node not in run.disturbed and not node.is_dead
+    ]
+    rates = [got["messages"][place] / seconds for place in whole] or [0.0]
+    expected = max(got["delivered_packets"], default=0.0)
+    metrics: Metrics = {
+        "messages_per_second": min(rates),
+        "messages_per_second_max": max(rates),
+        "sent_messages_per_second": sum(sent["sent_messages"]) / seconds,
+        "sent_packets_per_second": sum(sent["sent_packets"]) / seconds,
+        "bytes_per_second": min(rates) * run.scenario.size,
+        "sender_cpu_percent": 100 * mean(sent["busy_s"]) / seconds,
+        "receiver_cpu_percent": 100 * mean([got["busy_s"][p] for p in whole]) / seconds,
+        "lost_packets": sum(got["missing"]),
+        "repaired_packets": sum(got["repairs_received"]),
+        "duplicate_packets": sum(got["duplicates"]),
+        "naks": sum(got["nak_sent"]),
+        "resent_packets": sum(sent["resent"]),
+        "roll_calls": sum(got["roll_calls"]),
+        "kernel_drops": sum(got["receive_drops"]) + sum(sent["receive_drops"]),
+        "switch_drops": sum(got["port_drops"]) + sum(sent["port_drops"]),
+        "sender_alarm_delay_ms_mean": 1e3
+        * sum(sent["alarm_delay_s"])
+        / max(1, sum(sent["alarms"])),
+        "receiver_alarm_delay_ms_mean": 1e3
+        * sum(got["alarm_delay_s"])
+        / max(1, sum(got["alarms"])),
+    }
+    if disturbed:
+        place = disturbed[0]
+        lost = got["missing"][place]
+        metrics |= {
+            "disturbed_messages_per_second": got["messages"][place] / seconds,
+            "disturbed_loss_percent": 100 * lost / max(1.0, expected),
+            "disturbed_cpu_percent": 100 * got["busy_s"][place] / seconds,
+            "disturbed_memory_bytes": run.receivers[place].memory_bytes(),
+            "disturbed_exclusions": run.receivers[place].exclusions,
+        }
+    return metrics
+
+
+def _write_timeline(run: Run, timeline: Timeline) -> None:
+    folder = run.context.traces
+    if folder is not None:
+        lines = [msgspec.json.encode(row) + b"\n" for row in timeline.rows]
+        (folder / "timeline.jsonl").write_bytes(b"".join(lines))
+
+
+__all__ = ["Run", "Scenario", "percentile", "run_scenario", "run_with_timeline", "simulating"]
