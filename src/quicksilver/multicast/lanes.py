@@ -24,6 +24,7 @@ from quicksilver.wire.packets import (
     FLAG_SINGLE,
     FLAG_START,
     HYBRID_ENTRIES_MAX,
+    MESSAGE_BYTES_MAX,
     MESSAGES_PER_PACKET_MAX,
     OVERHEAD_FRAGMENT,
     OVERHEAD_MIXED,
@@ -37,6 +38,13 @@ from quicksilver.wire.packets import (
     encode_single,
     encode_start,
 )
+
+BURST_BYTES = 60_000
+"""Packets built one by one in one poll; also all that a rate limit lets go at once."""
+
+RUN_BYTES = 240_000
+"""Packets of a run in one poll: enough to share the work, and still short for tokens,
+which leave before the next poll."""
 
 
 class GroupSender:
@@ -101,7 +109,9 @@ class Lane:
 
     def __init__(self, host: LaneHost) -> None:
         self.outbox = Outbox()
-        self.room = host.config.queue_bytes_max
+        self.room_max = min(host.config.queue_bytes_max, MESSAGE_BYTES_MAX)
+        """No more than the longest message, so that one with enough room is not too long."""
+        self.room = self.room_max
         """Bytes that may still be queued; senders wait while it is negative."""
         self.pulled_messages = 0
         self.is_mixed = False
@@ -170,13 +180,13 @@ class Lane:
         return True
 
     def _tell_room(self) -> None:
-        if self.room >= self._host.config.queue_bytes_max // 2:
+        if self.room >= self.room_max // 2:
             while self.on_room:
                 self.on_room.popleft()()
 
     def queued_bytes(self) -> int:
         """Return how much waits here."""
-        return self._host.config.queue_bytes_max - self.room
+        return self.room_max - self.room
 
     def _ask_sources(self) -> bool:
         """Fill about a packet from applications that wait to be asked."""
@@ -229,7 +239,7 @@ class Lane:
         """Build up to a socket call's worth of packets for one set of regions."""
         host = self._host
         packet_bytes = host.config.packet_bytes
-        burst = max(1, 60_000 // packet_bytes)
+        burst = max(1, BURST_BYTES // packet_bytes)
         stream = streams[0]
         packets: list[bytes] = []
         for each in streams:
@@ -241,7 +251,7 @@ class Lane:
                     packets.append(opening)
                 else:
                     self._ready.extend(Transmit(d, [opening]) for d in each.destinations)
-        if burst > 1 and len(streams) == 1 and self._pack_run(stream, burst, packets, now):
+        if len(streams) == 1 and self._pack_run(stream, packets, now):
             burst = 0
         for _ in range(burst):
             built = self._build(packet_bytes)
@@ -268,30 +278,52 @@ class Lane:
             return self._ready.popleft()
         return self._poll_fragments(now) if self._fragmenting else None
 
-    def _pack_run(self, stream: SendStream, burst: int, packets: list[bytes], now: float) -> bool:
-        """Pack a run of equally long messages of one group; False if there is none."""
+    def _pack_run(self, stream: SendStream, packets: list[bytes], now: float) -> bool:
+        """Pack a run of equally long messages; False if there is none.
+
+        Everything that packets share is done once: a packet of 59 messages takes
+        about 6 µs, where packets built one by one take 14.
+        """
         outbox = self.outbox
+        packet_bytes = self._host.config.packet_bytes
         window = stream.flow.window
         left = window.window_bytes - window.pending_bytes
-        burst = min(burst, max(1, left // self._host.config.packet_bytes))
+        run_bytes = BURST_BYTES if stream.flow.rate is not None else RUN_BYTES
+        burst = max(1, min(left, run_bytes) // packet_bytes)
+        burst = min(burst, stream.span_left())
         groups, payloads = outbox.take(self._fit * burst)
-        size = len(payloads[0])
-        fit = (self._host.config.packet_bytes - OVERHEAD_SINGLE) // size if size else 0
         sizes = list(map(len, payloads))
+        size = sizes[0]
         group = groups[0] if groups else self._primary()
-        same = groups is None or groups.count(group) == len(groups)
-        if not fit or not same or group.echo or sizes.count(size) != len(sizes):
+        is_single = groups is None or (groups[-1] is group and len(set(groups)) == 1)
+        if is_single:
+            fit = (packet_bytes - OVERHEAD_SINGLE) // max(1, size)
+        else:
+            fit = (packet_bytes - OVERHEAD_MIXED) // (size + PER_MESSAGE_MIXED)
+        is_run = fit and size and sizes.count(size) == len(sizes)
+        if not is_run or self.has_echo or (self.is_mixed and not is_single):
             outbox.put_back(groups, payloads)
             return False
-        self._fit = fit
+        self._fit = fit = min(fit, MESSAGES_PER_PACKET_MAX)
         count = min(len(payloads), fit * burst)
         if count < len(payloads):
             outbox.put_back(groups and groups[count:], payloads[count:])
             del payloads[count:]
-        first = group.next_sequence
-        group.next_sequence = first + count
         self._account(count, count * size)
-        packets += stream.commit_run(group.id, first, fit, payloads, self._host.batch, now)
+        batch = self._host.batch
+        if is_single:
+            first = group.next_sequence
+            group.next_sequence = first + count
+            packets += stream.commit_run(group.id, first, fit, payloads, batch, now)
+            return True
+        assert groups is not None
+        sequences = []
+        for group in groups[:count]:
+            sequence = group.next_sequence
+            sequences.append(sequence)
+            group.next_sequence = sequence + 1
+        ids = [group.id for group in groups[:count]]
+        packets += stream.commit_mixed_run(ids, sequences, fit, payloads, batch, now)
         return True
 
     def _commit_to_all(
@@ -411,7 +443,7 @@ class Lane:
             return None
         room = host.config.packet_bytes - OVERHEAD_FRAGMENT
         size = len(job.payload)
-        burst = max(1, 60_000 // host.config.packet_bytes)
+        burst = max(1, BURST_BYTES // host.config.packet_bytes)
         runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
         for _ in range(burst):
             chunk = job.payload[job.offset : job.offset + room]

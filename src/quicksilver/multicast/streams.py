@@ -22,6 +22,7 @@ from quicksilver.wire.packets import (
     KIND_DATA,
     POSITION,
     as_repair,
+    encode_mixed_head,
     encode_prefix,
     encode_run_head,
     stream_key,
@@ -91,6 +92,10 @@ class SendStream:
     def is_open(self, now: float) -> bool:
         return self.flow.is_open(now) and self.next_sequence - self.low < self._span_packets
 
+    def span_left(self) -> int:
+        """How many packets may still be committed before the oldest unacknowledged one is."""
+        return self._span_packets - (self.next_sequence - self.low)
+
     def commit(self, flags: int, parts: list[bytes], batch: int, now: float) -> bytes:
         """Number a packet, keep it, and return it."""
         sequence = self.next_sequence
@@ -110,25 +115,55 @@ class SendStream:
         The same as ``commit`` for each packet, with everything that they share
         done once: where a packet holds one message, that halves its cost.
         """
+        size = len(payloads[0])
+        heads = [
+            encode_run_head(min(fit, len(payloads) - start), size, group, first + start)
+            for start in range(0, len(payloads), fit)
+        ]
+        return self._commit_chunks(FLAG_SINGLE, heads, fit, payloads, batch, now)
+
+    def commit_mixed_run(
+        self,
+        groups: list[int],
+        sequences: list[int],
+        fit: int,
+        payloads: list[bytes],
+        batch: int,
+        now: float,
+    ) -> list[bytes]:
+        """Like ``commit_run``, for messages of several groups."""
+        size = len(payloads[0])
+        heads = [
+            encode_mixed_head(size, groups[start : start + fit], sequences[start : start + fit])
+            for start in range(0, len(payloads), fit)
+        ]
+        return self._commit_chunks(0, heads, fit, payloads, batch, now)
+
+    def _commit_chunks(
+        self,
+        flags: int,
+        heads: list[bytes],
+        fit: int,
+        payloads: list[bytes],
+        batch: int,
+        now: float,
+    ) -> list[bytes]:
         if not self.packets:
             self.heard_at = now
-        prefix = self._prefixes[FLAG_SINGLE]
+        prefix = self._prefixes[flags]
         pack = POSITION.pack
         kept = self.packets
         sequence = self.next_sequence
-        size = len(payloads[0])
         made = []
-        total = 0
-        for start in range(0, len(payloads), fit):
-            chunk = payloads[start : start + fit]
-            head = encode_run_head(len(chunk), size, group, first + start)
-            packet = b"".join((prefix, pack(sequence, batch), head, *chunk))
+        start = 0
+        for head in heads:
+            packet = b"".join((prefix, pack(sequence, batch), head, *payloads[start : start + fit]))
+            start += fit
             kept[sequence] = packet
             made.append(packet)
-            total += len(packet)
             sequence += 1
         self.next_sequence = sequence
-        self.flow.charge(total, now)
+        self.flow.charge(sum(map(len, made)), now)
         return made
 
     # Acknowledgement and repair

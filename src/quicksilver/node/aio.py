@@ -20,11 +20,10 @@ from typing import Any, Self
 from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError
-from quicksilver.node.groups import GroupBase, checked
+from quicksilver.node.groups import GroupBase, as_bytes, checked
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
 from quicksilver.node.options import NodeOptions, Overflow
-from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 
 class Group(GroupBase):
@@ -76,26 +75,32 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        if self._encode is not None or type(message) is not bytes:
-            message = self._as_bytes(message)
+        if type(message) is bytes:
+            size = len(message)
+            lane = self._lane
+            room = lane.room - size
+            if room >= 0:
+                lane.room = room
+                box = lane.outbox
+                if box.is_single:
+                    box.bare.append(message)
+                else:
+                    box.pairs.extend((self.sender, message))
+                if self._thread.is_sleeping:
+                    self._nudge(lane)
+                return
+        lane = self._put(as_bytes(message))
+        if lane.room < 0:
+            await self._wait_room(lane)
+
+    def _put(self, payload: bytes) -> Lane:
+        """Queue a message whatever room there is; refuse what cannot be sent."""
+        sender = self._ready_sender()
         lane = self._lane
-        size = len(message)
-        room = lane.room - size
-        if room < 0 or size > MESSAGE_BYTES_MAX:
-            self._box.put(self.sender, checked(message))  # type: ignore[arg-type]  # refuses None
-            lane.room -= len(message)
-            self._nudge(lane)
-            if lane.room < 0:
-                await self._wait_room(lane)
-            return
-        lane.room = room
-        box = self._box
-        if box.is_single:
-            box.append(message)
-        else:
-            box.extend((self.sender, message))  # type: ignore[arg-type]  # refuses None
-        if self._thread.is_sleeping:
-            self._nudge(lane)
+        lane.outbox.put(sender, checked(payload))
+        lane.room -= len(payload)
+        self._nudge(lane)
+        return lane
 
     def _nudge(self, lane: Lane) -> None:
         thread = self._thread
@@ -108,13 +113,10 @@ class Group(GroupBase):
 
     def post(self, message: Any) -> bool:
         """Queue one message without waiting; False when there is no room."""
-        lane = self._lane
-        if lane.room < 0:
+        self._ready_sender()
+        if self._lane.room < 0:
             return False
-        payload = checked(self._as_bytes(message))
-        self._box.put(self.sender, payload)  # type: ignore[arg-type]  # refuses None
-        lane.room -= len(payload)
-        self._nudge(lane)
+        self._put(self._as_bytes(message))
         return True
 
     async def _wait_room(self, lane: Lane) -> None:
@@ -170,6 +172,16 @@ class Group(GroupBase):
             while (view := self.view) is None or len(view.members) < count:
                 await self._wait()
         return view
+
+
+class TypedGroup(Group):
+    """A group of values instead of bytes."""
+
+    __slots__ = ()
+
+    async def send(self, message: Any) -> None:
+        """Queue one value, encoded; otherwise like ``Group.send``."""
+        await Group.send(self, self._as_bytes(message))
 
 
 class Node:
@@ -236,8 +248,9 @@ class Node:
         overflow: Overflow | None = None,
     ) -> list[Group]:
         """Join many groups in one request."""
+        kind = Group if type_ is None else TypedGroup
         groups = [
-            Group(
+            kind(
                 self._core,
                 name,
                 type_,
@@ -257,7 +270,8 @@ class Node:
 
     async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
-        groups = [Group(self._core, name, type_, inbox=None) for name in names]
+        kind = Group if type_ is None else TypedGroup
+        groups = [kind(self._core, name, type_, inbox=None) for name in names]
         await self._wait(self._core.subscribe(open_=groups))
         return groups
 

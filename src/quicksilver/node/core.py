@@ -131,7 +131,8 @@ class NodeCore:
             tracer=options.tracer,
         )
         self.idle_lane = Lane(self.engine.outgoing)
-        """A lane that nothing feeds: what a group points at before it is ready."""
+        """A lane that takes nothing: where groups point that may not send, or not yet."""
+        self.idle_lane.room = -1
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(
             self.engine,

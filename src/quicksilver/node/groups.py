@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from quicksilver.multicast.lanes import GroupSender, Lane
-from quicksilver.multicast.outbox import Outbox
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
 from quicksilver.node.inbox import Inbox
@@ -24,7 +23,6 @@ class GroupBase:
     """A group as the application holds it; not made by users."""
 
     __slots__ = (
-        "_box",
         "_core",
         "_current",
         "_decode",
@@ -58,8 +56,7 @@ class GroupBase:
         self._thread = core.thread
         self._inbox = inbox
         self._lane: Lane = core.idle_lane
-        self._box: Outbox = RefusingOutbox(ClosedError(f"group {name!r}"))
-        """Takes messages; refuses them before the group is ready and after its end."""
+        """Takes messages; one without room before the group is ready and after its end."""
         self._end: Exception | None = None
         self._current: Iterator[Message] | None = None
         """The batch that an iteration is in the middle of."""
@@ -99,7 +96,6 @@ class GroupBase:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
         self._lane = sender.lane
-        self._box = sender.lane.outbox
 
     def deliver_on_core(self, batch: Batch) -> None:
         """Hand a batch to the callback or queue it."""
@@ -125,7 +121,6 @@ class GroupBase:
         """Nothing more will come."""
         if self._end is None:
             self._end = error
-            self._box = RefusingOutbox(error)
             self._lane = self._core.idle_lane
         self.notify()
 
@@ -174,10 +169,8 @@ class GroupBase:
         self._core.call(lambda: self._core.engine.outgoing.add_source(sender, ask))
 
     def _as_bytes(self, message: Any) -> bytes:
-        """Return a message that is not bytes as it travels."""
-        if self._encode is not None:
-            return self._encode(message)
-        return message if type(message) is bytes else bytes(memoryview(message))
+        """Return a message as it travels."""
+        return as_bytes(message) if self._encode is None else self._encode(message)
 
     def _take_batch(self) -> Batch | None:
         inbox = self._joined_inbox()
@@ -235,19 +228,9 @@ class GroupBase:
         return self._inbox
 
 
-class RefusingOutbox(Outbox):
-    """Stands in for a lane's queue where nothing may be sent."""
-
-    __slots__ = ()
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-
-        def refuse(item: object) -> None:
-            raise error
-
-        self.append = refuse
-        self.extend = refuse
+def as_bytes(message: Any) -> bytes:
+    """Return what is bytes or a buffer of bytes as it travels."""
+    return message if type(message) is bytes else bytes(memoryview(message))
 
 
 def checked(payload: bytes) -> bytes:

@@ -197,6 +197,12 @@ def encode_run_head(count: int, size: int, group: int, first: int) -> bytes:
     return _SINGLE.pack(count, UNIFORM, size, group, first)
 
 
+def encode_mixed_head(size: int, groups: Sequence[int], sequences: Sequence[int]) -> bytes:
+    """Return what precedes equally long messages of several groups in a body."""
+    count = len(groups)
+    return pack(f"<HHI{count}I{count}Q", count, UNIFORM, size, *groups, *sequences)
+
+
 def encode_mixed(
     groups: Sequence[int], sequences: Sequence[int], sizes: list[int], payloads: Sequence[bytes]
 ) -> list[bytes]:
@@ -204,8 +210,7 @@ def encode_mixed(
     count = len(sizes)
     size = sizes[0]
     if sizes.count(size) == count:
-        head = pack(f"<HHI{count}I{count}Q", count, UNIFORM, size, *groups, *sequences)
-        return [head, *payloads]
+        return [encode_mixed_head(size, groups, sequences), *payloads]
     head = pack(f"<HHI{count}I{count}Q{count}I", count, 0, 0, *groups, *sequences, *sizes)
     return [head, *payloads]
 
