@@ -32,6 +32,7 @@ LANES_MAX = 256
 NUMBERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
+STREAMS_REMEMBERED_MAX = 10_000
 
 
 class OutgoingHost(Protocol):
@@ -81,6 +82,10 @@ class Outgoing:
         self._host = host
         self._sending: dict[int, SendStream] = {}
         self._closing: dict[tuple[int, int], SendStream] = {}
+        self._left: dict[int, SendStream] = {}
+        """Streams into regions that this node no longer sends to. Should it come back
+        while the region has the same view, their numbers go on: to members, packets
+        that began from 0 again would be old ones."""
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
@@ -116,6 +121,9 @@ class Outgoing:
             stream = self._sending.pop(region, None)
             if stream is not None:
                 self._close_stream(stream)
+                self._left[region] = stream
+                while len(self._left) > STREAMS_REMEMBERED_MAX:
+                    del self._left[next(iter(self._left))]
         for view in event.regions:
             stream = self._sending.get(view.id)
             if stream is not None and stream.view != view.view:
@@ -143,6 +151,7 @@ class Outgoing:
             stream.abandon()
         self._sending.clear()
         self._closing.clear()
+        self._left.clear()
         self._stream_sets.clear()
         self._groups_by_id.clear()
         self._ids.clear()
@@ -404,6 +413,12 @@ class Outgoing:
             destinations = tuple(address for address in found if address is not None)
         if stream is not None:
             self._close_stream(stream)
+        stream = self._left.pop(region, None)
+        if stream is not None and stream.view == number:
+            stream.is_closed = False
+            self._closing.pop((region, number), None)
+            self._sending[region] = stream
+            return stream
         stream = SendStream(
             cluster=self._host.cluster,
             node=self.node,

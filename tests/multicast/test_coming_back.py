@@ -1,0 +1,68 @@
+"""A sender that leaves a group and comes back is who it was."""
+
+from __future__ import annotations
+
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Watcher
+
+
+class Received(Watcher):
+    """What each node was given: (sequence, payload)."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.by_node: dict[int, list[tuple[int, bytes]]] = {}
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        self.by_node.setdefault(node.index, []).append((sequence, payload))
+
+
+def _cluster() -> tuple[Cluster, Received, list[SimNode]]:
+    """Nodes 1 and 2 are a region of their own, which node 0 only sends to."""
+    cluster = Cluster(seed=1)
+    (received,) = cluster.watch(Received)
+    assert isinstance(received, Received)
+    nodes = cluster.start(3)
+    for node in nodes:
+        node.join("g")
+    nodes[1].join("other")
+    nodes[2].join("other")
+    assert cluster.settle()
+    return cluster, received, nodes
+
+
+def test_packet_numbers_go_on_in_the_same_region_view() -> None:
+    """The region of the others has not changed: to them, packets that began from 0
+    again would be old ones, and what they carry would be lost."""
+    cluster, received, (a, _, _) = _cluster()
+    a.send("g", b"before")
+    cluster.run(1.0)
+    a.leave("g")
+    cluster.run(1.0)
+    a.join("g")
+    assert cluster.settle()
+    a.send("g", b"after")
+    cluster.run(1.0)
+    for index in (1, 2):
+        assert received.by_node[index] == [(0, b"before"), (1, b"after")]
+
+
+def test_packets_not_acknowledged_stay_with_the_stream() -> None:
+    """The same while the stream's last packets are still under way."""
+    cluster, received, (a, b, _) = _cluster()
+    b.host.weather.drop_rate = 1.0
+    a.send("g", b"before")
+    cluster.run(0.01)
+    a.leave("g")
+    cluster.run(0.1)
+    a.join("g")
+    assert cluster.settle()
+    a.send("g", b"after")
+    cluster.run(0.1)
+    b.host.weather.clear()
+    cluster.run(2.0)
+    for index in (1, 2):
+        assert received.by_node[index] == [(0, b"before"), (1, b"after")]
