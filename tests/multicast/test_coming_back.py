@@ -66,3 +66,25 @@ def test_packets_not_acknowledged_stay_with_the_stream() -> None:
     cluster.run(2.0)
     for index in (1, 2):
         assert received.by_node[index] == [(0, b"before"), (1, b"after")]
+
+
+def test_message_numbers_go_on_past_what_was_queued() -> None:
+    """What waited when the group was left has its numbers already; the first message
+    after coming back must not have one of them, nor overtake it."""
+    cluster, received, (a, b, c) = _cluster()
+    for node in (b, c):
+        node.host.weather.drop_rate = 1.0
+    a.send("g", *[bytes([number]) * 1000 for number in range(200)])
+    cluster.run(0.01)
+    a.leave("g")
+    cluster.run(0.2)
+    a.join("g")
+    assert cluster.settle()
+    a.send("g", b"after")
+    cluster.run(0.1)
+    for node in (b, c):
+        node.host.weather.clear()
+    cluster.run(5.0)
+    for index in (1, 2):
+        assert [number for number, _ in received.by_node[index]] == list(range(201))
+        assert received.by_node[index][-1][1] == b"after"

@@ -29,7 +29,7 @@ from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import Messages
 
 LANES_MAX = 256
-NUMBERS_REMEMBERED_MAX = 100_000
+SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
 STREAMS_REMEMBERED_MAX = 10_000
@@ -92,7 +92,12 @@ class Outgoing:
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
-        self._numbers: dict[str, int] = {}
+        self._forgotten: dict[str, GroupSender] = {}
+        """Groups that the application no longer sends to. Messages may still wait for
+        them, and should they be opened again, their numbers go on."""
+        self._parting: dict[str, GroupSender] = {}
+        """Those of them for which messages may wait: these go to the views that follow
+        until the group is left, then to the last one that was known."""
         self._flushes: list[Flush] = []
         self._timers: TimerTable[tuple[int, int]] = TimerTable()
         self._extent_at: dict[tuple[int, int], float] = {}
@@ -138,7 +143,8 @@ class Outgoing:
             self._ids[group_view.name] = group_view.id
             self.refresh(group_view.name)
         changed = {view.id for view in event.regions}
-        for name, sender in self._groups.items():
+        self._parting = {n: s for n, s in self._parting.items() if not s.lane.is_empty()}
+        for name, sender in [*self._groups.items(), *self._parting.items()]:
             if sender.streams and any(s.region in changed for s in sender.streams):
                 self.refresh(name)
         self.refresh_lanes()
@@ -156,11 +162,15 @@ class Outgoing:
         self._groups_by_id.clear()
         self._ids.clear()
         self._subscribed.clear()
-        self._numbers.clear()
         self._extent_at.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.next_sequence = 0
+        for sender in self._forgotten.values():
+            # The group was left: there is no view to which these could go.
+            sender.streams = ()
+            sender.next_sequence = 0
+        self._parting.clear()
         for lane in self._lanes.values():
             lane.forget_streams()
         flushes, self._flushes = self._flushes, []
@@ -216,10 +226,17 @@ class Outgoing:
         """Return the group as a sender sees it; its view is known after ``subscribe``."""
         sender = self._groups.get(name)
         if sender is None:
-            view = self._view_named(name)
-            sender = GroupSender(name, self._lane_for(view))
-            sender.lane.outbox.attach(sender)
-            sender.next_sequence = self._numbers.pop(name, 0)
+            lane = self._lane_for(self._view_named(name))
+            sender = self._forgotten.pop(name, None)
+            self._parting.pop(name, None)
+            if sender is None:
+                sender = GroupSender(name, lane)
+                lane.outbox.attach(sender)
+            else:
+                sender.streams = None
+                if sender.lane not in self._lanes.values():
+                    sender.lane = lane
+                    lane.outbox.attach(sender)
             self._groups[name] = sender
             self.refresh(name)
         return sender
@@ -229,10 +246,11 @@ class Outgoing:
         sender = self._groups.pop(name, None)
         self._subscribed.discard(name)
         if sender is not None:
-            # Should the group be opened again, its numbers go on.
-            self._numbers[name] = sender.next_sequence
-            while len(self._numbers) > NUMBERS_REMEMBERED_MAX:
-                del self._numbers[next(iter(self._numbers))]
+            self._forgotten[name] = sender
+            if not sender.lane.is_empty():
+                self._parting[name] = sender
+            while len(self._forgotten) > SENDERS_REMEMBERED_MAX:
+                del self._forgotten[next(iter(self._forgotten))]
             self._groups_by_id.pop(sender.id, None)
 
     def add_source(self, sender: GroupSender, source: Source) -> None:
@@ -361,7 +379,7 @@ class Outgoing:
         return None if group is None else self._host.client.directory.groups.get(group)
 
     def refresh(self, name: str) -> None:
-        sender = self._groups.get(name)
+        sender = self._groups.get(name) or self._parting.get(name)
         if sender is None:
             return
         view = self._view_named(name)
@@ -447,7 +465,7 @@ class Outgoing:
         sets: dict[Lane, set[int]] = {}
         for lane in self._lanes.values():
             lane.has_echo = False
-        for sender in self._groups.values():
+        for sender in [*self._groups.values(), *self._parting.values()]:
             sets.setdefault(sender.lane, set()).add(id(sender.streams))
             if sender.echo:
                 sender.lane.has_echo = True

@@ -121,7 +121,7 @@ class SimNode:
             if group not in self.opened:
                 self.ready.discard(group)
         self.cluster.tell("on_left", self, groups)
-        self.host.submit(lambda: self._subscribe(leave=groups))
+        self.host.submit(lambda: self._unsubscribe(groups))
 
     def open(self, *groups: str) -> None:
         self.opened.update(groups)
@@ -129,6 +129,12 @@ class SimNode:
 
     def _subscribe(self, **changes: tuple[str, ...]) -> None:
         self.engine.subscribe(**changes)
+
+    def _unsubscribe(self, groups: tuple[str, ...]) -> None:
+        self.engine.subscribe(leave=groups)
+        for group in groups:
+            if group not in self.joined and group not in self.opened:
+                self.engine.outgoing.forget_sender(group)
 
     def send(self, group: str, *payloads: bytes) -> None:
         """Queue messages, as an application thread does."""
@@ -234,7 +240,7 @@ class SimNode:
                 self.cluster.name_group(group, name)
                 if name in self.joined or name in self.opened:
                     self.ready.add(name)
-                self.engine.outgoing.sender_for(name)
+                    self.engine.outgoing.sender_for(name)
             self.engine.outgoing.refresh_lanes()
         elif isinstance(event, WasExcluded):
             self.exclusions += 1

@@ -33,8 +33,8 @@ class Complete(Watcher):
     def on_settled(self) -> None:
         for node in self.cluster.alive():
             for name in sorted(node.sent):
-                sender = node.engine.outgoing.sender_for(name)
-                if node.id and sender.id:
+                sender = node.engine.outgoing._groups.get(name)
+                if node.id and sender is not None and sender.id:
                     self._check(node.id, sender.id, sender.next_sequence)
 
     def _check(self, sender: int, group: int, count: int) -> None:

@@ -119,12 +119,13 @@ class Ledger(Watcher):
         return sorted(group for known, group in self._views if known == node)
 
     def view_at(self, node: int, group: int, batch: int) -> GroupView | None:
-        """Return the view of a group that a node had in a batch."""
-        views = self._views.get((node, group))
-        if not views:
-            return None
+        """Return the view of a group that a node had in a batch.
+
+        A node that has left commits what it had queued to the last view that it had.
+        """
+        views = self._views.get((node, group), [])
         place = bisect_right(views, batch, key=lambda entry: entry[0])
-        return views[place - 1][1] if place else None
+        return next((view for _, view in reversed(views[:place]) if view is not None), None)
 
     def members_at(self, node: int, group: int, batch: int) -> frozenset[int]:
         """Return who was in the view of a group that a node had in a batch."""
