@@ -45,6 +45,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     buffer_bytes: int = 1 << 20
     window_bytes: int = 1 << 20
     token_bytes: int = 64 << 10
+    cache_bytes: int = 16 << 20
+    """Most bytes that a node keeps for others' repair …"""
+    ahead_bytes: int = 16 << 20
+    """… and most that may wait for an earlier packet."""
     latency_s: float = 100e-6
     jitter_s: float = 0.0
     fresh_ports: bool = True
@@ -58,12 +62,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             window_bytes_max=self.window_bytes,
             window_bytes_initial=min(self.window_bytes, 64 << 10),
             span_bytes_max=4 * self.window_bytes,
-            cache_bytes_max=16 << 20,
-            ahead_bytes_max=16 << 20,
+            cache_bytes_max=self.cache_bytes,
+            ahead_bytes_max=self.ahead_bytes,
             unknown_bytes_max=1 << 20,
             token_bytes=self.token_bytes,
         )
 
+
+# What moves nodes between views breaks most, so it is drawn twice as often.
+_MOVERS = (faults.Leave, faults.Join, faults.Crash, faults.Partition, faults.Freeze)
+_KINDS = (*faults.KINDS, *_MOVERS)
 
 PLANNERS = ("exact", "auto", "regular", "perfect")
 PACKET_BYTES = (576, 1400, 1400, 8900)
@@ -94,11 +102,13 @@ def draw_plan(seed: int) -> Plan:
         partition_size=2 + shape.below(4),
         replication=1 + shape.below(5),
         heartbeat_interval_s=0.2 + 0.3 * shape.uniform(),
-        failure_timeout_s=1.0 + 2.0 * shape.uniform(),
+        failure_timeout_s=0.8 + 1.7 * shape.uniform(),
         packet_bytes=shape.choice(PACKET_BYTES),
         buffer_bytes=shape.choice((64 << 10, 212_992, 1 << 20)),
         window_bytes=shape.choice((32 << 10, 256 << 10, 2 << 20)),
         token_bytes=shape.choice((8 << 10, 64 << 10, 1 << 20)),
+        cache_bytes=shape.choice((32 << 10, 1 << 20, 16 << 20, 16 << 20)),
+        ahead_bytes=shape.choice((64 << 10, 1 << 20, 16 << 20, 16 << 20)),
         latency_s=shape.choice((20e-6, 100e-6, 2e-3)),
         jitter_s=shape.choice((0.0, 0.0, 300e-6)),
         fresh_ports=shape.chance(0.6),
@@ -122,7 +132,7 @@ def _draw_memberships(rng: Rng, nodes: int) -> tuple[Membership, ...]:
 def _draw_faults(
     rng: Rng, nodes: int, memberships: tuple[Membership, ...], seconds: float
 ) -> tuple[AnyFault, ...]:
-    count = 4 + rng.below(10)
+    count = 5 + rng.below(12)
     drawn = [_draw_fault(rng.derive(f"{n}"), nodes, memberships, seconds) for n in range(count)]
     return tuple(sorted(drawn, key=lambda fault: fault.at))
 
@@ -132,10 +142,13 @@ def _draw_fault(
 ) -> AnyFault:
     at = round(0.2 + (seconds - 0.4) * rng.uniform(), 4)
     for_s = round(0.1 + 1.9 * rng.uniform(), 4)
+    if rng.chance(0.2):
+        # Long enough to be noticed by the failure detector.
+        for_s += 2.5
     node = rng.below(nodes)
     rate = round(0.01 + 0.3 * rng.uniform() * rng.uniform(), 4)
     membership = rng.choice(memberships)
-    match rng.choice(faults.KINDS).__name__:
+    match rng.choice(_KINDS).__name__:
         case "Loss":
             return faults.Loss(at=at, for_s=for_s, node=node, rate=rate)
         case "Bursts":
