@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 # What moves nodes between views breaks most, so it is drawn twice as often.
 _MOVERS = (faults.Leave, faults.Join, faults.Crash, faults.Partition, faults.Freeze)
-_KINDS = (*faults.KINDS, *_MOVERS)
+_KINDS: tuple[type[faults.Fault], ...] = (*faults.KINDS, *_MOVERS)
 
 PLANNERS = ("exact", "auto", "regular", "perfect")
 PACKET_BYTES = (576, 1400, 1400, 8900)

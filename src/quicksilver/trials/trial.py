@@ -164,12 +164,12 @@ def run_trial(plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL) -> Report:
     runner.run(plan.seconds)
 
     heal(cluster, plan.faults)
-    cluster.tell("on_healed")
     # What a freeze or a partition began may still end in an exclusion.
     runner.run(plan.failure_timeout_s + 2 * plan.heartbeat_interval_s)
     if not runner.run_until_settled(CONVERGE_S_MAX):
         late = [f"{n} waits for {sorted((n.joined | n.opened) - n.ready)}" for n in cluster.alive()]
         runner.fail("converged", f"after {CONVERGE_S_MAX} s of health: {'; '.join(late)}")
+    cluster.tell("on_healed")
     application.say_farewell()
     runner.run(DRAIN_S)
     runner.run(SILENCE_S)

@@ -63,7 +63,11 @@ class Watcher:
         """Some time has passed: look at what must hold at any moment."""
 
     def on_healed(self) -> None:
-        """No fault is active from now on, and none will be."""
+        """No fault is active any more, and all who live have come together again.
+
+        A node that a fault froze or cut off has learnt by now that it was excluded:
+        what is sent from here on must arrive.
+        """
 
     def on_settled(self) -> None:
         """All has been quiet for long: look at what must hold in the end."""
