@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
@@ -84,8 +84,9 @@ class Context:
     """Folder for trace records; None: none are wanted."""
     model: Path | None = None
     """A machine's costs, as ``calibrate`` wrote them, in place of the named ones."""
+    folder: Path | None = None
+    """The experiment's own folder, for what is more than a point."""
     trace_bytes_max: int = 16 << 20
-    notes: dict[str, Any] = field(default_factory=dict)
 
 
 class Experiment(ABC):

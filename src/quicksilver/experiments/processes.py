@@ -1,4 +1,4 @@
-"""Child processes of a benchmark that speak JSON lines and never outlive it."""
+"""Child processes of a measurement that speak JSON lines and never outlive it."""
 
 from __future__ import annotations
 

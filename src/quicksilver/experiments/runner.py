@@ -30,10 +30,11 @@ class Done:
     """None: it was there already."""
 
 
-def run_point(point: Point, traces: Path | None, model: Path | None) -> Metrics:
+def run_point(point: Point, traces: Path | None, model: Path | None, folder: Path) -> Metrics:
     """Run one point in this process."""
     experiment = find_experiment(point.experiment)
-    return experiment.run(point, Context(seed=point.seed, traces=traces, model=model))
+    context = Context(seed=point.seed, traces=traces, model=model, folder=folder)
+    return experiment.run(point, context)
 
 
 def run_points(
@@ -69,7 +70,7 @@ def run_points(
         yield from _run_together(together, store, jobs, model, traces_of, begin)
     for point in alone:
         begin(point)
-        metrics = run_point(point, traces_of(point), model)
+        metrics = run_point(point, traces_of(point), model, store.folder)
         store.add(point, metrics)
         yield Done(point, metrics)
 
@@ -90,7 +91,8 @@ def _run_together(
                 while waiting and len(running) < jobs:
                     point = waiting.pop(0)
                     on_start(point)
-                    running[pool.submit(run_point, point, traces_of(point), model)] = point
+                    work = pool.submit(run_point, point, traces_of(point), model, store.folder)
+                    running[work] = point
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     point = running.pop(future)

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
-from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean, percentile
-from quicksilver.experiments.latency import LatencyWatcher
+from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean
+from quicksilver.experiments.latency import LatencyWatcher, recovery_ms
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
 from quicksilver.experiments.sharing import shared_parsing
@@ -53,13 +53,15 @@ class Scenario:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the cluster that differ from the defaults."""
     gms: Mapping[str, Any] = field(default_factory=dict)
+    cores: int = 0
+    """Cores that all nodes share, as processes of one machine; 0: a machine each."""
     with_latency: bool = False
     """Stamp messages (at a rate only) and measure how old they arrive."""
     timeline_s: float = 0.25
     disturb: Callable[[Run], None] | None = None
     """Called as the warm-up begins; may name nodes in ``run.disturbed``."""
-    prepare: Callable[[Run], None] | None = None
-    """Called when nodes are started and have not joined yet."""
+    finish: Callable[[Run, Timeline], Metrics] | None = None
+    """Called in the end, to measure what only this scenario has."""
 
 
 class Run:
@@ -78,6 +80,7 @@ class Run:
             settings=ClusterSettings(**scenario.settings),
             gms_config=ServiceConfig(**scenario.gms),
             tracer=self._take_record,
+            cores=scenario.cores,
         )
         self.traffic = Traffic(self.cluster)
         self.disturbed: list[SimNode] = []
@@ -209,8 +212,6 @@ def run_with_timeline(scenario: Scenario, context: Context) -> tuple[Metrics, Ti
 def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     scenario = run.scenario
     cluster = run.cluster
-    if scenario.prepare is not None:
-        scenario.prepare(run)
     joined_s = run.join()
     if scenario.with_latency:
         run.latency = LatencyWatcher(cluster)
@@ -234,6 +235,10 @@ def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     metrics |= run.traffic.metrics(scenario.seconds) | samples.metrics()
     if run.latency is not None:
         metrics |= run.latency.metrics()
+        first = run.latency.by_node.get(run.receivers[0].index, [])
+        metrics["recovery_ms"], metrics["recoveries"] = recovery_ms(first)
+    if scenario.finish is not None:
+        metrics |= scenario.finish(run, timeline)
     metrics |= {
         "join_s": joined_s,
         "simulated_s": scenario.seconds,
@@ -301,6 +306,3 @@ def _write_timeline(run: Run, timeline: Timeline) -> None:
     if folder is not None:
         lines = [msgspec.json.encode(row) + b"\n" for row in timeline.rows]
         (folder / "timeline.jsonl").write_bytes(b"".join(lines))
-
-
-__all__ = ["Run", "Scenario", "percentile", "run_scenario", "run_with_timeline", "simulating"]

@@ -124,7 +124,10 @@ class RegionMember:
         )
         self._is_alone = len(view.members) == 1
         self._token_bytes = self._token_bytes_for(host.receive_share())
-        self.token_due_bytes = self._token_bytes
+        # Senders begin with a small window and wait for the first acknowledgement:
+        # without this they lost 50 ms at every change of views.
+        first = max(1, host.config.window_bytes_initial // 2)
+        self.token_due_bytes = min(self._token_bytes, first)
 
     def _build_agents(self, failed: frozenset[int]) -> None:
         host = self.host

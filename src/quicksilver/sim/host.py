@@ -17,6 +17,7 @@ from collections.abc import Callable
 from quicksilver.core.ports import Engine
 from quicksilver.core.scheduler import Arrival, Scheduler
 from quicksilver.sim.events import EventQueue
+from quicksilver.sim.machine import SharedCpu
 from quicksilver.sim.model import HostModel
 from quicksilver.sim.network import VirtualNetwork
 from quicksilver.sim.weather import Weather
@@ -103,9 +104,11 @@ class SimHost:
         send_control: Callable[[bytes], bool],
         on_drops: Callable[[int], None],
         memory: Callable[[], int],
+        shared_cpu: SharedCpu | None = None,
     ) -> None:
         """``send_control`` takes a frame for the GMS and is False while there is no
-        connection; ``memory`` tells how many bytes of packets the process holds."""
+        connection; ``memory`` tells how many bytes of packets the process holds;
+        ``shared_cpu``: the machine that it shares with other hosts."""
         self.index = index
         self.address = address
         self.model = model
@@ -138,6 +141,8 @@ class SimHost:
         self._alarm_at: float | None = None
         """… and the event under way that stands for all alarms."""
         self._begin = self._turn
+        self._shared_cpu = shared_cpu
+        self._waits_for_core = False
         self._rate = model.nic_bytes_per_s
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
@@ -271,6 +276,34 @@ class SimHost:
             self._next_turn = self._io_at = self.frozen_until
             self._events.at(self.frozen_until, self._begin)
             return
+        cpu = self._shared_cpu
+        if cpu is None:
+            self._run_turn()
+        elif not self._waits_for_core:
+            if cpu.take(self._take_core):
+                self._run_shared(cpu)
+            else:
+                self._waits_for_core = True
+
+    def _take_core(self) -> None:
+        """The core that a turn waited for is free, and taken."""
+        cpu = self._shared_cpu
+        assert cpu is not None
+        self._waits_for_core = False
+        now = self._events.now
+        if self.is_dead or now < self.frozen_until:
+            cpu.give_back(now, 0.0)
+            self._turn()
+            return
+        self._run_shared(cpu)
+
+    def _run_shared(self, cpu: SharedCpu) -> None:
+        busy = self.counters.busy_s
+        self._run_turn()
+        cpu.give_back(self._local, self.counters.busy_s - busy)
+
+    def _run_turn(self) -> None:
+        now = self._events.now
         self._next_turn = None
         self._is_in_turn = True
         if self._local < now:

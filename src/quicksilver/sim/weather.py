@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from quicksilver.stdx.rand import Rng
+from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID
 
 _NOISE_BYTES_MAX = 256
+_DATA_KINDS = frozenset({KIND_DATA, KIND_HYBRID})
 
 
 class Weather:
@@ -27,6 +29,7 @@ class Weather:
         "jitter_s",
         "reorder_rate",
         "reorder_s",
+        "spares_control",
     )
 
     def __init__(self, rng: Rng) -> None:
@@ -51,6 +54,8 @@ class Weather:
         self.jitter_s = 0.0
         self.corrupt_rate = 0.0
         """Part of the datagrams that arrive damaged."""
+        self.spares_control = False
+        """True: only data suffers; tokens, control and repairs pass."""
         self.deaf_until = 0.0
         self._is_bad = False
 
@@ -70,6 +75,8 @@ class Weather:
 
     def pass_on(self, packet: bytes, now: float) -> list[tuple[float, bytes]]:
         """Return what arrives of one datagram: (delay, bytes), perhaps nothing."""
+        if self.spares_control and packet[1] not in _DATA_KINDS:
+            return [(0.0, packet)]
         if now < self.deaf_until:
             return []
         rng = self._rng

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from quicksilver.cli.bench.children import Family
 from quicksilver.cli.bench.throughput import PROCESS, Plan, measure_ours, start_gms
+from quicksilver.experiments.processes import Family
 
 LOW_RATE = 1000.0
 

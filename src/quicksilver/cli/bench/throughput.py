@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quicksilver.cli.bench.children import Family
+from quicksilver.experiments.processes import Family
 from quicksilver.net.interfaces import choose_interface, datagram_bytes_max
 
 PROCESS = ("-m", "quicksilver.cli.bench.process")

@@ -3,9 +3,45 @@
 from __future__ import annotations
 
 from quicksilver.experiments.base import Experiment, ExperimentError
+from quicksilver.experiments.catalogue.agree import Agree
+from quicksilver.experiments.catalogue.calibrate import Calibrate
+from quicksilver.experiments.catalogue.churn import Churn
+from quicksilver.experiments.catalogue.crash import Crash
+from quicksilver.experiments.catalogue.feedback import Feedback
+from quicksilver.experiments.catalogue.freeze import Freeze
+from quicksilver.experiments.catalogue.groups import Groups
+from quicksilver.experiments.catalogue.joins import Joins
+from quicksilver.experiments.catalogue.light import Light
+from quicksilver.experiments.catalogue.members import Members
+from quicksilver.experiments.catalogue.memory import Memory
+from quicksilver.experiments.catalogue.overload import Overload
+from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
+from quicksilver.experiments.catalogue.replication import Replication
 from quicksilver.experiments.catalogue.scale import Scale
+from quicksilver.experiments.catalogue.tokenrate import TokenRate
 
-EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in (Scale(),)}
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Scale(),
+        TokenRate(),
+        Feedback(),
+        Replication(),
+        Sleep(),
+        Loss(),
+        Light(),
+        Groups(),
+        Overload(),
+        Freeze(),
+        Crash(),
+        Joins(),
+        Churn(),
+        Members(),
+        Memory(),
+        Calibrate(),
+        Agree(),
+    )
+}
 """All experiments by name, in the order of the dissertation."""
 
 

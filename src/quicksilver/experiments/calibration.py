@@ -1,0 +1,168 @@
+"""Measuring what work costs here, and making a simulated machine of it.
+
+Whole processes: runs with different shapes of packets (59 messages in 60 KB, one
+message in 60 KB, one message in 1 KB) give, by solving three equations, the
+processor time for a packet, a byte and a message at sender and receiver, with all
+that surrounds them: threads, system calls, the interpreter. More receivers tell
+what one more costs the sender's kernel. Parts alone: the engine in this process,
+without sockets, for a data packet and for a token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+
+from quicksilver.experiments.base import Context, Metrics
+from quicksilver.experiments.machines import MACHINES, Machine
+from quicksilver.experiments.real import RealRun, run_real
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.sim.model import IDEAL, CpuModel, HostModel, LinkModel
+from quicksilver.trials.cluster import Cluster
+from quicksilver.wire.packets import KIND_TOKEN
+
+HEADER_BYTES = 60
+SHAPES = ((1000, 0), (58_000, 0), (1000, 1_100))
+"""Size of messages and of packets; 0: what loopback carries."""
+
+
+def calibrate(*, seconds: float, rounds: int, context: Context) -> Metrics:
+    """Measure; returns costs with units in their names."""
+    quiet = Context(seed=context.seed)
+    shapes = []
+    for size, packet_bytes in SHAPES:
+        settings = {"packet_bytes": packet_bytes} if packet_bytes else {}
+        plan = RealRun(nodes=1, size=size, seconds=seconds, sender=settings, receiver=settings)
+        runs = [run_real(plan, quiet) for _ in range(rounds)]
+        per_packet = (packet_bytes or 60_000) // size if size < 58_000 else 1
+        shapes.append(
+            (
+                per_packet,
+                per_packet * size + HEADER_BYTES,
+                median(run["sender_cpu_us_per_message"] for run in runs) * per_packet,
+                median(run["receiver_cpu_us_per_message"] for run in runs) * per_packet,
+            )
+        )
+    send = _solve([(m, b, s) for m, b, s, _ in shapes])
+    receive = _solve([(m, b, r) for m, b, _, r in shapes])
+    copy_us = _measure_copies(shapes[0][2], seconds, rounds, quiet)
+    light = [run_real(RealRun(nodes=1, rate=200.0, seconds=seconds), quiet) for _ in range(rounds)]
+    engine = _measure_engine()
+    return {
+        "send_message_us": send[2],
+        "send_packet_us": send[0],
+        "send_byte_ns": 1e3 * send[1],
+        "send_copy_us": copy_us,
+        "deliver_message_us": receive[2],
+        "receive_packet_us": receive[0],
+        "receive_byte_ns": 1e3 * receive[1],
+        "token_us": engine["engine_token_us"],
+        "latency_us": 1e3 * median(run["latency_ms_p50"] for run in light),
+        "sender_packet_59_us": shapes[0][2],
+        "receiver_packet_59_us": shapes[0][3],
+        "sender_packet_1_us": shapes[2][2],
+        "receiver_packet_1_us": shapes[2][3],
+        **engine,
+    }
+
+
+def _solve(shapes: list[tuple[int, int, float]]) -> tuple[float, float, float]:
+    """Return the cost of a packet, a byte and a message; none below zero.
+
+    Three shapes: many messages in a large packet, one in a large packet, one in a
+    small packet. The second and third differ in bytes alone, the first and second
+    in messages alone.
+    """
+    (many, _, a), (_, large, b), (_, small, c) = shapes
+    byte = max(0.0, (b - c) / (large - small))
+    message = max(0.0, (a - b) / (many - 1))
+    packet = max(0.0, c - small * byte - message)
+    return packet, byte, message
+
+
+def _measure_copies(alone_us: float, seconds: float, rounds: int, context: Context) -> float:
+    """What one more receiver costs the sender, for a large packet."""
+    plan = RealRun(nodes=3, seconds=seconds)
+    runs = [run_real(plan, context) for _ in range(rounds)]
+    three = float(median(run["sender_cpu_us_per_message"] for run in runs)) * 59
+    return max(0.0, (three - alone_us) / 2)
+
+
+def _measure_engine() -> Metrics:
+    """Time the engine's own work in this process, in a simulated ring of five."""
+    spent = {"data": [0, 0.0], "token": [0, 0.0]}
+    clock = time.perf_counter
+    cluster = Cluster(seed=1, config=EngineConfig(packet_bytes=60_000), model=IDEAL)
+    sender, *members = cluster.start(6)
+    for node in members:
+        node.join("g")
+        _time_engine(node.engine, spent, clock)
+    sender.open("g")
+    cluster.settle()
+    payload = bytes(1000)
+    for _ in range(400):
+        sender.send("g", *([payload] * 59))
+        cluster.run(0.005)
+    return {
+        "engine_receive_packet_us": 1e6 * spent["data"][1] / max(1, spent["data"][0]),
+        "engine_token_us": 1e6 * spent["token"][1] / max(1, spent["token"][0]),
+    }
+
+
+def _time_engine(engine: object, spent: dict[str, list[float]], clock: Callable[[], float]) -> None:
+    """Let an engine count what its datagrams and its tokens take."""
+    handle = engine.handle_datagram  # type: ignore[attr-defined]  # an engine of the simulator
+    poll = engine.poll_transmit  # type: ignore[attr-defined]  # the same
+
+    def timed_handle(data: bytes, source: object, now: float) -> None:
+        started = clock()
+        handle(data, source, now)
+        found = spent["token" if data[1] == KIND_TOKEN else "data"]
+        found[0] += 1
+        found[1] += clock() - started
+
+    def timed_poll(now: float) -> object:
+        started = clock()
+        transmit = poll(now)
+        if transmit is not None and transmit.packets[0][1] == KIND_TOKEN:
+            spent["token"][1] += clock() - started
+        return transmit
+
+    vars(engine).update(handle_datagram=timed_handle, poll_transmit=timed_poll)
+
+
+def machine_from(metrics: Metrics) -> Machine:
+    """Return the machine that a calibration describes."""
+    cpu = CpuModel(
+        turn_s=3e-6,
+        receive_packet_s=metrics["receive_packet_us"] / 1e6,
+        receive_byte_s=metrics["receive_byte_ns"] / 1e9,
+        deliver_message_s=metrics["deliver_message_us"] / 1e6,
+        send_packet_s=metrics["send_packet_us"] / 1e6,
+        send_byte_s=metrics["send_byte_ns"] / 1e9,
+        send_message_s=metrics["send_message_us"] / 1e6,
+        token_s=metrics["token_us"] / 1e6,
+    )
+    return Machine(
+        host=HostModel(cpu=cpu),
+        link=LinkModel(latency_s=metrics["latency_us"] / 1e6),
+    )
+
+
+LOCAL_LATENCY_S = 120e-6
+"""From a send to the reader's running, on loopback, when processors are idle."""
+
+LOCAL_COPY_S = 4e-6
+"""What one more local receiver of a multicast datagram costs its sender's kernel."""
+
+
+def local_machine(measured: Machine | None, receivers: int) -> Machine:
+    """Return a process of this machine: no card in between, every receiver costs the sender."""
+    base = measured or replace(MACHINES["here"], link=LinkModel(latency_s=LOCAL_LATENCY_S))
+    cpu = replace(
+        base.host.cpu, send_packet_s=base.host.cpu.send_packet_s + (receivers - 1) * LOCAL_COPY_S
+    )
+    host = replace(base.host, cpu=cpu, nic_bytes_per_s=0.0)
+    return replace(base, host=host)

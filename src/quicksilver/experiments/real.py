@@ -1,0 +1,129 @@
+"""One run with real processes of this machine: a GMS, senders and receivers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quicksilver.experiments.base import Context, Metrics
+from quicksilver.experiments.processes import Child, Family
+
+WORKER = ("-m", "quicksilver.experiments.worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealRun:
+    """What to run."""
+
+    nodes: int
+    """Receivers."""
+    senders: int = 1
+    groups: int = 1
+    size: int = 1000
+    rate: float = 0.0
+    """Messages a second of all senders together, stamped; 0: as fast as they can."""
+    seconds: float = 2.0
+    sender: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of senders: see ``worker``."""
+    receiver: Mapping[str, Any] = field(default_factory=dict)
+    first_receiver: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that only the first receiver has, such as faults."""
+    gms: tuple[str, ...] = ()
+    """Further arguments of the GMS."""
+
+
+def run_real(run: RealRun, context: Context) -> Metrics:
+    """Run it and return what was measured."""
+    if context.traces is not None:
+        context.traces.mkdir(parents=True, exist_ok=True)
+    with Family() as family:
+        argv = ("-m", "quicksilver.cli.main", "gms", "--host", "127.0.0.1", "--port", "0", "--json")
+        address = family.start("GMS", (*argv, *run.gms)).read()["address"]
+        common: dict[str, Any] = {
+            "gms": address,
+            "groups": run.groups,
+            "size": run.size,
+            "seconds": run.seconds,
+            "stamped": bool(run.rate),
+        }
+
+        def start(role: str, place: int, settings: Mapping[str, Any]) -> Child:
+            mine = common | dict(settings)
+            if context.traces is not None:
+                mine["trace"] = str(context.traces / f"{role}-{place}.jsonl")
+                mine["trace_bytes_max"] = context.trace_bytes_max // (run.nodes + run.senders)
+            return family.start(f"{role} {place}", (*WORKER, role, json.dumps(mine)))
+
+        receivers = [
+            start("receiver", place, {**run.receiver, **(run.first_receiver if not place else {})})
+            for place in range(run.nodes)
+        ]
+        for receiver in receivers:
+            receiver.read()
+        senders = [
+            start("sender", place, {**run.sender, "rate": run.rate / run.senders})
+            for place in range(run.senders)
+        ]
+        for sender in senders:
+            sender.read()
+        for child in (*receivers, *senders):
+            child.write(go=True)
+        sent = [sender.read() for sender in senders]
+        total = sum(one["sent"] for one in sent)
+        for receiver in receivers:
+            receiver.write(sent=total)
+        got = [receiver.read() for receiver in receivers]
+        for child in (*receivers, *senders):
+            child.write(done=True)
+    return summarise(run, sent, got)
+
+
+def summarise(run: RealRun, sent: list[dict[str, Any]], got: list[dict[str, Any]]) -> Metrics:
+    """Turn what the processes said into metrics."""
+    total = sum(one["sent"] for one in sent)
+    rates = [one["count"] / max(1e-9, one["last"] - one["first"]) for one in got]
+    rounds: dict[str, list[float]] = {}
+    for one in (*sent, *got):
+        for level, (count, mean_s) in one["rounds"].items():
+            known = rounds.setdefault(level, [0.0, 0.0])
+            known[0] += count
+            known[1] += count * mean_s
+    by_level = [1e3 * rounds[level][1] / rounds[level][0] for level in sorted(rounds)]
+    pending = sum(one["pending_bytes_mean"] for one in sent) / len(sent)
+    rate = min(rates)
+    metrics: Metrics = {
+        "messages_per_second": rate,
+        "messages_per_second_max": max(rates),
+        "sent_messages_per_second": total / max(one["seconds"] for one in sent),
+        "bytes_per_second": rate * run.size,
+        "undelivered_messages": sum(total - one["count"] for one in got),
+        "token_rtt_ms": sum(by_level),
+        "token_rtt_ms_by_level": by_level,
+        "token_levels": len(by_level),
+        "ack_ms_little": 1e3 * pending / max(1e-9, rate * run.size),
+        "pending_bytes_mean": pending,
+        "pending_messages_mean": pending / run.size,
+        "sender_cpu_percent": 100 * max(one["cpu_s"] / one["seconds"] for one in sent),
+        "receiver_cpu_percent": 100 * max(one["cpu_s"] / one["wall_s"] for one in got),
+        "sender_cpu_us_per_message": 1e6 * sum(one["cpu_s"] for one in sent) / max(1, total),
+        "receiver_cpu_us_per_message": 1e6
+        * max(one["cpu_s"] / max(1, one["count"]) for one in got),
+        "sender_rss_bytes": max(one["rss_bytes"] for one in sent),
+        "sender_rss_max_bytes": max(one["rss_max_bytes"] for one in sent),
+        "sender_rss_empty_bytes": max(one["rss_empty_bytes"] for one in sent),
+        "receiver_rss_bytes": max(one["rss_bytes"] for one in got),
+        "sender_collections": sum(sum(one["collections"]) for one in sent),
+        "lost_packets": sum(one["missing"] for one in got),
+        "repaired_packets": sum(one["repairs"] for one in got),
+        "kernel_drops": sum(one["kernel_drops"] for one in got),
+        "cores": os.cpu_count() or 0,
+    }
+    if run.rate:
+        worst = max(got, key=lambda one: one["latency"].get("latency_ms_p99", 0.0))
+        metrics |= worst["latency"]
+        metrics["recovery_ms"] = got[0]["recovery_ms"]
+        metrics["recoveries"] = got[0]["losses"]
+    return metrics

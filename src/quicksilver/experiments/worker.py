@@ -1,0 +1,295 @@
+"""One real process of an experiment: a sender or a receiver.
+
+Started as ``python -m quicksilver.experiments.worker ROLE SETTINGS``; speaks JSON
+lines with its parent: says that it is ready, waits for a line, does its work, and
+says what it measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import sys
+import time
+from array import array
+from typing import IO, Any
+
+from quicksilver.experiments.latency import latency_metrics, recovery_ms
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.net.faults import parse_faults
+from quicksilver.node import sync
+from quicksilver.node.messages import Burst
+from quicksilver.trace.records import AckReceived, AnyRecord, RoundCompleted
+from quicksilver.trace.sinks import LineTrace
+
+ARRIVALS_MAX = 400_000
+"""Stamped messages whose age is kept."""
+
+
+def main() -> None:
+    """Run the role that the first argument names."""
+    role = sys.argv[1]
+    settings = json.loads(sys.argv[2])
+    {"receiver": run_receiver, "sender": run_sender}[role](settings)
+
+
+def say(**fields: Any) -> None:
+    print(json.dumps(fields), flush=True)  # noqa: T201  # how it speaks to its parent
+
+
+def cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def rss_bytes() -> int:
+    """Return the resident memory of this process now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+class Ledger:
+    """Sums of what the node's records say; a tracer."""
+
+    def __init__(self, file: IO[bytes] | None, bytes_max: int) -> None:
+        self.rounds: dict[int, list[float]] = {}
+        self.pending: list[int] = []
+        self.token_s: list[float] = []
+        self._file = file
+        self._trace = LineTrace(file, bytes_max) if file is not None else None
+
+    def __call__(self, record: AnyRecord) -> None:
+        if isinstance(record, RoundCompleted):
+            self.rounds.setdefault(record.level, []).append(record.seconds)
+        elif isinstance(record, AckReceived):
+            self.pending.append(record.pending_bytes)
+            self.token_s.append(record.token_s)
+        if self._trace is not None:
+            self._trace(record)
+
+    def clear(self) -> None:
+        """Forget the warm-up."""
+        self.rounds.clear()
+        self.pending.clear()
+        self.token_s.clear()
+
+    def report(self) -> dict[str, Any]:
+        if self._file is not None:
+            self._file.flush()
+        return {
+            "rounds": {
+                level: [len(found), sum(found) / len(found)] for level, found in self.rounds.items()
+            },
+            "pending_bytes_mean": sum(self.pending) / len(self.pending) if self.pending else 0.0,
+            "pending_bytes_max": max(self.pending, default=0),
+            "acks": len(self.pending),
+        }
+
+
+def connect(settings: dict[str, Any], ledger: Ledger) -> sync.Node:
+    faults = settings.get("faults", "")
+    return sync.connect(
+        settings["gms"],
+        interface="lo",
+        packet_bytes=settings.get("packet_bytes") or None,
+        faults=parse_faults(faults) if faults else None,
+        connect_timeout_s=60.0,
+        tracer=ledger,
+        tune_gc=settings.get("collector", "tuned") == "tuned",
+        engine=EngineConfig(**settings.get("engine", {})),
+    )
+
+
+def prepare_memory(settings: dict[str, Any]) -> list[Any]:
+    """Set the collector, and hold as many objects as the experiment wants held."""
+    collector = settings.get("collector", "tuned")
+    held: list[Any] = []
+    mb = int(settings.get("held_mb", 0))
+    if mb:
+        # Small containers, which the collector visits, as an application's state would be.
+        held = [[place, str(place)] for place in range(mb * 1_000_000 // 150)]
+    if collector == "disabled":
+        gc.disable()
+    elif collector == "frozen":
+        gc.collect()
+        gc.freeze()
+    return held
+
+
+def open_trace(settings: dict[str, Any]) -> IO[bytes] | None:
+    path = settings.get("trace")
+    return open(path, "wb") if path else None  # open until the end
+
+
+def group_names(count: int) -> list[str]:
+    return [f"e{place}" for place in range(count)]
+
+
+def run_receiver(settings: dict[str, Any]) -> None:
+    """Count what arrives; with stamps, note how old it is."""
+    ledger = Ledger(open_trace(settings), settings.get("trace_bytes_max", 4 << 20))
+    is_stamped = settings.get("stamped", False)
+    keeps = settings.get("keeps", 0)
+    kept: list[bytes] = []
+    times: array[float] = array("d")
+    ages: array[float] = array("d")
+    state = [0, 0.0, 0.0]
+    clock = time.monotonic
+
+    def handle(burst: Burst) -> None:
+        now = clock()
+        payloads = burst.payloads
+        if not state[0]:
+            state[1] = now
+        state[0] += len(payloads)
+        state[2] = now
+        if keeps:
+            kept.extend(payloads)
+            if len(kept) > keeps:
+                del kept[: len(kept) - keeps]
+        if is_stamped and len(ages) < ARRIVALS_MAX:
+            for payload in payloads:
+                times.append(now)
+                ages.append(now - int.from_bytes(payload[:8], "little") / 1e9)
+
+    held = prepare_memory(settings)
+    with connect(settings, ledger) as node:
+        node.join_all(group_names(settings["groups"]))
+        node.on_burst(handle)
+        node.stats()
+        say(ready=True)
+        sys.stdin.readline()
+        ledger.clear()
+        began_cpu, began = cpu_s(), clock()
+        before = node.stats().counters
+        total = json.loads(sys.stdin.readline())["sent"]
+        deadline = clock() + 30
+        while state[0] < total and clock() < deadline:
+            time.sleep(0.02)
+        after = node.stats().counters
+        recovery, losses = recovery_ms(list(zip(times, ages, strict=True)))
+        say(
+            count=state[0],
+            first=state[1],
+            last=state[2],
+            cpu_s=cpu_s() - began_cpu,
+            wall_s=clock() - began,
+            rss_bytes=rss_bytes(),
+            collections=[each["collections"] for each in gc.get_stats()],
+            missing=_change(before, after, "missing"),
+            repairs=_change(before, after, "repairs_received"),
+            kernel_drops=_change(before, after, "kernel_drops"),
+            recovery_ms=recovery,
+            losses=losses,
+            latency=latency_metrics(ages),
+            **ledger.report(),
+        )
+        sys.stdin.readline()
+    del held
+
+
+def _change(before: Any, after: Any, name: str) -> float:
+    return float(after.get(name, 0)) - float(before.get(name, 0))
+
+
+def run_sender(settings: dict[str, Any]) -> None:
+    """Send as fast as it goes, or at a rate; pushed or pulled."""
+    ledger = Ledger(open_trace(settings), settings.get("trace_bytes_max", 4 << 20))
+    held = prepare_memory(settings)
+    with connect(settings, ledger) as node:
+        groups = node.open_all(group_names(settings["groups"]))
+        empty = rss_bytes()
+        say(ready=True)
+        sys.stdin.readline()
+        clock = time.monotonic
+        began_cpu, began = cpu_s(), clock()
+        ledger.clear()
+        if settings.get("rate"):
+            sent = _send_at_rate(groups, settings)
+        elif settings.get("mode") == "pull":
+            sent = _send_pulled(groups, settings)
+        else:
+            sent = _send_pushed(groups, settings)
+        node.flush(timeout_s=60)
+        ended = clock()
+        say(
+            sent=sent,
+            seconds=ended - began,
+            cpu_s=cpu_s() - began_cpu,
+            rss_bytes=rss_bytes(),
+            rss_empty_bytes=empty,
+            rss_max_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            collections=[each["collections"] for each in gc.get_stats()],
+            **ledger.report(),
+        )
+        sys.stdin.readline()
+    del held
+
+
+def _send_pushed(groups: list[sync.Group], settings: dict[str, Any]) -> int:
+    """One ``send`` a message; without ``preallocated``, each is made anew as in the papers."""
+    size = settings["size"]
+    clock = time.monotonic
+    end = clock() + settings["seconds"]
+    sends = [group.send for group in groups]
+    payload = bytes(size)
+    count = 0
+    if settings.get("preallocated", True):
+        while clock() < end:
+            for _ in range(max(1, 256 // len(sends))):
+                for send in sends:
+                    send(payload)
+                count += len(sends)
+    else:
+        while clock() < end:
+            for _ in range(max(1, 256 // len(sends))):
+                for send in sends:
+                    send(bytes(size))
+                count += len(sends)
+    return count
+
+
+def _send_pulled(groups: list[sync.Group], settings: dict[str, Any]) -> int:
+    """Be asked for each message."""
+    size = settings["size"]
+    clock = time.monotonic
+    end = clock() + settings["seconds"]
+    payload = bytes(size)
+    is_made_anew = not settings.get("preallocated", True)
+    state = [0, 0]
+
+    def give() -> bytes | None:
+        state[0] += 1
+        if not state[0] & 255 and clock() >= end:
+            state[1] += 1
+            return None
+        return bytes(size) if is_made_anew else payload
+
+    for group in groups:
+        group.send_from(give)
+    while not state[1] or clock() < end:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    return state[0] - state[1]
+
+
+def _send_at_rate(groups: list[sync.Group], settings: dict[str, Any]) -> int:
+    """Send stamped messages at an even rate, to the groups in turn."""
+    tail = bytes(max(0, settings["size"] - 8))
+    clock = time.monotonic_ns
+    interval = 1e9 / settings["rate"]
+    total = int(settings["rate"] * settings["seconds"])
+    started = clock()
+    count = len(groups)
+    for number in range(total):
+        due = started + number * interval
+        while (early := due - clock()) > 0:
+            if early > 200_000:
+                time.sleep((early - 100_000) / 1e9)
+        groups[number % count].send(clock().to_bytes(8, "little") + tail)
+    return total
+
+
+if __name__ == "__main__":
+    main()
