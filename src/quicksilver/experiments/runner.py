@@ -6,18 +6,21 @@ processes have the machine to themselves.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from quicksilver import __version__
 from quicksilver.experiments.base import Context, Experiment, Metrics, Point
 from quicksilver.experiments.catalogue import find_experiment
+from quicksilver.experiments.processes import end_with_parent
 from quicksilver.experiments.store import PointStore
 
 
@@ -85,7 +88,12 @@ def _run_together(
 ) -> Iterator[Done]:
     waiting = list(points)
     running: dict[Future[Metrics], Point] = {}
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
+    with ProcessPoolExecutor(
+        max_workers=jobs,
+        mp_context=get_context("spawn"),
+        initializer=end_with_parent,
+        initargs=(os.getpid(),),
+    ) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:

@@ -366,6 +366,9 @@ class Engine:
         # Packets carry the low half: enough to tell clusters on one network apart.
         self.cluster = event.cluster & 0xFFFFFFFF
         self.settings = event.settings
+        if not event.resumed:
+            # What was dropped in an earlier life is no news to the new one's peers.
+            self._drops_reported = self.kernel_drops
 
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""

@@ -59,6 +59,11 @@ class FlowController:
         self._measure(now)
         share = buffer_bytes // max(1, senders)
         self.window.window_bytes = max(16 << 10, min(self.window_max, share))
+        if drops and not self.acked_bytes_per_s and self.rate is None:
+            # Not measured yet: the drops are older than this stream, or others'. If
+            # they are not, the next report says so; 1 MB/s would be a guess that
+            # takes seconds to mend.
+            return
         if drops:
             self._calm_reports = 0
             base = self.acked_bytes_per_s or RATE_BYTES_PER_S_MIN
