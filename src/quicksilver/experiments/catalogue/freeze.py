@@ -25,16 +25,16 @@ class Freeze(Experiment):
     name = "freeze"
     figures = "4.62"
     title = "one receiver freezes for 10 s"
-    varies = "whether the failure detector gives the frozen node up"
+    varies = "whether the failure detector gives the frozen node up; messages a second"
     claim = (
         "A receiver sleeps for 10 s undetected, 80 MB behind: recovery runs at a steady, limited "
         "rate, multicast is suppressed until the node starts to catch up, and the system "
         "stabilises."
     )
-    sweep = {"failure_timeout": (20.0, 3.0)}
-    quick = {"failure_timeout": (20.0, 1.2)}
+    sweep = {"failure_timeout": (20.0, 3.0), "rate": (0.0, 1000.0)}
+    quick = {"failure_timeout": (20.0, 1.2), "rate": (0.0,)}
     settings = {
-        **{k: v for k, v in SETTINGS.items() if k != "failure_timeout"},
+        **SETTINGS,
         "machine": "gigabit",
         "nodes": 20,
         "warmup": 2.0,
@@ -72,6 +72,7 @@ class Freeze(Experiment):
         found = []
         for row in rows:
             kind = "excluded" if row["disturbed_exclusions"] else "kept"
+            kind += f", {row['rate']:,.0f}/s" if row["rate"] else ", full rate"
             part = row["after_messages_per_second"] / max(1.0, row["before_messages_per_second"])
             during = row["during_messages_per_second"] / max(1.0, row["before_messages_per_second"])
             found.append(

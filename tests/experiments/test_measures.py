@@ -1,0 +1,95 @@
+"""Small functions that numbers depend on."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.experiments.base import ExperimentError
+from quicksilver.experiments.calibration import _solve
+from quicksilver.experiments.gauges import percentile, variation
+from quicksilver.experiments.latency import latency_metrics, recovery_ms
+from quicksilver.experiments.machines import (
+    MACHINES,
+    find_machine,
+    load_machine,
+    save_machine,
+)
+from quicksilver.experiments.sharing import SharedParser, shared_parsing
+from quicksilver.multicast import receive
+from quicksilver.wire.packets import parse_body
+
+
+def test_an_even_rate_does_not_vary() -> None:
+    assert variation([5.0, 5.0, 5.0]) == 0.0
+    assert variation([]) == 0.0
+    assert variation([0.0, 10.0]) == pytest.approx(1.0)
+
+
+def test_percentiles_of_few_values() -> None:
+    assert percentile([], 0.5) == 0.0
+    assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
+    assert latency_metrics([]) == {}
+    assert latency_metrics([0.001])["latency_ms_p99"] == pytest.approx(1.0)
+
+
+def test_recovery_is_the_age_of_the_oldest_of_late_messages_that_come_together() -> None:
+    usual = [(at / 1000, 0.0005) for at in range(3000)]
+    losses = [(1.0, 0.030), (1.0, 0.029), (1.0, 0.028), (2.0, 0.050), (2.001, 0.010)]
+    found, count = recovery_ms(usual + losses)
+    assert count == 2
+    assert found == pytest.approx(40.0)
+
+
+def test_without_late_messages_there_is_no_recovery() -> None:
+    assert recovery_ms([(at / 1000, 0.0005) for at in range(100)]) == (None, 0)
+    assert recovery_ms([]) == (None, 0)
+
+
+def test_costs_are_solved_from_three_shapes_of_packets() -> None:
+    packet, byte, message = 8.0, 0.0002, 0.4
+
+    def cost(messages: int, size: int) -> tuple[int, int, float]:
+        return messages, size, packet + size * byte + messages * message
+
+    shapes = [cost(59, 58_060), cost(1, 58_060), cost(1, 1_060)]
+    assert _solve(shapes) == pytest.approx((packet, byte, message))
+
+
+def test_a_machine_survives_its_file(tmp_path: object) -> None:
+    path = tmp_path / "machine.json"  # type: ignore[operator]
+    save_machine(path, MACHINES["papers"])
+    assert load_machine(path) == MACHINES["papers"]
+    assert find_machine("here", path).host.cpu == MACHINES["papers"].host.cpu
+
+
+def test_a_file_that_is_no_machine_is_told_in_one_line(tmp_path: object) -> None:
+    path = tmp_path / "machine.json"  # type: ignore[operator]
+    path.write_text("{")
+    with pytest.raises(ExperimentError, match="calibrate"):
+        load_machine(path)
+    with pytest.raises(ExperimentError, match="known are here"):
+        find_machine("there")
+
+
+def test_shared_parsing_is_parsing_and_ends() -> None:
+    parser = SharedParser()
+    from quicksilver.wire.ids import NodeId
+    from quicksilver.wire.packets import (
+        FLAG_SINGLE,
+        KIND_DATA,
+        POSITION,
+        encode_prefix,
+        encode_single,
+        stream_key,
+    )
+
+    head = encode_prefix(KIND_DATA, FLAG_SINGLE, stream_key(1, 2, 3, 4)) + POSITION.pack(0, 0)
+    data = head + b"".join(encode_single(7, 0, [3, 3], [b"abc", b"def"]))
+    body = parser(data, FLAG_SINGLE, NodeId(2), 0)
+    plain = parse_body(data, FLAG_SINGLE, NodeId(2), 0)
+    assert body is not None
+    assert body.payloads == plain.payloads  # type: ignore[union-attr]
+    assert parser(data, FLAG_SINGLE, NodeId(2), 0) is body
+    with shared_parsing():
+        assert vars(receive)["parse_body"] is not parse_body
+    assert vars(receive)["parse_body"] is parse_body

@@ -1,0 +1,74 @@
+"""Finished points survive, torn lines do not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quicksilver.experiments.base import ExperimentError, Point
+from quicksilver.experiments.store import PointStore
+
+
+def point(nodes: int, round_: int = 0, seed: int = 1) -> Point:
+    return Point("scale", "sim", round_, seed, {"nodes": nodes, "size": 1000}, ("nodes",))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PointStore:
+    found = PointStore(tmp_path / "scale")
+    found.open(fresh=False)
+    return found
+
+
+def test_a_finished_point_is_read_back(store: PointStore) -> None:
+    store.add(point(2), {"messages_per_second": 5.0})
+    (found,) = store.finished()
+    assert found.point == point(2).id
+    row = found.row()
+    assert row["nodes"] == 2
+    assert row["messages_per_second"] == 5.0
+    assert row["place"] == "sim"
+
+
+def test_a_point_is_the_same_only_with_the_same_parameters_and_seed() -> None:
+    assert point(2).id == point(2).id
+    assert len({point(2).id, point(3).id, point(2, 1).id, point(2, seed=9).id}) == 4
+
+
+def test_a_torn_last_line_is_no_point_and_the_next_one_is_whole(store: PointStore) -> None:
+    """As after a crash in the middle of a write."""
+    store.add(point(2), {"value": 1})
+    path = store.folder / "points.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 2])
+    assert [found.point for found in store.finished()] == [point(2).id]
+    store.open(fresh=False)
+    store.add(point(3), {"value": 2})
+    assert [found.point for found in store.finished()] == [point(2).id, point(3).id]
+
+
+def test_of_two_lines_for_a_point_the_newer_counts(store: PointStore) -> None:
+    store.add(point(2), {"value": 1})
+    store.add(point(2), {"value": 2})
+    (found,) = store.finished()
+    assert found.metrics == {"value": 2}
+
+
+def test_a_fresh_start_forgets(store: PointStore) -> None:
+    store.add(point(2), {"value": 1})
+    store.open(fresh=True)
+    assert store.finished() == []
+
+
+def test_a_folder_that_cannot_be_made_is_the_users_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExperimentError, match="choose another --out"):
+        PointStore(tmp_path / "file" / "scale").open(fresh=False)
+
+
+def test_what_was_asked_for_is_written_as_json(store: PointStore) -> None:
+    store.write_run({"experiment": "scale", "seed": 1})
+    found = msgspec.json.decode((store.folder / "run.json").read_bytes())
+    assert found == {"experiment": "scale", "seed": 1}
