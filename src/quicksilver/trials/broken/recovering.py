@@ -1,0 +1,181 @@
+"""Mistakes of the agents in their rings: tokens, requests, agreement."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from quicksilver.multicast import agents, region
+from quicksilver.multicast.agents import Report, RingAgent
+from quicksilver.multicast.region import RegionMember
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.trials.broken.breaking import (
+    FROM_OUTSIDE,
+    Broken,
+    all_of,
+    losses,
+    patched,
+    returning,
+    scene,
+)
+from quicksilver.trials.faults import Freeze
+from quicksilver.wire.control import Record, Token
+
+
+def _no_naks() -> AbstractContextManager[None]:
+    return patched(RegionMember, "_send_nak", returning(None))
+
+
+def _acks_too_much() -> AbstractContextManager[None]:
+    original = RegionMember.report
+
+    def report(self: RegionMember, sender: int) -> Report:
+        found = original(self, sender)
+        if found.low < found.high:
+            found.low += 1
+            found.missing = found.missing.difference(RangeSet([(0, found.low)]))
+        return found
+
+    return patched(RegionMember, "report", report)
+
+
+def _silent_member() -> AbstractContextManager[None]:
+    original = RingAgent._merge
+
+    def merge(self: RingAgent, record: Record, origin: int, now: float) -> Record:
+        if self.node == self.ring.members[-1]:
+            return record
+        return original(self, record, origin, now)
+
+    return patched(RingAgent, "_merge", merge)
+
+
+def _no_aggregate() -> AbstractContextManager[None]:
+    original = RingAgent.report
+
+    def report(self: RingAgent, sender: int) -> Report:
+        kept, self.aggregates = self.aggregates, {}
+        try:
+            return original(self, sender)
+        finally:
+            self.aggregates = kept
+
+    return patched(RingAgent, "report", report)
+
+
+def _counts_the_silent_in() -> AbstractContextManager[None]:
+    original = RingAgent._complete
+
+    def complete(self: RingAgent, token: Token, seconds: float, now: float) -> None:
+        token.skipped = ()
+        original(self, token, seconds, now)
+
+    return patched(RingAgent, "_complete", complete)
+
+
+def _long_tokens() -> AbstractContextManager[None]:
+    def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
+        return tuple(ranges.to_flat()), limit
+
+    return all_of(patched(agents, "trimmed", trimmed), patched(region, "trimmed", trimmed))
+
+
+def _never_quiet() -> AbstractContextManager[None]:
+    return all_of(
+        patched(agents, "QUIET_ROUNDS", 1 << 30), patched(region, "QUIET_ROUNDS", 1 << 30)
+    )
+
+
+def _quiet_too_early() -> AbstractContextManager[None]:
+    original = RegionMember.note_token
+
+    def note_token(self: RegionMember, record: Record, now: float) -> None:
+        original(self, record, now)
+        self._active.pop(record.sender, None)
+
+    def active_senders(self: RingAgent) -> list[int]:
+        return []
+
+    return all_of(
+        patched(RegionMember, "note_token", note_token),
+        patched(RingAgent, "active_senders", active_senders),
+    )
+
+
+def _no_pulls() -> AbstractContextManager[None]:
+    return all_of(
+        patched(RegionMember, "pull", returning(None)),
+        patched(RegionMember, "push", returning(None)),
+    )
+
+
+RECOVERING = (
+    Broken(
+        name="no-naks",
+        what="What a whole partition lost is not asked of the sender.",
+        install=_no_naks,
+        scene=scene(*losses(1, 2, rate=0.4), nodes=3, **FROM_OUTSIDE),
+        caught_by=("complete", "cleanup", "quiescence"),
+    ),
+    Broken(
+        name="no-pulls",
+        what="Neighbours see what the other lacks, and neither asks nor sends.",
+        install=_no_pulls,
+        scene=scene(*losses(1), nodes=3),
+        caught_by=("complete", "cleanup"),
+    ),
+    Broken(
+        name="acks-too-much",
+        what="A node says that it has the first packet that it lacks.",
+        install=_acks_too_much,
+        scene=scene(*losses(1, 2, 3, rate=0.3)),
+        caught_by=("complete",),
+    ),
+    Broken(
+        name="silent-member",
+        what="The last member of a ring passes tokens on without saying what it has.",
+        install=_silent_member,
+        scene=scene(*losses(3)),
+        caught_by=("complete",),
+    ),
+    Broken(
+        name="no-aggregate",
+        what="The ring above is never shown what a partition agreed on.",
+        install=_no_aggregate,
+        scene=scene(nodes=6, partition_size=2),
+        caught_by=("cleanup", "quiescence"),
+    ),
+    Broken(
+        name="counts-the-silent-in",
+        what="A round that passed over somebody agrees as if it had asked him.",
+        install=_counts_the_silent_in,
+        scene=scene(Freeze(at=0.6, for_s=1.2, node=2), *losses(2, rate=0.6), nodes=3),
+        caught_by=("complete",),
+    ),
+    Broken(
+        name="long-tokens",
+        what="A token lists everything that is missing, however much that is.",
+        install=_long_tokens,
+        scene=scene(
+            *losses(1, 2, rate=0.4),
+            interval_s=0.01,
+            burst=12,
+            sizes=(400,),
+            packet_bytes=576,
+        ),
+        caught_by=("tokens",),
+    ),
+    Broken(
+        name="never-quiet",
+        what="A sender's record never leaves the token.",
+        install=_never_quiet,
+        scene=scene(),
+        caught_by=("quiescence",),
+    ),
+    Broken(
+        name="quiet-too-early",
+        what="A sender's record leaves the token before everything is stable.",
+        install=_quiet_too_early,
+        scene=scene(*losses(1, 2)),
+        caught_by=("cleanup",),
+    ),
+)

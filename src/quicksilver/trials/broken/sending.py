@@ -1,0 +1,124 @@
+"""Mistakes of a sender: what it keeps, how far it goes, where to."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from quicksilver.membership.events import ViewsChanged
+from quicksilver.multicast.flow import FlowController
+from quicksilver.multicast.outgoing import Outgoing
+from quicksilver.multicast.streams import SendStream
+from quicksilver.trials.broken.breaking import (
+    FROM_OUTSIDE,
+    Broken,
+    all_of,
+    losses,
+    patched,
+    returning,
+    scene,
+)
+from quicksilver.trials.draw import Membership
+from quicksilver.trials.faults import Join, Leave, Partition
+
+
+def _no_resends() -> AbstractContextManager[None]:
+    return patched(SendStream, "resend", returning(0))
+
+
+def _open_window() -> AbstractContextManager[None]:
+    original = FlowController.handle_report
+
+    def handle_report(self: FlowController, **report: Any) -> None:
+        original(self, **report)
+        self.window.window_bytes = 1 << 30
+
+    def is_open(self: SendStream, now: float) -> bool:
+        return self.flow.is_open(now)
+
+    return all_of(
+        patched(FlowController, "handle_report", handle_report),
+        patched(SendStream, "is_open", is_open),
+        patched(SendStream, "span_left", returning(1 << 30)),
+    )
+
+
+def _wrong_view() -> AbstractContextManager[None]:
+    return patched(Outgoing, "batch", property(lambda self: self._host.batch - 1))
+
+
+def _begins_again() -> AbstractContextManager[None]:
+    original = Outgoing.handle_views
+
+    def handle_views(self: Outgoing, event: ViewsChanged) -> None:
+        self._left.clear()
+        original(self, event)
+
+    return patched(Outgoing, "handle_views", handle_views)
+
+
+def _abandons() -> AbstractContextManager[None]:
+    original = Outgoing._close_stream
+
+    def close_stream(self: Outgoing, stream: SendStream) -> None:
+        stream.abandon()
+        original(self, stream)
+
+    return patched(Outgoing, "_close_stream", close_stream)
+
+
+SENDING = (
+    Broken(
+        name="no-resends",
+        what="A sender takes NAKs and resends nothing.",
+        install=_no_resends,
+        scene=scene(*losses(1, 2, rate=0.4), nodes=3, **FROM_OUTSIDE),
+        caught_by=("complete", "cleanup"),
+    ),
+    Broken(
+        name="open-window",
+        what="A sender goes on although nothing is acknowledged.",
+        install=_open_window,
+        scene=scene(
+            Partition(at=0.5, for_s=1.4, island=(1,)),
+            interval_s=0.01,
+            burst=12,
+            sizes=(900,),
+            window_bytes=32 << 10,
+            failure_timeout_s=3.0,
+        ),
+        caught_by=("memory",),
+    ),
+    Broken(
+        name="wrong-view",
+        what="Packets name the batch before the one that their messages were committed in.",
+        install=_wrong_view,
+        scene=scene(Leave(at=0.8, for_s=0.3, node=2, group="g0"), interval_s=0.02),
+        caught_by=("complete",),
+    ),
+    Broken(
+        name="begins-again",
+        what="A sender that comes back into a region view numbers its packets from 0 again.",
+        install=_begins_again,
+        scene=scene(
+            Leave(at=0.8, for_s=0.3, node=0, group="g0"),
+            memberships=(
+                Membership(group="g0", members=(0, 1, 2, 3)),
+                Membership(group="g1", members=(1, 2, 3)),
+            ),
+        ),
+        caught_by=("gaps",),
+    ),
+    Broken(
+        name="abandons",
+        what="A sender forgets what is under way when the view changes.",
+        install=_abandons,
+        scene=scene(
+            *losses(1, 2, 3, rate=0.4, at=0.5),
+            Join(at=0.7, for_s=0.4, node=2, group="g1"),
+            Join(at=1.2, for_s=0.4, node=3, group="g1"),
+            interval_s=0.01,
+        ),
+        caught_by=("complete", "fifo"),
+    ),
+)

@@ -1,0 +1,16 @@
+"""The engine as it is passes trials drawn at random."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.trials.draw import draw_plan
+from quicksilver.trials.trial import run_trial
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3, 8])
+def test_drawn_trial(seed: int) -> None:
+    """To look into a failure: ``quicksilver sim --seed``."""
+    report = run_trial(draw_plan(seed))
+    assert not report.violations
