@@ -135,7 +135,9 @@ class Lane:
         if self._fragmenting is not None:
             return self._poll_fragments(now)
         while True:
-            if not self.outbox and not self._ask_sources():
+            if self.sources:
+                self._ask_sources()
+            if not self.outbox:
                 return None
             streams = self.outbox.head().streams
             if streams is None:
@@ -188,10 +190,14 @@ class Lane:
         """Return how much waits here."""
         return self.room_max - self.room
 
-    def _ask_sources(self) -> bool:
-        """Fill about a packet from applications that wait to be asked."""
+    def _ask_sources(self) -> None:
+        """Fill about a packet from applications that wait to be asked.
+
+        And no more, as far as the next message is as long as the last: otherwise every
+        other packet carried a single message.
+        """
         sources = self.sources
-        room = self._host.config.packet_bytes
+        room = self._host.config.packet_bytes - self.queued_bytes()
         while sources and room > 0:
             group, source = sources[0]
             if not group.streams:
@@ -209,7 +215,8 @@ class Lane:
             self.outbox.put(group, payload)
             if len(sources) > 1:
                 sources.rotate(-1)
-        return bool(self.outbox)
+            if room < len(payload):
+                break
 
     def _drop_unheard(self) -> None:
         """Nobody is in the group's view: its messages are delivered to all of nobody."""

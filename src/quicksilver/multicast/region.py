@@ -387,7 +387,7 @@ class RegionMember:
             sent = own.next_sequence if own is not None else known[0]
             self._words[sender] = (
                 max(known[0], min(record.stable, sent)),
-                record.region_kept or known[1],
+                self._furthest(known[1], record.region_kept),
                 known[2],
             )
             return
@@ -425,10 +425,26 @@ class RegionMember:
     def _learn(self, stream: ReceiveStream, stable: int, kept: tuple[int, ...], cut: int) -> None:
         known = self._words.get(stream.sender, (0, (), -1))
         stable = min(max(stable, known[0]), stream.low)
-        self._words[stream.sender] = (stable, kept or known[1], cut if cut >= 0 else known[2])
+        kept = self._furthest(known[1], kept)
+        self._words[stream.sender] = (stable, kept, cut if cut >= 0 else known[2])
         stream.forget_below(stable)
         if cut >= 0 and stream.sender_failed and stream.low < stream.high:
             stream.cut_at(cut)
+
+    def _furthest(self, known: tuple[int, ...], news: tuple[int, ...]) -> tuple[int, ...]:
+        """Return, for every partition, the most that either says it keeps.
+
+        What a partition keeps only grows while the view lasts, and tokens of
+        several rings carry news of different age: the older must not win, or a
+        member waits forever for what others have long had.
+        """
+        if not news or news == known:
+            return known
+        kept = dict(zip(known[::2], known[1::2], strict=False))
+        for partition, until in zip(news[::2], news[1::2], strict=False):
+            if partition < len(self._hierarchy.partitions) and until > kept.get(partition, 0):
+                kept[partition] = until
+        return tuple(number for pair in sorted(kept.items()) for number in pair)
 
     def _pull_from_holders(self, stream: ReceiveStream, now: float) -> None:
         """Ask for what others keep, each packet of one of its replicas.
@@ -563,8 +579,9 @@ class RegionMember:
         """The whole region has spoken: remember it, and tell the sender."""
         sender = record.sender
         report = agent.aggregates[sender]
-        stable, _, cut = self.region_words(sender)
-        self._words[sender] = (max(stable, report.low, record.stable), report.kept, cut)
+        stable, kept, cut = self.region_words(sender)
+        kept = self._furthest(kept, report.kept)
+        self._words[sender] = (max(stable, report.low, record.stable), kept, cut)
         stream = self.streams.get(sender)
         if stream is not None:
             stream.forget_below(min(self._words[sender][0], stream.low))

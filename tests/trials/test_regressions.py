@@ -1,0 +1,25 @@
+"""Plans that once broke the engine, made small by the shrinker.
+
+Each file is named after what was wrong. To see one happen:
+``quicksilver sim --plan tests/trials/plans/NAME.json``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quicksilver.trials.draw import Plan
+from quicksilver.trials.trial import run_trial
+
+PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
+def test_what_broke_once_holds(path: Path) -> None:
+    plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+    report = run_trial(plan)
+    assert not report.violations, [f"{v.check}: {v.what}" for v in report.violations[:3]]
