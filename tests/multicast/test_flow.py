@@ -89,10 +89,18 @@ def test_drops_lower_the_rate_below_what_was_acknowledged() -> None:
 def test_the_rate_never_falls_below_its_floor() -> None:
     """However many drops are reported, the sender goes on."""
     flow = controller()
+    now = run(flow, 1.0, 0.0)
     for step in range(200):
-        flow.handle_report(buffer_bytes=MIB, senders=1, drops=1 << 62, now=step * 0.01)
+        flow.handle_report(buffer_bytes=MIB, senders=1, drops=1 << 62, now=now + step * 0.01)
     assert flow.rate is not None
     assert flow.rate.bytes_per_s == RATE_BYTES_PER_S_MIN
+
+
+def test_drops_before_anything_was_acknowledged_are_not_the_streams() -> None:
+    """A node that comes back after a freeze must not slow its group to a guess."""
+    flow = controller()
+    flow.handle_report(buffer_bytes=MIB, senders=1, drops=1000, now=0.01)
+    assert flow.rate is None
 
 
 def test_the_rate_recovers_and_is_lifted_in_calm() -> None:

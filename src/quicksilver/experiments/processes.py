@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-
 _PR_SET_PDEATHSIG = 1
 
 
