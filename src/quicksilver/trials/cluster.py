@@ -27,6 +27,7 @@ from quicksilver.membership.store import Store
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
 from quicksilver.sim.events import EventQueue
+from quicksilver.sim.machine import SharedCpu
 from quicksilver.sim.model import IDEAL, HostModel, LinkModel
 from quicksilver.sim.network import VirtualNetwork
 from quicksilver.stdx.rand import Rng
@@ -60,8 +61,12 @@ class Cluster:
         make_service: Callable[..., MembershipService] = MembershipService,
         tracer: Tracer | None = None,
         digests: bool = False,
+        cores: int = 0,
     ) -> None:
         """``fresh_ports``: a node that starts again has another port than before.
+
+        ``cores``: all nodes are processes of one machine with so many; 0: each has a
+        machine of its own.
 
         ``digests``: keep a digest of every datagram and delivery; costs a few
         microseconds each.
@@ -69,6 +74,7 @@ class Cluster:
         self.seed = seed
         self.rng = Rng(seed)
         self.events = EventQueue()
+        self.shared_cpu = SharedCpu(self.events, cores) if cores else None
         self.config = config or EngineConfig(packet_bytes=1400)
         self.model = model
         self.fresh_ports = fresh_ports

@@ -85,6 +85,7 @@ class SimNode:
             send_control=self._send_control,
             on_drops=self._note_drops,
             memory=self.memory_bytes,
+            shared_cpu=cluster.shared_cpu,
         )
         self._connection: int | None = None
         self._latest_connection = 0
