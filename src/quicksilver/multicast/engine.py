@@ -373,6 +373,10 @@ class Engine:
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
         for member in self._regions.values():
+            # Nor delivered: what waits for an older stream would come after its gap.
+            for stream in member.streams.values():
+                stream.waiters.clear()
+        for member in self._regions.values():
             member.close()
         self._regions.clear()
         self._streams.clear()

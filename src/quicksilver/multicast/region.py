@@ -399,10 +399,11 @@ class RegionMember:
             stream.become_active(now)
         if record.high > stream.high and stream.cut < 0:
             self._note_tail(stream, record.high, now)
-        if record.stable > stream.stable:
+        if min(record.stable, stream.low) > stream.stable:
+            # Less a stream that was cut: what others have of it is no news here.
             self.active_at = now
         self._learn(stream, record.stable, record.region_kept, record.cut)
-        if stream.is_settled() and record.high <= stream.high:
+        if stream.is_settled() and (record.high <= stream.high or stream.cut >= 0):
             stream.quiet_rounds += 1
             if stream.quiet_rounds >= QUIET_ROUNDS:
                 self._active.pop(sender, None)

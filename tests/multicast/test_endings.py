@@ -1,0 +1,91 @@
+"""Views and incarnations end without a last word too many."""
+
+from __future__ import annotations
+
+from quicksilver.multicast.agents import QUIET_ROUNDS
+from quicksilver.multicast.region import RegionMember
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Watcher
+from quicksilver.wire.control import Record
+from quicksilver.wire.packets import KIND_DATA
+
+
+class Received(Watcher):
+    """What each node was given, by group and sender."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.numbers: dict[tuple[int, int, int], list[int]] = {}
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        self.numbers.setdefault((node.index, group, sender), []).append(sequence)
+
+
+def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
+    """The old view's stream has a hole, the new one's waits for it, and the exclusion
+    ends both: what waited must not be delivered on that occasion."""
+    cluster = Cluster(seed=1)
+    (received,) = cluster.watch(Received)
+    assert isinstance(received, Received)
+    a, b, c = cluster.start(3)
+    for node in (a, b, c):
+        node.join("g")
+    assert cluster.settle()
+    a.send("g", b"0")
+    cluster.run(0.5)
+    b.host.weather.drop_rate = 1.0
+    a.send("g", b"1")
+    cluster.run(0.01)
+    c.leave("g")
+    cluster.run(0.03)
+    assert len(b.engine._regions) == 2
+    # From here on b hears of new packets, but nobody repairs what it lacks.
+    b.engine.handle_datagram, whole = _without_repairs(b), b.engine.handle_datagram
+    b.host.weather.clear()
+    a.send("g", b"2")
+    cluster.run(0.02)
+    held = [s for m in b.engine._regions.values() for s in m.streams.values() if s.barriers]
+    assert held, "the scene does not provoke what it is about"
+    b.engine._become_nobody("counted out")
+    b.engine.handle_datagram = whole
+    ((_, numbers),) = [(k, v) for k, v in received.numbers.items() if k[0] == b.index]
+    assert numbers == [0]
+
+
+def _without_repairs(node: SimNode):  # type: ignore[no-untyped-def]
+    whole = node.engine.handle_datagram
+
+    def handle(data: bytes, source: tuple[str, int], now: float) -> None:
+        if data[1] == KIND_DATA and int.from_bytes(data[16:20], "little") == 2:
+            whole(data, source, now)
+
+    return handle
+
+
+def test_a_stream_that_was_cut_does_not_keep_its_view_alive() -> None:
+    """Others may have more of a dead sender than this node will ever have; hearing so
+    in every token is no activity, and the stream is quiet like any other."""
+    cluster = Cluster(seed=1)
+    a, b, c = cluster.start(3)
+    for node in (a, b, c):
+        node.join("g")
+    assert cluster.settle()
+    a.send("g", b"0")
+    cluster.run(2.0)
+    (member,) = b.engine._regions.values()
+    assert isinstance(member, RegionMember)
+    stream = member.streams[a.id]
+    stream.sender_failed = True
+    stream.note_high(stream.low + 2)
+    stream.become_active(b.host.clock())
+    stream.cut_at(stream.low)
+    active_at = member.active_at
+    for round_number in range(1, QUIET_ROUNDS + 1):
+        more = stream.low + 2
+        record = Record(a.id, more, more, 1, (), more, (), (), more, (), (), more, (), stream.cut)
+        member.note_token(record, active_at + round_number)
+    assert member.active_at == active_at
+    assert a.id not in member._active
