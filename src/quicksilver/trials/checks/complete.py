@@ -40,7 +40,7 @@ class Complete(Watcher):
     def _check(self, sender: int, group: int, count: int) -> None:
         batches = self._ledger.batches.get((sender, group), {})
         pieces = sorted((first, last, batch) for batch, (first, last) in batches.items())
-        at, since = 0, 0
+        at, since = self._ledger.begins.get((sender, group), 0), 0
         for first, last, batch in pieces:
             self._check_lost(sender, group, at, first - 1, since, batch)
             members = self._ledger.members_at(sender, group, batch)

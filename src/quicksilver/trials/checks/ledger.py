@@ -41,6 +41,9 @@ class Ledger(Watcher):
         delivered it."""
         self.runs: defaultdict[tuple[int, int], dict[int, list[Run]]] = defaultdict(dict)
         """By (sender, group): what each receiving incarnation delivered, in order."""
+        self.begins: dict[tuple[int, int], int] = {}
+        """By (sender, group): its first number in the group. Numbers go on when a group
+        of the same name comes back with another identifier."""
         self._views: defaultdict[tuple[int, int], list[tuple[int, GroupView | None]]] = defaultdict(
             list
         )
@@ -70,7 +73,12 @@ class Ledger(Watcher):
             for region in event.regions:
                 self.regions.setdefault((region.id, region.view), region.members)
             for view in event.groups:
-                self._views[node.id, view.id].append((batch, view))
+                views = self._views[node.id, view.id]
+                if not views:
+                    outgoing = node.engine.outgoing
+                    sender = outgoing._groups.get(view.name) or outgoing._forgotten.get(view.name)
+                    self.begins[node.id, view.id] = sender.next_sequence if sender else 0
+                views.append((batch, view))
             for group in event.groups_gone:
                 self._views[node.id, group].append((batch, None))
         elif isinstance(event, SubscriptionCompleted):
