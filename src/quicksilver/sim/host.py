@@ -143,6 +143,9 @@ class SimHost:
         self._begin = self._turn
         self._shared_cpu = shared_cpu
         self._waits_for_core = False
+        self._has_core = False
+        """True between two turns of one time slice."""
+        self._slice_until = 0.0
         self._rate = model.nic_bytes_per_s
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
@@ -205,6 +208,7 @@ class SimHost:
     def kill(self) -> None:
         """The process ends at once; all that it had is lost."""
         self.is_dead = True
+        self._drop_core()
         self._network.detach(self)
 
     # Arrival
@@ -273,14 +277,18 @@ class SimHost:
                 self._events.at(due, self._begin)
             return
         if now < self.frozen_until:
+            self._drop_core()
             self._next_turn = self._io_at = self.frozen_until
             self._events.at(self.frozen_until, self._begin)
             return
         cpu = self._shared_cpu
         if cpu is None:
             self._run_turn()
+        elif self._has_core:
+            self._run_shared(cpu)
         elif not self._waits_for_core:
             if cpu.take(self._take_core):
+                self._slice_until = now + cpu.slice_s
                 self._run_shared(cpu)
             else:
                 self._waits_for_core = True
@@ -295,12 +303,27 @@ class SimHost:
             cpu.give_back(now, 0.0)
             self._turn()
             return
+        self._slice_until = now + cpu.slice_s
         self._run_shared(cpu)
+
+    def _drop_core(self) -> None:
+        """The process stops in the middle of its time slice."""
+        if self._has_core and self._shared_cpu is not None:
+            self._has_core = False
+            self._shared_cpu.give_back(self._events.now, 0.0)
 
     def _run_shared(self, cpu: SharedCpu) -> None:
         busy = self.counters.busy_s
+        self._has_core = False
         self._run_turn()
-        cpu.give_back(self._local, self.counters.busy_s - busy)
+        ended = self._local
+        next_turn = self._next_turn
+        has_more = next_turn is not None and next_turn <= ended + TURN_SPACING_S
+        if has_more and ended < self._slice_until and ended >= self.frozen_until:
+            self._has_core = True
+            cpu.busy_s += self.counters.busy_s - busy
+        else:
+            cpu.give_back(ended, self.counters.busy_s - busy)
 
     def _run_turn(self) -> None:
         now = self._events.now

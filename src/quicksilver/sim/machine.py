@@ -2,8 +2,9 @@
 
 A simulated host is a process with a machine to itself. Where hosts are given a
 ``SharedCpu``, each of their turns needs a core; with all cores taken, it waits its
-turn, first come, first served. A turn, once begun, keeps its core until its work
-is done, as a process does that runs for less than the system's time slice.
+turn, first come, first served. A process that has more to do keeps its core for the
+next turn until its time slice is over, as Linux has it: whoever wakes meanwhile does
+not interrupt it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from collections.abc import Callable
 from quicksilver.sim.events import EventQueue
 
 
+SLICE_S = 0.003
+"""Linux's ``base_slice_ns`` with two processors, rounded."""
+
+
 class SharedCpu:
     """The cores of one machine."""
 
-    def __init__(self, events: EventQueue, cores: int) -> None:
+    def __init__(self, events: EventQueue, cores: int, slice_s: float = SLICE_S) -> None:
         assert cores > 0
         self.cores = cores
+        self.slice_s = slice_s
         self.busy_s = 0.0
         """Processor time used, of all cores together."""
         self.waits = 0
