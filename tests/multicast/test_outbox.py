@@ -57,6 +57,31 @@ def test_a_second_group_may_come_while_messages_of_the_first_wait(before: int) -
     assert drain(outbox) == expected
 
 
+def test_a_payload_that_comes_late_is_the_first_groups_and_goes_first() -> None:
+    """Its thread saw a lane of one group, was held up, and then added to the others' queue."""
+    outbox, a, b = Outbox(), group("a"), group("b")
+    outbox.attach(a)
+    outbox.attach(b)
+    outbox.bare.append(b"late")
+    outbox.put(a, b"next")
+    outbox.put(b, b"other")
+    assert drain(outbox) == [("a", b"late"), ("a", b"next"), ("b", b"other")]
+
+
+def test_what_was_put_back_comes_before_what_was_put_meanwhile() -> None:
+    """Also when a second group has come since."""
+    outbox, a, b = Outbox(), group("a"), group("b")
+    outbox.attach(a)
+    for number in range(4):
+        outbox.put(a, b"%d" % number)
+    taken, payloads = outbox.take(3)
+    outbox.attach(b)
+    outbox.put(b, b"b")
+    outbox.put_back(taken, payloads)
+    assert outbox.count() == 5
+    assert drain(outbox) == [("a", b"0"), ("a", b"1"), ("a", b"2"), ("a", b"3"), ("b", b"b")]
+
+
 @given(
     st.lists(st.sampled_from(["a", "b", "c"]), max_size=30),
     st.integers(1, 5),

@@ -496,6 +496,24 @@ class TestResending:
             found += transmit.packets
         assert [POSITION.unpack_from(packet, 20)[0] for packet in found] == [8, 9]
 
+    @given(st.lists(st.integers(0, 2), min_size=1, max_size=60), st.sampled_from([20, 300, 1000]))
+    def test_a_repair_is_the_packet_that_was_sent(self, places: list[int], size: int) -> None:
+        """Whether it was kept whole or in parts, of one group or of several."""
+        host = Host(window_bytes_initial=64 << 20)
+        lane, stream = Lane(host), host.stream()
+        groups = [host.group(number, lane, stream) for number in range(1, 4)]
+        for turn, place in enumerate(places):
+            enqueue(groups[place], b"%d" % (turn % 10) * size)
+        sent = packets(drain(lane, acknowledge=False))
+        assert stream.flow.window.pending_bytes == sum(map(len, sent))
+        stream.resend(RangeSet([(0, len(sent))]), 1.0)
+        found = []
+        while (transmit := stream.poll(1.0)) is not None:
+            found += transmit.packets
+        assert [packet[2:] for packet in found] == [packet[2:] for packet in sent]
+        acknowledge_all(stream)
+        assert stream.flow.window.pending_bytes == 0
+
     def test_a_huge_request_is_cheap(self) -> None:
         """Nobody can make a sender walk 2**62 numbers."""
         stream = filled(Host(), 10)

@@ -289,7 +289,7 @@ class Lane:
         """Pack a run of equally long messages; False if there is none.
 
         Everything that packets share is done once: a packet of 59 messages takes
-        about 6 µs, where packets built one by one take 14.
+        8.4 µs alone, where packets built one by one took 16.
         """
         outbox = self.outbox
         packet_bytes = self._host.config.packet_bytes
@@ -308,7 +308,8 @@ class Lane:
         else:
             fit = (packet_bytes - OVERHEAD_MIXED) // (size + PER_MESSAGE_MIXED)
         is_run = fit and size and sizes.count(size) == len(sizes)
-        if not is_run or self.has_echo or (self.is_mixed and not is_single):
+        is_plain = not group.echo if is_single else not (self.has_echo or self.is_mixed)
+        if not is_run or not is_plain:
             outbox.put_back(groups, payloads)
             return False
         self._fit = fit = min(fit, MESSAGES_PER_PACKET_MAX)

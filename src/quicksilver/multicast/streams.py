@@ -7,6 +7,7 @@ committed to it (dissertation 4.2.1).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
@@ -35,6 +36,64 @@ RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
 
+PARTS_PAYLOAD_BYTES_MIN = 256
+"""From this size on a payload is kept as the application gave it; shorter ones take
+more memory as objects than in a packet."""
+
+Parts = tuple[int, list[bytes]]
+"""Length of a packet, and what it is joined from."""
+
+
+class SentPackets(Mapping[int, bytes]):
+    """Packets that were sent and not yet acknowledged.
+
+    Nearly all are acknowledged and never looked at again, so a packet is kept as
+    the parts that it was joined from, and joined again in the rare case. What is
+    sent is then freed at once and its memory, still in the cache, takes the next
+    packet: 9 µs to make one instead of 12.6 with 200 kept.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[int, bytes | Parts] = {}
+
+    def keep(self, sequence: int, packet: bytes) -> None:
+        """Keep a packet as it is."""
+        self._kept[sequence] = packet
+
+    def keep_parts(self, sequence: int, size: int, parts: list[bytes]) -> None:
+        """Keep what a packet of ``size`` bytes is made of."""
+        self._kept[sequence] = (size, parts)
+
+    def forget(self, first: int, stop: int) -> int:
+        """Drop packets from ``first`` to before ``stop``; return how many bytes they had."""
+        freed = 0
+        pop = self._kept.pop
+        for sequence in range(first, stop):
+            packet = pop(sequence, None)
+            if packet is not None:
+                freed += packet[0] if type(packet) is tuple else len(packet)
+        return freed
+
+    def newest(self) -> bytes:
+        """Return the packet that was kept last."""
+        return self[next(reversed(self._kept))]
+
+    def __getitem__(self, sequence: int) -> bytes:
+        packet = self._kept[sequence]
+        return b"".join(packet[1]) if isinstance(packet, tuple) else packet
+
+    def __contains__(self, sequence: object) -> bool:
+        return sequence in self._kept
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
 class SendStream:
     """Packets of this node into one region view."""
 
@@ -61,8 +120,7 @@ class SendStream:
         self.next_sequence = 0
         self.low = 0
         """The region has everything below."""
-        self.packets: dict[int, bytes] = {}
-        """Sent and not acknowledged."""
+        self.packets = SentPackets()
         self.flow = FlowController(
             window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
         )
@@ -103,7 +161,7 @@ class SendStream:
         self.next_sequence = sequence + 1
         if not self.packets:
             self.heard_at = now
-        self.packets[sequence] = packet
+        self.packets.keep(sequence, packet)
         self.flow.charge(len(packet), now)
         return packet
 
@@ -154,29 +212,31 @@ class SendStream:
         pack = POSITION.pack
         kept = self.packets
         sequence = self.next_sequence
+        is_large = len(payloads[0]) >= PARTS_PAYLOAD_BYTES_MIN
         made = []
-        start = 0
+        start = total = 0
         for head in heads:
-            packet = b"".join((prefix, pack(sequence, batch), head, *payloads[start : start + fit]))
-            start += fit
-            kept[sequence] = packet
+            parts = [prefix + pack(sequence, batch) + head, *payloads[start : start + fit]]
+            packet = b"".join(parts)
+            if is_large:
+                kept.keep_parts(sequence, len(packet), parts)
+            else:
+                kept.keep(sequence, packet)
             made.append(packet)
+            total += len(packet)
+            start += fit
             sequence += 1
         self.next_sequence = sequence
-        self.flow.charge(sum(map(len, made)), now)
+        self.flow.charge(total, now)
         return made
 
     # Acknowledgement and repair
 
     def handle_ack(self, low: int, missing: RangeSet, limit: int) -> int:
         """Forget what the region has; return how many bytes that were."""
-        freed = 0
         packets = self.packets
         low = min(low, self.next_sequence)
-        for sequence in range(self.low, low):
-            packet = packets.pop(sequence, None)
-            if packet is not None:
-                freed += len(packet)
+        freed = packets.forget(self.low, low)
         self.low = max(self.low, low)
         limit = min(limit, self.next_sequence)
         if limit > self.low and missing.range_count() <= 256:
@@ -184,10 +244,7 @@ class SendStream:
             start = max(self.low, self._walked)
             self._walked = max(self._walked, limit)
             for first, stop in [*missing, (limit, limit)]:
-                for sequence in range(start, min(first, limit)):
-                    packet = packets.pop(sequence, None)
-                    if packet is not None:
-                        freed += len(packet)
+                freed += packets.forget(start, min(first, limit))
                 start = max(start, stop)
         if freed:
             self.flow.release(freed)
@@ -228,8 +285,7 @@ class SendStream:
             if self.packets:
                 # Sent as data, not as a repair: a receiver that has it already
                 # takes it as a question.
-                newest = next(reversed(self.packets))
-                return self._to_all(self.packets[newest])
+                return self._to_all(self.packets.newest())
         for sequence in self._resend.values(RESENDS_AT_ONCE):
             self._resend.discard(sequence, sequence + 1)
             packet = self.packets.get(sequence)

