@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 from quicksilver.sim.events import EventQueue
 
-
 SLICE_S = 0.003
 """Linux's ``base_slice_ns`` with two processors, rounded."""
 
