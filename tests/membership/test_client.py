@@ -25,7 +25,7 @@ from quicksilver.wire import gms
 
 SETTINGS = gms.ClusterSettings()
 HELLO = gms.Hello(1, "n", "10.0.0.1", 9000, 4096)
-RESUME = gms.Hello(1, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3))
+RESUME = gms.Hello(1, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, 1))
 WELCOME = gms.Welcome(1, 77, 3, False, SETTINGS)
 RESUMED = gms.Welcome(1, 77, 3, True, SETTINGS)
 SELF = gms.NodeInfo(3, "n", "10.0.0.1", 9000)

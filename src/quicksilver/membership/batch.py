@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from quicksilver.membership.bits import slots_of
 from quicksilver.membership.planning.model import PlanDelta, Planner
 from quicksilver.membership.store import Commit, StoredPlacement
 from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
@@ -291,11 +292,13 @@ class _Batch:
     def _number_views(self) -> None:
         tables = self.tables
         outdated = tables.outdated_groups
+        touched = 0
         for region_step in self.region_steps.values():
             row = region_step.row
             if region_step.is_gone or row.members == region_step.members_before:
                 continue
             row.view += 1
+            touched |= row.members
             outdated |= row.groups
             for group in row.groups:
                 self._group_step(tables.groups[group]).reviewed.append(row.id)
@@ -311,6 +314,9 @@ class _Batch:
             ):
                 group_row.view += 1
         outdated.clear()
+        for slot in slots_of(touched):
+            node = tables.by_slot[slot]
+            node.reviewed = (tables.batch + 1, node.reviewed[0])
 
     def _sweep(self) -> None:
         for step in self.group_steps.values():

@@ -375,7 +375,7 @@ class MembershipClient:
     def _hello(self) -> gms.Hello:
         resume = None
         if self.node is not None and self.cluster is not None:
-            resume = gms.Resume(self.cluster, self.node)
+            resume = gms.Resume(self.cluster, self.node, self.directory.batch)
         return gms.Hello(
             gms.PROTOCOL_VERSION,
             self.name,

@@ -325,6 +325,13 @@ class MembershipService:
         if watch is None or watch.departs or node not in self._tables.nodes:
             self._exclude(connection, (watch and watch.departs) or "the node was counted as failed")
             return
+        if watch.row.reviewed[1] > resume.batch:
+            # It was in a view of which it never heard, and lacks what was committed
+            # to it: a gap that only a new incarnation may have.
+            self.counts["missed"] += 1
+            self._depart(watch, "views came and went while the node was away")
+            self._exclude(connection, watch.departs)
+            return
         match connection.role:
             case Serving(serving) if serving != node:
                 self._refuse(connection, "the node resumed as another one")

@@ -37,6 +37,8 @@ class NodeRow:
     receive_buffer_bytes: int
     joined: frozenset[GroupId] = frozenset()
     opened: frozenset[GroupId] = frozenset()
+    reviewed: tuple[int, int] = (0, 0)
+    """The last two batches that gave a region of the node a new view, newest first."""
 
     @property
     def bit(self) -> int:

@@ -48,6 +48,8 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
     cluster: int
     node: int
+    batch: int = 1 << 62
+    """The last batch that it applied."""
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):

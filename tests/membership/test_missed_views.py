@@ -1,0 +1,36 @@
+"""A node that was in a view without ever hearing of it cannot go on as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+
+
+def _cluster() -> tuple[Cluster, list[SimNode]]:
+    cluster = Cluster(seed=1)
+    nodes = cluster.start(4)
+    for node in nodes:
+        node.join("g")
+    assert cluster.settle()
+    return cluster, nodes
+
+
+@pytest.mark.parametrize(("changes", "exclusions"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+def test_who_missed_a_view_comes_back_as_a_new_node(changes: int, exclusions: int) -> None:
+    """One change while it was away leads straight to the view that it is given. With
+    two, something may have been committed to the view between, which it never had:
+    had it resumed, it would have a gap although it stayed."""
+    cluster, nodes = _cluster()
+    away = nodes[0]
+    cluster.gms.restart(0.1)
+    away.freeze(1.5)
+    cluster.run(0.5)
+    for node in nodes[1 : 1 + changes]:
+        node.join("another")
+        cluster.run(0.2)
+    cluster.run(3.0)
+    assert away.exclusions == exclusions
+    assert cluster.is_settled()
+    assert sum(node.exclusions for node in nodes) == exclusions
