@@ -130,3 +130,26 @@ def test_a_rate_limited_flow_says_when_time_opens_it() -> None:
     assert opens is not None
     assert opens > now
     assert flow.is_open(opens)
+
+
+def test_what_a_whole_region_lost_halves_the_window_once() -> None:
+    """A switch was full: its buffer is smaller than the receivers'."""
+    flow = controller()
+    now = run(flow, 1.0, 0.0)
+    flow.handle_report(buffer_bytes=8 * MIB, senders=1, drops=0, now=now)
+    before = flow.window.window_bytes
+    flow.handle_region_loss(now)
+    flow.handle_region_loss(now + 0.01)
+    assert flow.window.window_bytes == before // 2
+    assert flow.rate is None
+
+
+def test_a_halved_window_grows_back_in_calm() -> None:
+    flow = controller()
+    now = run(flow, 1.0, 0.0)
+    flow.handle_report(buffer_bytes=8 * MIB, senders=1, drops=0, now=now)
+    before = flow.window.window_bytes
+    flow.handle_region_loss(now)
+    for step in range(200):
+        flow.handle_report(buffer_bytes=8 * MIB, senders=1, drops=0, now=now + 0.01 * step)
+    assert flow.window.window_bytes == before

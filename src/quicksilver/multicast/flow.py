@@ -16,6 +16,13 @@ from quicksilver.core.pull import RatePolicy, WindowPolicy
 DECREASE = 0.8
 INCREASE = 1.05
 RATE_BYTES_PER_S_MIN = 1e6
+REGION_LOSS_SPACING_S = 0.1
+"""One overflow makes several resends: one reaction for all of them."""
+
+LIMIT_BYTES_MIN = 256 << 10
+LIMIT_INCREASE = 1.01
+"""A report: some two thirds of a second until the window is twice as large."""
+
 LIMIT_LIFTED_AFTER = 40
 """Reports without a drop until the rate limit is lifted altogether."""
 
@@ -31,6 +38,9 @@ class FlowController:
         self._measured_from: float | None = None
         self.acked_bytes_per_s = 0.0
         self._calm_reports = 0
+        self._limit = float(window_max)
+        """What the network between seems to hold."""
+        self._shrunk_at = -1.0
 
     def is_open(self, now: float) -> bool:
         window = self.window
@@ -58,7 +68,8 @@ class FlowController:
         """Take what one acknowledgement says about the region's receivers."""
         self._measure(now)
         share = buffer_bytes // max(1, senders)
-        self.window.window_bytes = max(16 << 10, min(self.window_max, share))
+        self.window.window_bytes = max(16 << 10, min(int(self._limit), share))
+        self._limit = min(self.window_max, self._limit * LIMIT_INCREASE)
         if drops and not self.acked_bytes_per_s and self.rate is None:
             # Not measured yet: the drops are older than this stream, or others'. If
             # they are not, the next report says so; 1 MB/s would be a guess that
@@ -78,6 +89,18 @@ class FlowController:
         self.rate.bytes_per_s *= INCREASE
         if self._calm_reports > LIMIT_LIFTED_AFTER:
             self.rate = None
+
+    def handle_region_loss(self, now: float) -> None:
+        """Packets are resent that everybody had lost.
+
+        One receiver's trouble does not do that: a switch on the way was full, whose
+        buffers no receiver reports. So the window shrinks as for any network.
+        """
+        if now - self._shrunk_at >= REGION_LOSS_SPACING_S:
+            self._shrunk_at = now
+            window = self.window
+            self._limit = max(LIMIT_BYTES_MIN, min(self._limit, window.window_bytes) / 2)
+            window.window_bytes = min(window.window_bytes, int(self._limit))
 
     def _measure(self, now: float) -> None:
         if self._measured_from is None:

@@ -330,6 +330,7 @@ class Outgoing:
         if ranges.last() >= stream.next_sequence:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if packets := stream.resend(ranges, now):
+            stream.flow.handle_region_loss(now)
             self._host.register_resend(stream)
             if self._host.tracer is not None:
                 self._host.tracer(
