@@ -210,7 +210,7 @@ def _run(
     command = shlex.join(["quicksilver", *sys.argv[1:]])
     store.write_run(run_facts(experiment, {"command": command, "points": len(points)}))
     is_shown = sys.stderr.isatty() and not as_json and "NO_PROGRESS" not in os.environ
-    with _progress(experiment.name, len(points), is_shown=is_shown) as progress:
+    with _PointProgress(experiment.name, len(points), is_shown=is_shown) as progress:
         for done in run_points(
             experiment,
             points,
@@ -232,7 +232,7 @@ def _run(
     say(f"results: {folder}")
 
 
-class _progress:  # noqa: N801  # a context manager, used like a function
+class _PointProgress:
     """A bar with what is being run; lines where there is no terminal."""
 
     def __init__(self, name: str, total: int, *, is_shown: bool) -> None:
@@ -260,7 +260,7 @@ class _progress:  # noqa: N801  # a context manager, used like a function
         self._count = 0
         self._task = self._progress.add_task("", total=total, name=name)
 
-    def __enter__(self) -> _progress:
+    def __enter__(self) -> _PointProgress:
         self._progress.start()
         return self
 
