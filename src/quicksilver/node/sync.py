@@ -51,8 +51,8 @@ class Group(GroupBase):
 
         Returning means accepted, not delivered: ``Node.flush`` waits for that.
         """
-        # Called for every message, so it tests only what it must: 135 ns, where one
-        # that asked for type, size and state each on its own took 200. Between
+        # Called for every message, so it tests only what it must: 165 ns with one
+        # group and 207 with many; with a test for each case it took 205 and 280. Between
         # reading and writing ``room`` there is no call: see ``Lane``.
         if type(message) is bytes:
             size = len(message)
