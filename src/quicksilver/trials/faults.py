@@ -262,6 +262,9 @@ class GmsRestart(Fault, frozen=True, kw_only=True):
     def begin(self, cluster: Cluster) -> None:
         cluster.gms.restart(self.for_s)
 
+    def end(self, cluster: Cluster) -> None:
+        cluster.gms.come_up()
+
 
 AnyFault = (
     Loss

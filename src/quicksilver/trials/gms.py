@@ -143,12 +143,15 @@ class SimGms:
             connection.close()
             self._tell_closed(number, connection.client, "the GMS is gone")
 
-        def come_up() -> None:
+        life = self.restarts
+        self._events.after(down_s, lambda: self.come_up() if self.restarts == life else None)
+
+    def come_up(self) -> None:
+        """Start again, if it is down."""
+        if self.is_down:
             self.service = self._make_service()
             self.is_down = False
             self._pump()
-
-        self._events.after(down_s, come_up)
 
     def _tell_closed(self, number: int, client: Client, reason: str) -> None:
         self._events.after(

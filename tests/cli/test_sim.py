@@ -1,0 +1,78 @@
+"""``quicksilver sim``: one seed, many seeds, plans, broken engines, one-line errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quicksilver.cli.main import run
+
+
+def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "--seed", "16", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"digest", "messages", "faults", "violations"} <= set(report)
+    assert report["violations"] == []
+    assert report["messages"] > 0
+    assert report["faults"] > 0
+
+
+def test_a_seed_tells_its_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "--seed", "16"]) == 0
+    out = capsys.readouterr().out
+    assert "no violation" in out
+    assert "digest " in out
+
+
+def test_several_seeds_end_with_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "--seeds", "2", "--first-seed", "21", "--jobs", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("2 seeds, 0 with violations")
+
+
+@pytest.mark.slow
+def test_a_violation_fails_and_names_the_replay(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--seeds", "1", "--first-seed", "16", "--jobs", "1"]
+    assert run([*arguments, "--broken", "never-quiet"]) == 1
+    captured = capsys.readouterr()
+    assert "1 with violations" in captured.out
+    assert "quicksilver sim --seed 16 --broken never-quiet" in captured.err
+
+
+@pytest.mark.slow
+def test_a_shrunk_plan_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.json"
+    broken = ["--broken", "never-quiet"]
+    assert run(["sim", "--seed", "16", "--shrink", "--write-plan", str(path), *broken]) == 1
+    assert json.loads(path.read_text())["faults"] == []
+    assert run(["sim", "--plan", str(path), *broken]) == 1
+    assert run(["sim", "--plan", str(path)]) == 0
+    assert "VIOLATED quiescence" in capsys.readouterr().out
+
+
+def test_broken_engines_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sim", "--broken", "list", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) >= 12
+    assert all(row["name"] and row["what"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--seed", "1", "--broken", "nobody"], "--broken list"),
+        (["--shrink"], "--seed or --plan"),
+        (["--seeds", "0"], "--seeds"),
+        (["--seed", "1", "--plan", "README.md"], "give one of them"),
+        (["--plan", "README.md"], "not a plan"),
+        (["--plan", "/nowhere/plan.json"], "/nowhere/plan.json"),
+    ],
+)
+def test_mistakes_get_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sim", *arguments]) != 0
+    err = capsys.readouterr().err
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
