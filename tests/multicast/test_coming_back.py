@@ -88,3 +88,21 @@ def test_message_numbers_go_on_past_what_was_queued() -> None:
     for index in (1, 2):
         assert [number for number, _ in received.by_node[index]] == list(range(201))
         assert received.by_node[index][-1][1] == b"after"
+
+
+def test_last_words_arrive_after_the_news_that_their_sender_has_left() -> None:
+    """ "A node may send to a group and leave at once: its last messages are still
+    delivered" (DESIGN.md), also if the first packet that gets through comes later."""
+    cluster, received, (a, b, c) = _cluster()
+    for node in (b, c):
+        node.host.weather.drop_rate = 1.0
+    a.send("g", b"last words")
+    cluster.run(0.01)
+    a.leave("g")
+    cluster.run(0.2)
+    for node in (b, c):
+        node.host.weather.clear()
+    cluster.run(5.0)
+    for index in (1, 2):
+        assert received.by_node[index] == [(0, b"last words")]
+    assert not a.engine.outgoing.pending_bytes()

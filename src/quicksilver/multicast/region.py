@@ -109,6 +109,8 @@ class RegionMember:
         """When a newer view replaced this one."""
         self.active_at = 0.0
         """When something last arrived or became stable here."""
+        self._senders = set(view.senders)
+        """Who may or might send: the last words of one that has left are still due."""
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
@@ -177,9 +179,10 @@ class RegionMember:
     def handle_senders(self, view: RegionView) -> None:
         """The same view with other senders."""
         self.view = view
+        self._senders |= view.senders
 
     def may_send(self, node: int) -> bool:
-        return node in self.view.senders or node in self.view.members
+        return node in self._senders or node in self.view.members
 
     def stream_of(self, sender: int) -> ReceiveStream:
         """Return the stream of a sender, made if it is new."""
