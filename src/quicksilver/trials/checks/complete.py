@@ -33,7 +33,8 @@ class Complete(Watcher):
     def on_settled(self) -> None:
         for node in self.cluster.alive():
             for name in sorted(node.sent):
-                sender = node.engine.outgoing._groups.get(name)
+                outgoing = node.engine.outgoing
+                sender = outgoing._groups.get(name) or outgoing._forgotten.get(name)
                 if node.id and sender is not None and sender.id:
                     self._check(node.id, sender.id, sender.next_sequence)
 
@@ -58,8 +59,9 @@ class Complete(Watcher):
             view for batch, view in self._ledger.views_of(sender, group) if since < batch <= until
         ]
         if since:
-            views.append(self._ledger.view_at(sender, group, since))
-        if not views or None in views:
+            views.insert(0, self._ledger.view_at(sender, group, since))
+        if not views or views[0] is None:
+            # Nobody was there when it began; what was sent then is owed to nobody.
             return
         members = frozenset.intersection(*[frozenset(v.members) for v in views if v is not None])
         earliest = since or self._ledger.views_of(sender, group)[0][0]
