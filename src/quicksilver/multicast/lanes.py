@@ -31,6 +31,7 @@ from quicksilver.wire.packets import (
     OVERHEAD_SINGLE,
     PER_MESSAGE_MIXED,
     PER_MESSAGE_SIZE,
+    START_ENTRIES_MAX,
     Messages,
     encode_fragment,
     encode_hybrid,
@@ -50,7 +51,16 @@ which leave before the next poll."""
 class GroupSender:
     """A group as this node sends to it."""
 
-    __slots__ = ("echo", "hybrid", "id", "lane", "name", "next_sequence", "streams")
+    __slots__ = (
+        "echo",
+        "hybrid",
+        "id",
+        "lane",
+        "name",
+        "next_sequence",
+        "streams",
+        "streams_before",
+    )
 
     def __init__(self, name: str, lane: Lane) -> None:
         self.name = name
@@ -60,6 +70,8 @@ class GroupSender:
         self.streams: tuple[SendStream, ...] | None = None
         """One per region of the current view; None until the view is known.
         Groups with the same regions share one tuple."""
+        self.streams_before: tuple[SendStream, ...] = ()
+        """The last streams that it had: new ones come after them."""
         self.hybrid: Address | None = None
         self.echo = False
         """True when this node asked to hear its own messages."""
@@ -250,14 +262,14 @@ class Lane:
         stream = streams[0]
         packets: list[bytes] = []
         for each in streams:
-            if each.next_sequence == 0:
-                opening = each.commit(
-                    FLAG_START, encode_start(host.predecessors(each)), host.batch, now
-                )
+            if not each.is_opened or each.after:
+                openings = self._open(each, now)
                 if each is stream and len(streams) == 1:
-                    packets.append(opening)
+                    packets += openings
                 else:
-                    self._ready.extend(Transmit(d, [opening]) for d in each.destinations)
+                    self._ready.extend(
+                        Transmit(d, [p]) for p in openings for d in each.destinations
+                    )
         if len(streams) == 1 and self._pack_run(stream, packets, now):
             burst = 0
         for _ in range(burst):
@@ -284,6 +296,17 @@ class Lane:
         if self._ready:
             return self._ready.popleft()
         return self._poll_fragments(now) if self._fragmenting else None
+
+    def _open(self, stream: SendStream, now: float) -> list[bytes]:
+        """Return the packets that say after which older streams this one goes on."""
+        older = self._host.predecessors(stream)
+        stream.is_opened = True
+        stream.after.clear()
+        parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
+        return [
+            stream.commit(FLAG_START, encode_start(part), self._host.batch, now)
+            for part in parts or [[]]
+        ]
 
     def _pack_run(self, stream: SendStream, packets: list[bytes], now: float) -> bool:
         """Pack a run of equally long messages; False if there is none.

@@ -165,10 +165,12 @@ class Outgoing:
         self._extent_at.clear()
         for sender in self._groups.values():
             sender.streams = None
+            sender.streams_before = ()
             sender.next_sequence = 0
         for sender in self._forgotten.values():
             # The group was left: there is no view to which these could go.
             sender.streams = ()
+            sender.streams_before = ()
             sender.next_sequence = 0
         self._parting.clear()
         for lane in self._lanes.values():
@@ -360,7 +362,7 @@ class Outgoing:
 
     def _close_stream(self, stream: SendStream) -> None:
         stream.is_closed = True
-        if stream.packets or any(lane.fragments_left(stream) for lane in self._lanes.values()):
+        if self._is_unfinished(stream):
             self._closing[stream.region, stream.view] = stream
         self._stream_sets = {
             key: streams for key, streams in self._stream_sets.items() if stream not in streams
@@ -405,12 +407,35 @@ class Outgoing:
                 if (stream := self._stream_to(region, number)) is not None
             )
             self._stream_sets[view.regions] = streams
+        if streams and streams is not sender.streams_before:
+            self._put_after(streams, sender.streams_before)
+            sender.streams_before = streams
         sender.streams = streams
         port = self._host.settings.multicast_port
         is_multicast = self._host.settings.transport == "multicast"
         sender.hybrid = (view.hybrid, port) if view.hybrid and is_multicast else None
         sender.lane.is_blocked = False
         self._host.register_lane(sender.lane)
+
+    def _put_after(self, streams: tuple[SendStream, ...], older: tuple[SendStream, ...]) -> None:
+        """A group moves to other streams, which may have begun long ago.
+
+        Its messages there must not overtake those still under way in the old
+        ones, which may go on for the sake of other groups.
+        """
+        before: dict[SendStream, None] = {}
+        for stream in older:
+            # Two changes in a row: what an old one has not said yet, the new one says.
+            before.update(stream.after)
+            if self._is_unfinished(stream):
+                before[stream] = None
+        for stream in streams:
+            stream.after.update((s, None) for s in before if s is not stream)
+
+    def _is_unfinished(self, stream: SendStream) -> bool:
+        return bool(stream.packets) or any(
+            lane.fragments_left(stream) for lane in self._lanes.values()
+        )
 
     def _stream_to(self, region: int, number: int) -> SendStream | None:
         """Return the current stream into a region; None when nobody else is in it."""
@@ -511,10 +536,13 @@ class Outgoing:
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
         lanes = self._lanes.values()
         older = []
-        for before in self._closing.values():
-            rest = sum(lane.fragments_left(before) for lane in lanes)
-            if before is not stream and (before.packets or rest):
-                older.append((before.region, before.view, before.next_sequence + rest))
+        before = dict(stream.after)
+        if not stream.is_opened:
+            before.update((s, None) for s in self._closing.values())
+        for each in before:
+            rest = sum(lane.fragments_left(each) for lane in lanes)
+            if each is not stream and (each.packets or rest):
+                older.append((each.region, each.view, each.next_sequence + rest))
         return older
 
     def handle_unheard(self) -> None:

@@ -124,6 +124,10 @@ class SendStream:
         self.flow = FlowController(
             window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
         )
+        self.is_opened = False
+        """True once its first packet has said which older streams come before it."""
+        self.after: dict[SendStream, None] = {}
+        """Streams whose groups moved here since: the next START names them."""
         self.waiting: dict[Lane, None] = {}
         """Lanes to tell when the flow opens."""
         self.slowest = 0
