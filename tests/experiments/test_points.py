@@ -29,6 +29,7 @@ OTHERS: dict[str, dict[str, Value]] = {
 }
 SIMULATED = [name for name, each in EXPERIMENTS.items() if "sim" in each.places]
 ONLY_WHERE = {
+    "agree": {"others_cpu_percent"},
     # Kept by simulation and reality alike, or by one of the two only.
     "groups": {"sender_rss_empty_bytes", "sender_rss_bytes", "receiver_rss_bytes"}
     | {"sender_cpu_us_per_message"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,7 @@ def run_real(run: RealRun, context: Context) -> Metrics:
         ]
         for sender in senders:
             sender.read()
+        began, busy = time.monotonic(), machine_busy_s()
         for child in (*receivers, *senders):
             child.write(go=True)
         sent = [sender.read() for sender in senders]
@@ -76,9 +78,20 @@ def run_real(run: RealRun, context: Context) -> Metrics:
         for receiver in receivers:
             receiver.write(sent=total)
         got = [receiver.read() for receiver in receivers]
+        took, busy = time.monotonic() - began, machine_busy_s() - busy
         for child in (*receivers, *senders):
             child.write(done=True)
-    return summarise(run, sent, got)
+    metrics = summarise(run, sent, got)
+    ours = sum(one["cpu_s"] for one in (*sent, *got))
+    metrics["others_cpu_percent"] = 100 * max(0.0, busy - ours) / took
+    return metrics
+
+
+def machine_busy_s() -> float:
+    """Return the processor time that all processes of this machine have used."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, soft_irq, *_ = map(int, file.readline().split()[1:])
+    return (user + nice + system + irq + soft_irq) / os.sysconf("SC_CLK_TCK")
 
 
 def summarise(run: RealRun, sent: list[dict[str, Any]], got: list[dict[str, Any]]) -> Metrics:

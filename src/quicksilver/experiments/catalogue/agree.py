@@ -65,6 +65,7 @@ class Agree(Experiment):
         Column("pending_bytes_mean", "pending, MB", "{:.2f}", 1e-6),
         Column("sender_cpu_percent", "sender CPU %"),
         Column("receiver_cpu_percent", "receiver CPU %"),
+        Column("others_cpu_percent", "others CPU %"),
     )
 
     def points(
