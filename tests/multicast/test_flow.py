@@ -153,3 +153,11 @@ def test_a_halved_window_grows_back_in_calm() -> None:
     for step in range(200):
         flow.handle_report(buffer_bytes=8 * MIB, senders=1, drops=0, now=now + 0.01 * step)
     assert flow.window.window_bytes == before
+
+
+def test_a_loss_never_widens_a_small_window() -> None:
+    """The least limit is for large windows; what was configured stays the most."""
+    flow = FlowController(window_initial=32 << 10, window_max=32 << 10)
+    flow.handle_region_loss(1.0)
+    flow.handle_report(buffer_bytes=1 << 20, senders=1, drops=0, now=1.1)
+    assert flow.window.window_bytes <= 32 << 10

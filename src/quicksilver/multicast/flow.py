@@ -99,7 +99,8 @@ class FlowController:
         if now - self._shrunk_at >= REGION_LOSS_SPACING_S:
             self._shrunk_at = now
             window = self.window
-            self._limit = max(LIMIT_BYTES_MIN, min(self._limit, window.window_bytes) / 2)
+            halved = max(LIMIT_BYTES_MIN, min(self._limit, window.window_bytes) / 2)
+            self._limit = min(self.window_max, halved)
             window.window_bytes = min(window.window_bytes, int(self._limit))
 
     def _measure(self, now: float) -> None:
