@@ -24,11 +24,13 @@ from quicksilver.wire.packets import (
     FLAG_SINGLE,
     FLAG_START,
     HYBRID_ENTRIES_MAX,
+    HYBRID_OVERHEAD,
     MESSAGE_BYTES_MAX,
     MESSAGES_PER_PACKET_MAX,
     OVERHEAD_FRAGMENT,
     OVERHEAD_MIXED,
     OVERHEAD_SINGLE,
+    PER_HYBRID_ENTRY,
     PER_MESSAGE_MIXED,
     PER_MESSAGE_SIZE,
     START_ENTRIES_MAX,
@@ -172,7 +174,7 @@ class Lane:
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
         job = self._fragmenting
-        if job is None or stream not in job.streams:
+        if job is None or stream not in job.streams or stream.is_abandoned:
             return 0
         room = self._host.config.packet_bytes - OVERHEAD_FRAGMENT
         return -(-(len(job.payload) - job.offset) // room)
@@ -273,7 +275,7 @@ class Lane:
         if len(streams) == 1 and self._pack_run(stream, packets, now):
             burst = 0
         for _ in range(burst):
-            built = self._build(packet_bytes)
+            built = self._build(packet_bytes - self._hybrid_bytes(self.outbox.head(), streams))
             if built is None:
                 break
             flags, parts, group = built
@@ -366,8 +368,8 @@ class Lane:
         now: float,
     ) -> None:
         host = self._host
-        hybrid = group.hybrid if group is not None else None
-        if hybrid is not None and len(streams) <= HYBRID_ENTRIES_MAX:
+        if group is not None and self._hybrid_bytes(group, streams):
+            assert group.hybrid is not None
             entries = [(s.region, s.view, s.next_sequence) for s in streams]
             for stream in streams:
                 stream.commit(flags, parts, host.batch, now)
@@ -375,13 +377,23 @@ class Lane:
                 _cluster_of(streams[0]), host.node, entries, flags, host.batch, b"".join(parts)
             )
             host.counters.sent_packets += 1
-            self._ready.append(Transmit(hybrid, [packet]))
+            self._ready.append(Transmit(group.hybrid, [packet]))
             return
         for stream in streams:
             packet = stream.commit(flags, parts, host.batch, now)
             host.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
+
+    def _hybrid_bytes(self, group: GroupSender, streams: tuple[SendStream, ...]) -> int:
+        """Return what the headers of several regions take of a packet; 0: not hybrid.
+
+        With so many regions that half a packet were headers, each gets its own.
+        """
+        if group.hybrid is None or not 1 < len(streams) <= HYBRID_ENTRIES_MAX:
+            return 0
+        extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
+        return extra if extra <= self._host.config.packet_bytes // 2 else 0
 
     def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
         """Take messages for one packet; None when the next one needs fragments."""
@@ -470,6 +482,11 @@ class Lane:
         host = self._host
         job = self._fragmenting
         assert job is not None
+        # Those who have died meanwhile must not hold up the others' pieces.
+        job.streams = tuple(stream for stream in job.streams if not stream.is_abandoned)
+        if not job.streams:
+            self._fragmenting = None
+            return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
         room = host.config.packet_bytes - OVERHEAD_FRAGMENT

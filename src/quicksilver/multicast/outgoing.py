@@ -459,7 +459,7 @@ class Outgoing:
             self._close_stream(stream)
         stream = self._left.pop(region, None)
         if stream is not None and stream.view == number:
-            stream.is_closed = False
+            stream.is_closed = stream.is_abandoned = False
             self._closing.pop((region, number), None)
             self._sending[region] = stream
             return stream

@@ -117,6 +117,8 @@ class SendStream:
         """The region's multicast address, or every other member's own."""
         self.is_closed = False
         """A newer view took over: what was committed is finished, nothing is added."""
+        self.is_abandoned = False
+        """Nobody is left to hear it: nothing more is sent on it."""
         self.next_sequence = 0
         self.low = 0
         """The region has everything below."""
@@ -305,6 +307,7 @@ class SendStream:
 
     def abandon(self) -> None:
         """Nobody is left to acknowledge: forget everything."""
+        self.is_abandoned = True
         self.handle_ack(self.next_sequence, RangeSet(), 0)
 
     def is_done(self) -> bool:
