@@ -172,7 +172,6 @@ class Outgoing:
             sender.streams = ()
             sender.streams_before = ()
             sender.next_sequence = 0
-        self._parting.clear()
         for lane in self._lanes.values():
             lane.forget_streams()
         flushes, self._flushes = self._flushes, []
