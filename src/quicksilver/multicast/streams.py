@@ -32,6 +32,9 @@ from quicksilver.wire.packets import (
 if TYPE_CHECKING:
     from quicksilver.multicast.lanes import Lane
 
+SPAN_PACKETS_MAX = 1 << 15
+"""Packets past a hole, however small: what receivers keep costs more than its bytes."""
+
 RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
@@ -241,6 +244,7 @@ class SendStream:
     def handle_ack(self, low: int, missing: RangeSet, limit: int) -> int:
         """Forget what the region has; return how many bytes that were."""
         packets = self.packets
+        held = len(packets)
         low = min(low, self.next_sequence)
         freed = packets.forget(self.low, low)
         self.low = max(self.low, low)
@@ -255,6 +259,11 @@ class SendStream:
         if freed:
             self.flow.release(freed)
             self._resend.discard_below(self.low)
+            # The span is bytes: at a light load packets are small, and a thousand of
+            # them would stop the stream a second after one receiver froze.
+            usual = freed // (held - len(packets))
+            span = self._config.span_bytes_max // max(1, usual)
+            self._span_packets = max(64, min(SPAN_PACKETS_MAX, span))
         if not packets:
             self._resent_at.clear()
         elif len(self._resent_at) > 4096:
