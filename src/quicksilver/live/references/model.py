@@ -1,0 +1,241 @@
+"""A reference as a value: passive, portable and complete (dissertation 2.1.5).
+
+A reference is a recipe for a proxy. It is composite, external, parameterized
+or primitive; templates and uses of their parameters make up the rest. Nothing
+here runs, loads or looks anything up.
+
+Order carries no meaning in a reference: components, exports and arguments are
+known by name and a connection has no direction. Constructors therefore sort,
+so that references of equal meaning are equal values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from quicksilver.live.references.errors import UnfitReferenceError
+from quicksilver.live.references.names import (
+    check_endpoint_name,
+    check_line,
+    check_name,
+    normalise_identifier,
+    normalise_lines,
+)
+from quicksilver.live.references.typenames import TypeTerm
+from quicksilver.live.references.values import Value
+
+
+class Endpoint(msgspec.Struct, frozen=True, order=True):
+    """An endpoint of a component inside a composite."""
+
+    component: str
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name("a component's name", self.component)
+        check_endpoint_name(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.component}.{self.name}"
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """Two endpoints that meet. Neither comes first: they are kept in order of their names."""
+
+    one: Endpoint
+    other: Endpoint
+
+    def __post_init__(self) -> None:
+        if self.other < self.one:
+            one, other = self.other, self.one
+            force_setattr(self, "one", one)
+            force_setattr(self, "other", other)
+
+
+class Export(msgspec.Struct, frozen=True):
+    """An inner endpoint that a composite shows as its own."""
+
+    name: str
+    """What it is called outside."""
+
+    endpoint: Endpoint
+
+    def __post_init__(self) -> None:
+        check_endpoint_name(self.name)
+
+
+class Component(msgspec.Struct, frozen=True):
+    """An inner object of a composite, known by its name there."""
+
+    name: str
+    reference: Reference
+
+    def __post_init__(self) -> None:
+        check_name("a component's name", self.name)
+
+
+ParameterKind: TypeAlias = Literal["type", "value", "reference"]
+
+
+class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a template must be given before it is an object."""
+
+    name: str
+    kind: ParameterKind
+    bound: TypeTerm | None = None
+    """The argument's type, or a supertype of it; None: anything of this kind."""
+
+    default: ArgumentContent | None = None
+    """What holds if no argument is given; None: there must be one."""
+
+    doc: str = ""
+
+    def __post_init__(self) -> None:
+        check_name("a parameter's name", self.name)
+        force_setattr(self, "doc", normalise_lines("documentation", self.doc))
+
+
+class TypeArgument(msgspec.Struct, frozen=True, tag="type", tag_field="kind"):
+    """A type given to a template."""
+
+    type: TypeTerm
+
+
+class ValueArgument(msgspec.Struct, frozen=True, tag="value", tag_field="kind"):
+    """A value given to a template."""
+
+    value: Value
+
+
+class ReferenceArgument(msgspec.Struct, frozen=True, tag="reference", tag_field="kind"):
+    """A reference given to a template; a ``Use`` in it may stand for a value, too."""
+
+    reference: Reference
+
+
+ArgumentContent: TypeAlias = TypeArgument | ValueArgument | ReferenceArgument
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """What a parameter of a template is set to."""
+
+    name: str
+    content: ArgumentContent
+
+    def __post_init__(self) -> None:
+        check_name("an argument's name", self.name)
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
+    """What every kind of reference may carry."""
+
+    title: str = ""
+    """For people; no part of the meaning."""
+
+    doc: str = ""
+    """For people; no part of the meaning."""
+
+    declared: TypeTerm | None = None
+    """The ``as`` clause: the type to see this object as. External references need one."""
+
+    def __post_init__(self) -> None:
+        if self.title:
+            check_line("a title", self.title)
+            force_setattr(self, "title", " ".join(self.title.split()))
+        if self.doc:
+            force_setattr(self, "doc", normalise_lines("documentation", self.doc))
+
+
+class Composite(Node, frozen=True, tag="composite"):
+    """Objects that run side by side, connected (2.1.5 A)."""
+
+    components: tuple[Component, ...] = ()
+    connections: tuple[Connection, ...] = ()
+    exports: tuple[Export, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _sort(self, "components", self.components)
+        _sort(self, "exports", self.exports)
+        ends = sorted(self.connections, key=lambda c: (c.one, c.other))
+        force_setattr(self, "connections", tuple(ends))
+
+
+class External(Node, frozen=True, tag="external"):
+    """A reference that is kept elsewhere, in an object of type folder (2.1.5 B)."""
+
+    name: str
+    """What the folder knows it by."""
+
+    source: Reference
+    """The ``from`` clause: how to reach the folder."""
+
+    parameters: tuple[Parameter, ...] = ()
+    """What it must be given, if what is kept there is a template."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_line("an external object's name", self.name)
+        if not self.name:
+            raise UnfitReferenceError("an external object's name", "is empty")
+        _sort(self, "parameters", self.parameters)
+
+
+class Parameterized(Node, frozen=True, tag="parameterized"):
+    """A template with arguments (2.1.5 C)."""
+
+    template: Reference
+    arguments: tuple[Argument, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _sort(self, "arguments", self.arguments)
+
+
+class Primitive(Node, frozen=True, tag="primitive"):
+    """A protocol that is built in, chosen by a known identifier (2.1.5 D)."""
+
+    identifier: str
+    """A 128-bit number such as ``0x2``, or a name with dots such as ``acme.channel``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "identifier", normalise_identifier(self.identifier))
+
+
+class Template(Node, frozen=True, tag="template"):
+    """A reference with parameters: no object until they are set (2.1.4 E)."""
+
+    parameters: tuple[Parameter, ...]
+    body: Reference
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _sort(self, "parameters", self.parameters)
+
+
+class Use(Node, frozen=True, tag="use"):
+    """In a template's body: whatever its parameter is set to."""
+
+    parameter: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("a parameter's name", self.parameter)
+
+
+Reference: TypeAlias = Composite | External | Parameterized | Primitive | Template | Use
+
+_Named = TypeVar("_Named", Component, Export, Parameter, Argument)
+
+
+def _sort(node: Node, field: str, parts: tuple[_Named, ...]) -> None:
+    """Sort by name alone: namesakes, an error found later, stay in the order they came."""
+    force_setattr(node, field, tuple(sorted(parts, key=_name_of)))
+
+
+def _name_of(part: Component | Export | Parameter | Argument) -> str:
+    return part.name

@@ -1,0 +1,107 @@
+"""``.liveobject`` files: references as XML.
+
+``parse`` reads safely and keeps the place of every part. ``write`` gives the
+one pretty form of a reference, in which everything is kept: ``parse(write(r))``
+is ``r``. ``canonical`` gives the bytes that identify it: no white space, and no
+titles or documentation, on which nothing depends. Same meaning, same bytes,
+same ``fingerprint``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from quicksilver.live.references.elements import DEFAULT_LIMITS, Limits, parse_elements
+from quicksilver.live.references.errors import Place, UnfitReferenceError
+from quicksilver.live.references.model import Reference
+from quicksilver.live.references.output import Out, render
+from quicksilver.live.references.reader import Reader
+from quicksilver.live.references.reading import REFERENCE_TAGS, read_reference
+from quicksilver.live.references.writing import write_reference
+
+SUFFIX: Final = ".liveobject"
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """A reference and where its parts were found."""
+
+    reference: Reference
+    places: Mapping[str, Place]
+    """The place of every part, by its path."""
+
+    source: str = ""
+
+    def locate(self, path: str) -> Place:
+        """Return the place of a part, or of the nearest part around it that has one."""
+        return locate(self.places, path, self.source)
+
+
+def locate(places: Mapping[str, Place], path: str, source: str = "") -> Place:
+    """Return the place of a part, or of the nearest part around it, under the part's own path."""
+    around = path
+    while around:
+        place = places.get(around)
+        if place is not None:
+            return Place(path, place.line, place.column, place.source)
+        around = around.rpartition("/")[0]
+    return Place(path, source=source)
+
+
+def parse(data: bytes | str, *, source: str = "", limits: Limits = DEFAULT_LIMITS) -> Parsed:
+    """Return the reference in a file; raises MalformedReferenceError naming the place."""
+    if isinstance(data, str):
+        data = data.encode("utf-8", "surrogatepass")
+    root = parse_elements(data, limits, source)
+    reader = Reader(source)
+    if root.tag != "liveobject":
+        raise reader.fail(root, root.tag, f"the root is <liveobject>, not <{root.tag[:40]}>")
+    reader.take(root, "liveobject", ())
+    inner = reader.only(root, "liveobject", REFERENCE_TAGS, "reference")
+    reference = read_reference(reader, inner, "")
+    return Parsed(reference, MappingProxyType(reader.places), source)
+
+
+def load(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Parsed:
+    """Read a file; raises OSError if it cannot be read, MalformedReferenceError if it is bad.
+
+    No more of the file is read than a reference may have.
+    """
+    with path.open("rb") as file:
+        data = file.read(limits.bytes_max + 1)
+    return parse(data, source=str(path), limits=limits)
+
+
+def write(reference: Reference) -> str:
+    """Return the text of a file that holds this reference, for people to read.
+
+    Raises UnfitReferenceError if it is too deep or too large to be read again.
+    """
+    return _check_size(_document(reference, with_hints=True, is_pretty=True))
+
+
+def canonical(reference: Reference) -> bytes:
+    """Return the bytes that are the same exactly when the meaning is."""
+    return _check_size(_document(reference, with_hints=False, is_pretty=False)).encode()
+
+
+def fingerprint(reference: Reference) -> str:
+    """Return the SHA-256 of the canonical form, in hexadecimal."""
+    return hashlib.sha256(canonical(reference)).hexdigest()
+
+
+def _document(reference: Reference, *, with_hints: bool, is_pretty: bool) -> str:
+    root = Out("liveobject").add(write_reference(reference, with_hints=with_hints))
+    return render(root, is_pretty=is_pretty)
+
+
+def _check_size(text: str) -> str:
+    if len(text) * 4 > DEFAULT_LIMITS.bytes_max and len(text.encode()) > DEFAULT_LIMITS.bytes_max:
+        problem = f"would be a file of more than {DEFAULT_LIMITS.bytes_max} bytes"
+        raise UnfitReferenceError("the reference", problem)
+    return text
