@@ -26,6 +26,7 @@ from quicksilver.trials.cluster import Cluster
 from quicksilver.wire.packets import KIND_TOKEN
 
 HEADER_BYTES = 60
+LIGHT_RATE = 1000.0
 SHAPES = ((1000, 0), (58_000, 0), (1000, 1_100))
 """Size of messages and of packets; 0: what loopback carries."""
 
@@ -50,7 +51,9 @@ def calibrate(*, seconds: float, rounds: int, context: Context) -> Metrics:
     send = _solve([(m, b, s) for m, b, s, _ in shapes])
     receive = _solve([(m, b, r) for m, b, _, r in shapes])
     copy_us = _measure_copies(shapes[0][2], seconds, rounds, quiet)
-    light = [run_real(RealRun(nodes=2, rate=200.0, seconds=seconds), quiet) for _ in range(rounds)]
+    light = [
+        run_real(RealRun(nodes=2, rate=LIGHT_RATE, seconds=seconds), quiet) for _ in range(rounds)
+    ]
     engine = _measure_engine()
     hop_us = 1e3 * median(run["token_rtt_ms"] for run in light) / 2
     return {
@@ -155,21 +158,20 @@ def machine_from(metrics: Metrics) -> Machine:
     return Machine(
         host=HostModel(cpu=cpu),
         link=LinkModel(latency_s=metrics["latency_us"] / 1e6),
+        local_copy_s=metrics["send_copy_us"] / 1e6,
     )
 
 
 LOCAL_LATENCY_S = 120e-6
 """From a send to the reader's running, on loopback, when processors are idle."""
 
-LOCAL_COPY_S = 4e-6
-"""What one more local receiver of a multicast datagram costs its sender's kernel."""
-
 
 def local_machine(measured: Machine | None, receivers: int) -> Machine:
     """Return a process of this machine: no card in between, every receiver costs the sender."""
     base = measured or replace(MACHINES["here"], link=LinkModel(latency_s=LOCAL_LATENCY_S))
     cpu = replace(
-        base.host.cpu, send_packet_s=base.host.cpu.send_packet_s + (receivers - 1) * LOCAL_COPY_S
+        base.host.cpu,
+        send_packet_s=base.host.cpu.send_packet_s + (receivers - 1) * base.local_copy_s,
     )
     host = replace(base.host, cpu=cpu, nic_bytes_per_s=0.0)
     return replace(base, host=host)

@@ -30,6 +30,9 @@ class Machine:
     receive_buffer_bytes: int = 16 << 20
     """What the kernel grants a node for multicast; senders keep less in flight."""
 
+    local_copy_s: float = 4e-6
+    """What each further receiver on the sender's own machine costs the sender's kernel."""
+
     def config(self) -> EngineConfig:
         return EngineConfig(
             packet_bytes=self.packet_bytes, receive_buffer_bytes=self.receive_buffer_bytes
