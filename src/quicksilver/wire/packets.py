@@ -87,6 +87,10 @@ MESSAGE_BYTES_MAX = 16 << 20
 
 START_ENTRIES_MAX = 64
 HYBRID_ENTRIES_MAX = 255
+HYBRID_OVERHEAD = _HYBRID_HEAD.size + 8 - HEADER_BYTES
+PER_HYBRID_ENTRY = _HYBRID_ENTRY.size
+"""A hybrid packet is longer than a region's own by so much, and so much a region."""
+
 SEQUENCE_MAX = 1 << 62
 """Numbers at or above this are refused, so that one past them is still in range."""
 
