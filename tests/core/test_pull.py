@@ -152,6 +152,17 @@ class TestPolicies:
         assert not rate.is_open(opens - 0.02)
         assert rate.is_open(opens)
 
+    def test_a_rate_asked_with_an_older_time_opens_no_sooner(self) -> None:
+        """Asked with the time at which the socket was drained, it named a time that was
+        over while it was still closed: the host went from timer to timer for ever."""
+        rate = RatePolicy(100.0, 10)
+        rate.charge(25, 0.1)
+        assert not rate.is_open(0.2)
+        opens = rate.next_open(0.05)
+        assert opens is not None
+        assert opens > 0.2
+        assert rate.is_open(opens)
+
     def test_an_unused_rate_saves_up_no_more_than_its_burst(self) -> None:
         """An hour of silence does not allow an hour's worth of packets."""
         rate = RatePolicy(100.0, 30)

@@ -73,7 +73,9 @@ class RatePolicy:
         self._fill(now)
         if self._level > 0:
             return now
-        return now + (1 - self._level) / self.bytes_per_s
+        # Counted from when the level was true: a caller that asks with an older time
+        # would be sent back to its timers at once, again and again.
+        return max(now, self._filled_at) + (1 - self._level) / self.bytes_per_s
 
 
 class WindowPolicy:

@@ -184,7 +184,7 @@ class Outgoing:
         """When a probe is due or a rate limit opens."""
         soonest = self._timers.next()
         for stream in self._sending.values():
-            if stream.waiting and stream.flow.rate is not None:
+            if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
                 opens = stream.flow.next_open(self._host.drained_at)
                 if opens is not None and (soonest is None or opens < soonest):
                     soonest = opens
