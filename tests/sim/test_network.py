@@ -158,3 +158,17 @@ def test_spared_control_passes_what_loses_all_data() -> None:
     world.send(0, [packet(1), packet(2, kind=b"\x51\x01")])
     world.events.run(1)
     assert [number for _, number in world.engines[1].received] == [2]
+
+
+def test_a_rule_loses_just_what_it_is_about() -> None:
+    """For one host, and only as long as it is set; others get the same datagram."""
+    world = World(3, IDEAL)
+    world.network.loss = lambda host, data: host.index == 1 and number_of(data) == 2
+    world.send(0, [packet(number) for number in range(4)])
+    world.events.run(1)
+    assert [number for _, number in world.engines[1].received] == [0, 1, 3]
+    assert [number for _, number in world.engines[2].received] == [0, 1, 2, 3]
+    world.network.loss = None
+    world.send(0, [packet(2)])
+    world.events.run(1)
+    assert world.engines[1].received[-1][1] == 2

@@ -21,6 +21,10 @@ Tap = Callable[[float, Address, Address, bytes], None]
 """Sees every datagram once, as it leaves: (time, source, destination, bytes)."""
 
 
+Loss = Callable[["Attached", bytes], bool]
+"""Says whether a datagram is lost on its way to a host: (host, bytes)."""
+
+
 class Attached(Protocol):
     """A host as the network sees it."""
 
@@ -40,6 +44,9 @@ class VirtualNetwork:
         self.events = events
         self.link = link or LinkModel()
         self.taps: list[Tap] = []
+        self.loss: Loss | None = None
+        """Asked about every datagram and every host that it would reach: a scenario that
+        loses just what it is about. Loss by chance is a matter of each host's weather."""
         self.sent_packets = 0
         self.sent_bytes = 0
         self._rng = rng.derive("links")
@@ -132,9 +139,12 @@ class VirtualNetwork:
         link = self.link
         arrives_at = departs_at + link.latency_s
         source = host.address
+        loss = self.loss
         together: list[Attached] = []
         for target in targets:
             if target is host or not self.passes(host.index, target.index):
+                continue
+            if loss is not None and loss(target, packet):
                 continue
             if target.weather.is_fine and not link.jitter_s:
                 together.append(target)
