@@ -8,11 +8,15 @@ loss, and in the end every message must have arrived, in order and unaltered.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.stdx.rand import Rng
+from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Violation
+from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.control import (
     Ack,
     Extent,
@@ -24,6 +28,7 @@ from quicksilver.wire.control import (
     encode_control,
     parse_control,
 )
+from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
     FLAG_SINGLE,
     FLAG_START,
@@ -36,15 +41,8 @@ from quicksilver.wire.packets import (
     encode_start,
     stream_key,
 )
-from tests.kit.checks import (
-    check_all,
-    check_clean,
-    check_fifo,
-    check_nothing_unsent,
-    have_all,
-    send_numbered,
-)
-from tests.kit.cluster import VirtualNode, World, lose_data
+from tests.kit.checks import check_all
+from tests.kit.cluster import clear_up, have_all, inbox, inject, lose, make_cluster, rain
 from tests.kit.packets import data_packet, datagrams, mutations, noise, record, token, truncations
 
 pytestmark = pytest.mark.slow
@@ -59,7 +57,7 @@ CONFIG = EngineConfig(
 )
 BAD = ("malformed", "foreign", "rejected", "unknown_dropped", "unknown_kept", "duplicates")
 
-Attack = Callable[["Siege"], Iterator[tuple[bytes, tuple[str, int]]]]
+Attack = Callable[["Siege"], Iterator[tuple[bytes, Address]]]
 """Yields (datagram, claimed source address) as long as the siege lasts."""
 
 
@@ -70,16 +68,18 @@ class Siege:
 
     def __init__(self, seed: int) -> None:
         self.rng = Rng(seed)
-        self.world = World(self.MEMBERS + 2, seed=seed, config=CONFIG)
-        self.members = self.world.nodes[: self.MEMBERS]
-        self.senders = self.world.nodes[self.MEMBERS :]
+        self.cluster = make_cluster(self.MEMBERS + 2, seed=seed, config=CONFIG)
+        self.members = self.cluster.nodes[: self.MEMBERS]
+        self.senders = self.cluster.nodes[self.MEMBERS :]
         for node in self.members:
             node.join("g", "h")
         for node in self.senders:
             node.open("g", "h")
-        self.world.settle()
+        assert self.cluster.settle()
         self.heard: list[bytes] = []
-        self.world.taps.append(self._hear)
+        self.has_liar = False
+        """A member of the ring lies about what was sent."""
+        self.cluster.network.taps.append(self._hear)
         self.injected = 0
         (self.region,) = {
             (member.id, member.number)
@@ -87,32 +87,32 @@ class Siege:
             for member in node.engine._regions.values()
         }
 
-    def _hear(self, node: VirtualNode, to: tuple[str, int], packet: bytes) -> None:
+    def _hear(self, at: float, source: Address, to: Address, packet: bytes) -> None:
         if len(self.heard) < 2000:
             self.heard.append(packet)
 
     @property
-    def cluster(self) -> int:
+    def cluster_id(self) -> int:
         return self.members[0].engine.cluster
 
-    def names(self, origin: VirtualNode) -> dict[str, int]:
+    def names(self, origin: SimNode) -> dict[str, int]:
         return {
-            "cluster": self.cluster,
-            "origin": origin.engine.node,
+            "cluster": self.cluster_id,
+            "origin": origin.id,
             "region": self.region[0],
             "view": self.region[1],
         }
 
-    def key(self, sender: VirtualNode) -> bytes:
-        return stream_key(self.cluster, sender.engine.node, *self.region)
+    def key(self, sender: SimNode) -> bytes:
+        return stream_key(self.cluster_id, sender.id, *self.region)
 
     def run(self, attack: Attack, *, per_step: int = 10, loss: float = 0.05) -> None:
         """Send for a second while the attack goes on, then let everything come to rest."""
-        world = self.world
+        cluster = self.cluster
         for sender in self.senders:
             send_numbered(sender, "g", 20)
-        world.run(0.02)
-        world.loss = lose_data(Rng(5), loss)
+        cluster.run(0.02)
+        rain(cluster, loss, spares_control=True)
         datagrams_of = attack(self)
         for _ in range(30):
             for sender in self.senders:
@@ -123,29 +123,38 @@ class Siege:
                 if item is None:
                     break
                 packet, source = item
-                for target in world.nodes:
+                for target in cluster.nodes:
                     self.injected += 1
-                    world.inject(target, packet, source, 0.02 * self.rng.uniform())
-            world.run(0.03)
+                    when = cluster.now + 0.02 * self.rng.uniform()
+                    is_multicast = self.rng.chance(0.5)
+                    cluster.network.inject(target.host, packet, source, when, is_multicast)
+            cluster.run(0.03)
             self.check_bounds()
-        assert world.run(20, lambda: have_all(world, self.members, "g")), self.report()
-        assert have_all(world, self.members, "h")
-        world.loss = None
-        world.run(12)
+        assert cluster.run(20, lambda: have_all(self.members, "g")), self.report()
+        assert have_all(self.members, "h")
+        clear_up(cluster)
+        cluster.run(12)
 
     def check_bounds(self) -> None:
-        for node in self.world.nodes:
-            engine = node.engine
-            assert engine._unknown.bytes <= CONFIG.unknown_bytes_max
-            assert engine.cache_budget.used <= CONFIG.cache_bytes_max
-            assert engine.ahead_budget.used <= CONFIG.ahead_bytes_max
-            assert len(engine._streams) <= 2 * len(self.world.nodes)
+        """Memory stays within its limits, and nothing that was promised is broken."""
+        self.cluster.tell("on_look")
+        assert not [found for found in self.cluster.violations() if not self.excuses(found)]
+        for node in self.cluster.nodes:
+            assert len(node.engine._streams) <= 2 * len(self.cluster.nodes)
+
+    def excuses(self, found: Violation) -> bool:
+        """Whether it is a lie that honest members repeat.
+
+        They pass a liar's token on as long as it came, and miss for ever what it says
+        was sent and never was. That costs no message and no memory, and ends in silence.
+        """
+        return self.has_liar and (found.check == "tokens" or "still misses" in found.what)
 
     def report(self) -> str:
-        return str([(len(node.inbox), node.engine.ahead_budget.used) for node in self.members])
+        return str([(len(inbox(node)), node.engine.ahead_budget.used) for node in self.members])
 
     def bad_counts(self) -> int:
-        return sum(getattr(n.engine.counters, name) for n in self.world.nodes for name in BAD)
+        return sum(getattr(n.engine.counters, name) for n in self.cluster.nodes for name in BAD)
 
 
 def packets_heard(siege: Siege) -> Iterator[bytes]:
@@ -159,12 +168,12 @@ def packets_heard(siege: Siege) -> Iterator[bytes]:
         turn += 1
 
 
-def random_bytes(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def random_bytes(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     for data in noise(siege.rng, 10_000):
         yield data, STRANGER
 
 
-def samples_of_another_cluster(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def samples_of_another_cluster(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     while True:
         for packet in datagrams().values():
             yield packet, STRANGER
@@ -172,14 +181,14 @@ def samples_of_another_cluster(siege: Siege) -> Iterator[tuple[bytes, tuple[str,
                 yield spoiled, STRANGER
 
 
-def truncated(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def truncated(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     for packet in packets_heard(siege):
         shorter = list(truncations(packet))
         for length in range(0, len(shorter), 1 + len(shorter) // 8):
             yield shorter[length], STRANGER
 
 
-def mutated(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def mutated(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     for packet in packets_heard(siege):
         if packet:
             place = siege.rng.below(len(packet))
@@ -187,7 +196,7 @@ def mutated(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
             yield packet[:place] + bytes((value,)) + packet[place + 1 :], STRANGER
 
 
-def mutated_control_of_members(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def mutated_control_of_members(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     for packet in packets_heard(siege):
         if packet and packet[1] in {KIND_TOKEN, KIND_CONTROL}:
             place = 4 + siege.rng.below(len(packet) - 4)
@@ -198,34 +207,34 @@ def mutated_control_of_members(siege: Siege) -> Iterator[tuple[bytes, tuple[str,
             yield b"", STRANGER
 
 
-def replayed(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def replayed(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     for packet in packets_heard(siege):
         control = parse_control(packet) if packet[1:2] in {b"\1", b"\2"} else None
-        origins = {n.engine.node: n.address for n in siege.world.nodes}
+        origins = {n.id: n.address for n in siege.cluster.nodes}
         yield packet, STRANGER if control is None else origins[control.origin]
 
 
-def strange_streams(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def strange_streams(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     """Unknown regions, views, senders and clusters."""
     parts = encode_single(1, 0, [600], [bytes(600)])
     region, view = siege.region
-    member = siege.members[0].engine.node
+    member = siege.members[0].id
     while True:
         u32 = siege.rng.bits64() & 0xFFFFFFFF
         for key in (
             stream_key(u32, member, region, view),
-            stream_key(siege.cluster, u32, region, view),
-            stream_key(siege.cluster, member, u32, view),
-            stream_key(siege.cluster, member, region, view + 1 + u32 % 100),
-            stream_key(siege.cluster, member, region, 0),
+            stream_key(siege.cluster_id, u32, region, view),
+            stream_key(siege.cluster_id, member, u32, view),
+            stream_key(siege.cluster_id, member, region, view + 1 + u32 % 100),
+            stream_key(siege.cluster_id, member, region, 0),
         ):
             yield data_packet(FLAG_SINGLE, parts, key=key, sequence=u32 % 9), STRANGER
 
 
-def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     """True to form, and from an address that nobody vouches for."""
     names = siege.names(siege.members[0])
-    sender = siege.senders[0].engine.node
+    sender = siege.senders[0].id
     while True:
         for packet in (
             token(**names, leader=names["origin"], records=(record(sender, high=1 << 60),)),
@@ -250,13 +259,13 @@ def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]
             yield encode_control(packet), STRANGER
 
 
-def lying_tokens(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def lying_tokens(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     """From the address of a member of the ring."""
     liar = siege.members[2]
-    sender = siege.senders[0].engine.node
+    sender = siege.senders[0].id
     huge = 1 << 61
     scattered = tuple(n for i in range(256) for n in (3 * i, 1))
-    base = siege.names(liar) | {"level": 0, "ring": 0, "leader": siege.members[0].engine.node}
+    base = siege.names(liar) | {"level": 0, "ring": 0, "leader": siege.members[0].id}
     turn = 0
     while True:
         turn += 1
@@ -270,12 +279,12 @@ def lying_tokens(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
             {"records": (record(sender, region_kept=(0, huge, 1, huge)),)},
             {"records": tuple(record(sender) for _ in range(200))},
             {"records": tuple(record(100_000 + i) for i in range(200))},
-            {"records": (record(siege.members[1].engine.node, high=huge),)},
+            {"records": (record(siege.members[1].id, high=huge),)},
             {"ring": 5, "records": ()},
             {"level": 7, "records": ()},
             {"leader": 999, "records": ()},
-            {"leader": liar.engine.node, "records": (record(sender),)},
-            {"skipped": tuple(n.engine.node for n in siege.members), "records": ()},
+            {"leader": liar.id, "records": (record(sender),)},
+            {"skipped": tuple(n.id for n in siege.members), "records": ()},
             {"direct": True, "records": (record(sender, high=huge),)},
             {"drops": SEQUENCE_MAX, "buffer_bytes": 0, "records": ()},
             {"round": turn, "records": (record(sender, low=huge, high=huge),)},
@@ -284,7 +293,7 @@ def lying_tokens(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
             yield encode_control(token(**(base | {"round": turn} | lie))), liar.address
 
 
-def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     """Requests for everything, naks and extents, from the addresses they claim."""
     liar, sender = siege.members[3], siege.senders[0]
     scattered = tuple(n for i in range(256) for n in (5 * i, 2))
@@ -292,9 +301,9 @@ def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, tuple[str, in
         yield encode_control(Nak(**siege.names(liar), ranges=(0, 1 << 61))), liar.address
         yield encode_control(Nak(**siege.names(liar), ranges=scattered)), liar.address
         yield encode_control(Nak(**siege.names(liar), ranges=(9, 1, 3, 1))), liar.address
-        pull = Pull(**siege.names(liar), sender=sender.engine.node, ranges=(0, 1 << 61))
+        pull = Pull(**siege.names(liar), sender=sender.id, ranges=(0, 1 << 61))
         yield encode_control(pull), liar.address
-        pull = Pull(**siege.names(liar), sender=liar.engine.node, ranges=scattered)
+        pull = Pull(**siege.names(liar), sender=liar.id, ranges=scattered)
         yield encode_control(pull), liar.address
         yield encode_control(Wake(**siege.names(liar), level=0)), liar.address
         yield encode_control(Wake(**siege.names(liar), level=31)), liar.address
@@ -302,7 +311,7 @@ def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, tuple[str, in
         yield encode_control(Extent(**siege.names(sender), packets=1 << 61)), sender.address
 
 
-def gloomy_acknowledgements(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def gloomy_acknowledgements(siege: Siege) -> Iterator[tuple[bytes, Address]]:
     """Acknowledge nothing, and say that everybody drops everything."""
     liar = siege.members[4]
     while True:
@@ -345,39 +354,39 @@ HARMLESS: list[Attack] = [
 def test_the_service_is_unharmed_by(attack: Attack) -> None:
     """Counted and dropped; every legitimate message delivered; everything cleaned up."""
     siege = Siege(seed=len(attack.__name__))
+    siege.has_liar = attack in {lying_tokens, mutated_control_of_members}
     before = siege.bad_counts()
     siege.run(attack)
     assert siege.injected > 500
     if attack not in {lying_tokens, stale_words_of_a_member, gloomy_acknowledgements}:
         assert siege.bad_counts() > before
-    check_all(siege.world)
+    check_all(siege.cluster, excused=siege.excuses)
 
 
 def test_mutated_copies_from_a_stranger_change_nothing() -> None:
     """A copy with one byte changed, of any packet, from an address that is not the sender's."""
     siege = Siege(seed=21)
     siege.run(mutated)
-    check_nothing_unsent(siege.world)
-    check_all(siege.world)
+    check_all(siege.cluster)
 
 
 def test_data_packets_from_a_stranger_are_not_taken_for_a_members() -> None:
     """A forged next packet must not be delivered in place of the sender's."""
     siege = Siege(seed=22)
     victim = siege.members[1]
-    forged = encode_single(siege.world.group_id("g"), 0, [8], [b"g/7/0/!!"])
+    forged = encode_single(siege.cluster.group_id("g"), 0, [8], [b"g/7/0/!!"])
     send_numbered(siege.senders[0], "g", 5)
-    siege.world.run(0.5)
+    siege.cluster.run(0.5)
     for sequence in range(2, 6):
         packet = data_packet(
             FLAG_SINGLE, forged, key=siege.key(siege.senders[0]), sequence=sequence
         )
-        siege.world.inject(victim, packet, STRANGER)
-    siege.world.run(0.1)
+        inject(victim, packet, STRANGER)
+    siege.cluster.run(0.1)
     send_numbered(siege.senders[0], "g", 50, size=1200)
-    siege.world.run(3)
-    assert have_all(siege.world, siege.members)
-    check_nothing_unsent(siege.world)
+    siege.cluster.run(3)
+    assert have_all(siege.members)
+    check_all(siege.cluster)
 
 
 @pytest.mark.parametrize("sequence", [1000, 1 << 40, SEQUENCE_MAX - 1, SEQUENCE_MAX])
@@ -386,16 +395,15 @@ def test_a_packet_from_far_ahead_is_survived(sequence: int) -> None:
     siege = Siege(seed=23)
     sender = siege.senders[0]
     send_numbered(sender, "g", 5)
-    siege.world.run(0.5)
+    siege.cluster.run(0.5)
     parts = encode_single(1, 0, [3], [b"???"])
     packet = data_packet(FLAG_SINGLE, parts, key=siege.key(sender), sequence=sequence)
-    siege.world.inject(siege.members[1], packet, sender.address)
-    siege.world.run(1)
+    inject(siege.members[1], packet, sender.address)
+    siege.cluster.run(1)
     send_numbered(sender, "g", 300)
-    assert siege.world.run(20, lambda: have_all(siege.world, siege.members))
-    siege.world.run(12)
-    check_fifo(siege.world)
-    check_clean(siege.world)
+    assert siege.cluster.run(20, lambda: have_all(siege.members))
+    siege.cluster.run(12)
+    check_all(siege.cluster)
 
 
 def test_an_opening_that_names_impossible_predecessors_blocks_nobody() -> None:
@@ -404,58 +412,58 @@ def test_an_opening_that_names_impossible_predecessors_blocks_nobody() -> None:
     sender = siege.senders[0]
     after = [(siege.region[0], siege.region[1], 1 << 60), (9, 9, 5)]
     packet = data_packet(FLAG_START, encode_start(after), key=siege.key(sender), sequence=0)
-    siege.world.inject(siege.members[1], packet, sender.address)
-    siege.world.run(0.5)
+    inject(siege.members[1], packet, sender.address)
+    siege.cluster.run(0.5)
     send_numbered(sender, "g", 100)
-    siege.world.run(1)
-    assert have_all(siege.world, siege.members)
+    siege.cluster.run(1)
+    assert have_all(siege.members)
 
 
 def test_a_record_that_lies_about_stability_does_not_lose_messages() -> None:
     """Copies may be dropped too early; the sender still has them."""
     siege = Siege(seed=25)
     liar = siege.members[2]
-    sender = siege.senders[0].engine.node
+    sender = siege.senders[0].id
 
-    def attack(siege: Siege) -> Iterator[tuple[bytes, tuple[str, int]]]:
+    def attack(siege: Siege) -> Iterator[tuple[bytes, Address]]:
         turn = 0
         while True:
             turn += 1
             lie = token(
                 **siege.names(liar),
-                leader=siege.members[0].engine.node,
+                leader=siege.members[0].id,
                 round=turn,
                 records=(record(sender, stable=1 << 60, low=1 << 60, high=1, cut=1),),
             )
             yield encode_control(lie), liar.address
 
     siege.run(attack, per_step=2)
-    check_all(siege.world)
+    check_all(siege.cluster)
 
 
 def test_a_lie_about_an_end_does_not_end_a_stream_later() -> None:
     """A planted ``cut`` must not take effect when the sender crashes much later."""
     siege = Siege(seed=26)
-    world, liar, sender = siege.world, siege.members[2], siege.senders[0]
+    cluster, liar, sender = siege.cluster, siege.members[2], siege.senders[0]
     send_numbered(sender, "g", 5)
-    world.run(0.03)
+    cluster.run(0.03)
     for turn in range(1, 30):
         lie = token(
             **siege.names(liar),
-            leader=siege.members[0].engine.node,
+            leader=siege.members[0].id,
             round=turn,
-            records=(record(sender.engine.node, high=1, low=0, cut=1),),
+            records=(record(sender.id, high=1, low=0, cut=1),),
         )
         for node in siege.members:
-            world.inject(node, encode_control(lie), liar.address)
-    world.run(0.5)
+            inject(node, encode_control(lie), liar.address)
+    cluster.run(0.5)
     lost = siege.members[1]
-    world.loss = lambda node, packet: packet[1] == KIND_DATA and node is lost
+    lose(cluster, lambda node, packet: packet[1] == KIND_DATA and node is lost)
     send_numbered(sender, "g", 100)
-    world.run(0.0008)
-    sender.kill()
-    world.run(15)
-    assert {len(node.inbox) for node in siege.members} == {105}
+    cluster.run(0.0008)
+    sender.crash()
+    cluster.run(15)
+    assert {len(inbox(node)) for node in siege.members} == {105}
 
 
 def test_bad_frames_from_the_gms_do_not_raise() -> None:
@@ -463,12 +471,11 @@ def test_bad_frames_from_the_gms_do_not_raise() -> None:
     siege = Siege(seed=27)
     node = siege.members[0]
     for data in noise(siege.rng, 200):
-        node.engine.handle_control_frame(data, siege.world.now)
-    node.pump()
-    siege.world.run(3)
+        node.host.submit(partial(node.engine.handle_control_frame, data, siege.cluster.now))
+    siege.cluster.run(3)
     send_numbered(siege.senders[0], "g", 50)
-    siege.world.run(3)
-    assert have_all(siege.world, siege.members)
+    siege.cluster.run(3)
+    assert have_all(siege.members)
 
 
 def test_records_of_impostors_make_no_streams() -> None:
@@ -482,7 +489,7 @@ def test_records_of_impostors_make_no_streams() -> None:
             level=0,
             ring=0,
             round=3,
-            leader=siege.members[0].engine.node,
+            leader=siege.members[0].id,
             skipped=(),
             direct=False,
             buffer_bytes=1 << 20,
@@ -491,13 +498,13 @@ def test_records_of_impostors_make_no_streams() -> None:
         )
     )
     for node in siege.members:
-        siege.world.inject(node, packet, liar.address)
-    siege.world.run(5)
+        inject(node, packet, liar.address)
+    siege.cluster.run(5)
     for node in siege.members:
-        assert len(node.engine._streams) <= len(siege.world.nodes)
+        assert len(node.engine._streams) <= len(siege.cluster.nodes)
         for member in node.engine._regions.values():
             for agent in member.agents:
-                assert len(agent.aggregates) <= len(siege.world.nodes)
-    check_clean(siege.world)
+                assert len(agent.aggregates) <= len(siege.cluster.nodes)
+    check_all(siege.cluster)
     kinds = {KIND_DATA, KIND_REPAIR}
     assert not [packet for packet in siege.heard if packet[1] in kinds]

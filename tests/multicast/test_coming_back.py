@@ -4,40 +4,30 @@ from __future__ import annotations
 
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.watch import Watcher
+from tests.kit.cluster import Inbox, inbox
 
 
-class Received(Watcher):
-    """What each node was given: (sequence, payload)."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
-        self.by_node: dict[int, list[tuple[int, bytes]]] = {}
-
-    def on_delivered(
-        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
-    ) -> None:
-        self.by_node.setdefault(node.index, []).append((sequence, payload))
-
-
-def _cluster() -> tuple[Cluster, Received, list[SimNode]]:
+def _cluster() -> tuple[Cluster, list[SimNode]]:
     """Nodes 1 and 2 are a region of their own, which node 0 only sends to."""
     cluster = Cluster(seed=1)
-    (received,) = cluster.watch(Received)
-    assert isinstance(received, Received)
+    cluster.watch(Inbox)
     nodes = cluster.start(3)
     for node in nodes:
         node.join("g")
     nodes[1].join("other")
     nodes[2].join("other")
     assert cluster.settle()
-    return cluster, received, nodes
+    return cluster, nodes
+
+
+def _given(node: SimNode) -> list[tuple[int, bytes]]:
+    return [(message.sequence, message.payload) for message in inbox(node)]
 
 
 def test_packet_numbers_go_on_in_the_same_region_view() -> None:
     """The region of the others has not changed: to them, packets that began from 0
     again would be old ones, and what they carry would be lost."""
-    cluster, received, (a, _, _) = _cluster()
+    cluster, (a, _, _) = _cluster()
     a.send("g", b"before")
     cluster.run(1.0)
     a.leave("g")
@@ -47,12 +37,12 @@ def test_packet_numbers_go_on_in_the_same_region_view() -> None:
     a.send("g", b"after")
     cluster.run(1.0)
     for index in (1, 2):
-        assert received.by_node[index] == [(0, b"before"), (1, b"after")]
+        assert _given(cluster.nodes[index]) == [(0, b"before"), (1, b"after")]
 
 
 def test_packets_not_acknowledged_stay_with_the_stream() -> None:
     """The same while the stream's last packets are still under way."""
-    cluster, received, (a, b, _) = _cluster()
+    cluster, (a, b, _) = _cluster()
     b.host.weather.drop_rate = 1.0
     a.send("g", b"before")
     cluster.run(0.01)
@@ -65,13 +55,13 @@ def test_packets_not_acknowledged_stay_with_the_stream() -> None:
     b.host.weather.clear()
     cluster.run(2.0)
     for index in (1, 2):
-        assert received.by_node[index] == [(0, b"before"), (1, b"after")]
+        assert _given(cluster.nodes[index]) == [(0, b"before"), (1, b"after")]
 
 
 def test_message_numbers_go_on_past_what_was_queued() -> None:
     """What waited when the group was left has its numbers already; the first message
     after coming back must not have one of them, nor overtake it."""
-    cluster, received, (a, b, c) = _cluster()
+    cluster, (a, b, c) = _cluster()
     for node in (b, c):
         node.host.weather.drop_rate = 1.0
     a.send("g", *[bytes([number]) * 1000 for number in range(200)])
@@ -86,14 +76,14 @@ def test_message_numbers_go_on_past_what_was_queued() -> None:
         node.host.weather.clear()
     cluster.run(5.0)
     for index in (1, 2):
-        assert [number for number, _ in received.by_node[index]] == list(range(201))
-        assert received.by_node[index][-1][1] == b"after"
+        assert [number for number, _ in _given(cluster.nodes[index])] == list(range(201))
+        assert _given(cluster.nodes[index])[-1][1] == b"after"
 
 
 def test_last_words_arrive_after_the_news_that_their_sender_has_left() -> None:
     """ "A node may send to a group and leave at once: its last messages are still
     delivered" (DESIGN.md), also if the first packet that gets through comes later."""
-    cluster, received, (a, b, c) = _cluster()
+    cluster, (a, b, c) = _cluster()
     for node in (b, c):
         node.host.weather.drop_rate = 1.0
     a.send("g", b"last words")
@@ -104,5 +94,5 @@ def test_last_words_arrive_after_the_news_that_their_sender_has_left() -> None:
         node.host.weather.clear()
     cluster.run(5.0)
     for index in (1, 2):
-        assert received.by_node[index] == [(0, b"last words")]
+        assert _given(cluster.nodes[index]) == [(0, b"last words")]
     assert not a.engine.outgoing.pending_bytes()

@@ -6,30 +6,16 @@ from quicksilver.multicast.agents import QUIET_ROUNDS
 from quicksilver.multicast.region import RegionMember
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.watch import Watcher
 from quicksilver.wire.control import Record
 from quicksilver.wire.packets import KIND_DATA
-
-
-class Received(Watcher):
-    """What each node was given, by group and sender."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
-        self.numbers: dict[tuple[int, int, int], list[int]] = {}
-
-    def on_delivered(
-        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
-    ) -> None:
-        self.numbers.setdefault((node.index, group, sender), []).append(sequence)
+from tests.kit.cluster import Inbox, inbox
 
 
 def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
     """The old view's stream has a hole, the new one's waits for it, and the exclusion
     ends both: what waited must not be delivered on that occasion."""
     cluster = Cluster(seed=1)
-    (received,) = cluster.watch(Received)
-    assert isinstance(received, Received)
+    cluster.watch(Inbox)
     a, b, c = cluster.start(3)
     for node in (a, b, c):
         node.join("g")
@@ -51,8 +37,7 @@ def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
     assert held, "the scene does not provoke what it is about"
     b.engine._become_nobody("counted out")
     b.engine.handle_datagram = whole
-    ((_, numbers),) = [(k, v) for k, v in received.numbers.items() if k[0] == b.index]
-    assert numbers == [0]
+    assert [message.sequence for message in inbox(b)] == [0]
 
 
 def _without_repairs(node: SimNode):  # type: ignore[no-untyped-def]

@@ -25,7 +25,6 @@ from quicksilver.wire.packets import (
     parse_key,
     split_hybrid,
 )
-from tests.kit.cluster import enqueue
 
 NODE = 9
 
@@ -79,6 +78,14 @@ class Host:
         group.streams = streams
         lane.outbox.attach(group)
         return group
+
+
+def enqueue(sender: GroupSender, *payloads: bytes) -> None:
+    """Queue messages as an application thread does."""
+    lane = sender.lane
+    for payload in payloads:
+        lane.outbox.put(sender, payload)
+        lane.room -= len(payload)
 
 
 def drain(lane: Lane, *, acknowledge: bool = True) -> list[Transmit]:
