@@ -7,7 +7,6 @@ is equal to what was encoded, and encoding it again gives the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
@@ -18,6 +17,7 @@ from quicksilver.live.types.model import (
     Recursive,
     Term,
 )
+from quicksilver.live.types.walk import children
 
 TYPE_BYTES_MAX = 1 << 20
 TYPE_DEPTH_MAX = 100
@@ -78,13 +78,3 @@ def check_closed(type_: AnyType) -> None:
             raise TypeParseError(f"recursive use {term.index} has no binder around it")
         inner = binders + 1 if isinstance(term, Recursive) else binders
         pending.extend((child, inner) for child in children(term))
-
-
-def children(term: Term) -> Iterator[Term]:
-    """Yield the terms directly inside one."""
-    for name in term.__struct_fields__:
-        part = getattr(term, name)
-        if isinstance(part, Term):
-            yield part
-        elif isinstance(part, tuple):
-            yield from (one for one in part if isinstance(one, Term))

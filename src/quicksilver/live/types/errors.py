@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_SHOWN_MAX = 80
+from quicksilver.live.types.diagnosis import Diagnosis
 
 
 class LiveTypeError(Exception):
@@ -20,3 +20,28 @@ class TypeParseError(LiveTypeError):
     def __str__(self) -> str:
         place = f" at {self.path}" if self.path else ""
         return f"not a type{place}: {self.problem}"
+
+
+class MismatchError(LiveTypeError):
+    """Two types do not stand in the relation that their use asks for."""
+
+    def __init__(self, relation: str, diagnosis: Diagnosis) -> None:
+        super().__init__(relation, diagnosis)
+        self.relation = relation
+        self.diagnosis = diagnosis
+
+    def __str__(self) -> str:
+        return f"{self.relation}: {self.diagnosis.line}"
+
+
+class ParameterError(LiveTypeError):
+    """A template was given parameters that it cannot take."""
+
+    def __init__(self, template: str, diagnosis: Diagnosis) -> None:
+        super().__init__(template, diagnosis)
+        self.template = template
+        self.diagnosis = diagnosis
+
+    def __str__(self) -> str:
+        name = f"the template {self.template}" if self.template else "the template"
+        return f"{name} cannot be instantiated: {self.diagnosis.line}"

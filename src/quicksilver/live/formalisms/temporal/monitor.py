@@ -1,0 +1,192 @@
+"""A monitor compiled from a formula: a step per event, and proof when it is broken.
+
+Variables make a formula stand for many, one for every choice of values. Values
+that have not occurred yet all behave alike, so the monitor follows the choices
+among values seen and a few unseen ones, and a value that occurs for the first
+time takes over the state of an unseen one. Choices in the same state are kept as
+one group: an event costs a step for each group it finds and one for each choice
+whose values it carries. Everything is bounded: past the limit, new values are
+counted and not followed, so that nothing is ever reported that did not happen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import product
+from typing import TypeAlias
+
+import msgspec
+
+from quicksilver.live.formalisms.base import Broken, Monitor, Observed
+from quicksilver.live.formalisms.structure import Place
+from quicksilver.live.formalisms.temporal.automaton import Automaton, State
+from quicksilver.live.formalisms.temporal.proof import shorten_proof
+from quicksilver.live.formalisms.temporal.syntax import Formula, Variable, is_late, walk
+from quicksilver.live.formalisms.temporal.syntax import variables_of as find_variables
+
+CHOICES_MAX = 20_000
+INSTANCES_MAX = 1_000
+EVENTS_KEPT_MAX = 256
+
+
+class Unseen(msgspec.Struct, frozen=True):
+    """A value that has not occurred yet."""
+
+    number: int
+
+
+Choice: TypeAlias = tuple[object, ...]
+"""A value, seen or unseen, for each variable of the formula."""
+
+
+class _Group:
+    """Choices in the same state, in the order in which they came."""
+
+    __slots__ = ("members", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.members: dict[Choice, None] = {}
+
+
+class TemporalMonitor(Monitor):
+    """Watches the instances of an endpoint, or of all endpoints of an object, for one formula."""
+
+    def __init__(self, formula: Formula) -> None:
+        self._automaton = Automaton(formula)
+        self._variables = find_variables(formula)
+        self._late = _late_positions(formula, self._variables)
+        self._values: set[object] = set()
+        self._choices_by_value: dict[tuple[int, object], dict[Choice, None]] = {}
+        self._open: dict[Choice, None] = {}
+        """Choices with unseen values."""
+        self._groups: dict[State, _Group] = {}
+        self._group_of: dict[Choice, _Group] = {}
+        self._instances: dict[str, int] = {}
+        self._history: deque[Observed] = deque(maxlen=EVENTS_KEPT_MAX)
+        self._events_forgotten = 0
+        self.values_ignored = 0
+        """Events whose values came after the limit was reached."""
+        self.instances_ignored = 0
+        """Events of instances that came after the limit was reached."""
+        unseen = [Unseen(number) for number in range(len(self._variables))]
+        for choice in product(unseen, repeat=len(unseen)):
+            self._add(choice, self._automaton.start(self._named(choice)))
+
+    def handle_event(self, event: Observed) -> Broken | None:
+        """Take the next event; say whether it broke the formula."""
+        instance = self._number_of(event.instance)
+        if instance is None:
+            self.instances_ignored += 1
+            return None
+        place = Place(event.endpoint, event.direction, event.name)
+        if self._automaton.mentions(place):
+            if len(self._history) == EVENTS_KEPT_MAX:
+                self._events_forgotten += 1
+            self._history.append(event)
+        carried = self._automaton.carried(place, event.value)
+        self._learn({value for _, value in carried})
+        positions = {variable: number for number, variable in enumerate(self._variables)}
+        touched: dict[Choice, None] = {}
+        for variable, value in carried:
+            touched |= self._choices_by_value.get((positions[variable], value), {})
+        broken = self._move(instance, place, event, touched)
+        if broken is None:
+            return None
+        return self._prove(event, broken)
+
+    def _move(
+        self, instance: int, place: Place, event: Observed, touched: dict[Choice, None]
+    ) -> Choice | None:
+        """Take the step of every choice; return the first choice that is broken by it."""
+        automaton = self._automaton
+        broken: Choice | None = None
+        moved: list[tuple[Choice, State]] = []
+        for choice in touched:
+            group = self._group_of[choice]
+            letter = automaton.letter(place, event.value, self._named(choice))
+            state, holds = automaton.step(group.state, instance, letter)
+            if not holds and broken is None and self._is_judged(choice):
+                broken = choice
+            del group.members[choice]
+            moved.append((choice, state))
+        letter = automaton.letter(place, event.value, {})
+        before, self._groups = self._groups, {}
+        for group in before.values():
+            if not group.members:
+                continue
+            group.state, holds = automaton.step(group.state, instance, letter)
+            if not holds and broken is None:
+                broken = next(filter(self._is_judged, group.members), None)
+            self._merge(group)
+        for choice, state in moved:
+            self._put(choice, state)
+        return broken
+
+    def _merge(self, group: _Group) -> None:
+        other = self._groups.setdefault(group.state, group)
+        if other is not group:
+            small, large = sorted((group, other), key=lambda one: len(one.members))
+            for choice in small.members:
+                self._group_of[choice] = large
+            large.members |= small.members
+            self._groups[group.state] = large
+
+    def _put(self, choice: Choice, state: State) -> None:
+        group = self._groups.get(state)
+        if group is None:
+            group = self._groups[state] = _Group(state)
+        group.members[choice] = None
+        self._group_of[choice] = group
+
+    def _learn(self, values: set[object]) -> None:
+        """Let values that occur for the first time take over from unseen ones."""
+        for value in sorted(values - self._values, key=repr):
+            count = len(self._values) + 1 + len(self._variables)
+            if count ** len(self._variables) > CHOICES_MAX:
+                self.values_ignored += 1
+                continue
+            self._values.add(value)
+            for choice in list(self._open):
+                for unseen in {one for one in choice if isinstance(one, Unseen)}:
+                    made = tuple(value if one == unseen else one for one in choice)
+                    if made not in self._group_of:
+                        self._add(made, self._group_of[choice].state)
+
+    def _add(self, choice: Choice, state: State) -> None:
+        """Follow a choice of values, from the state of one that behaved alike so far."""
+        self._put(choice, self._automaton.refresh(state, self._named(choice)))
+        if any(isinstance(one, Unseen) for one in choice):
+            self._open[choice] = None
+        for position, one in enumerate(choice):
+            self._choices_by_value.setdefault((position, one), {})[choice] = None
+
+    def _number_of(self, instance: str) -> int | None:
+        number = self._instances.get(instance)
+        if number is None and len(self._instances) < INSTANCES_MAX:
+            number = self._instances[instance] = len(self._instances)
+        return number
+
+    def _named(self, choice: Choice) -> dict[Variable, object]:
+        return dict(zip(self._variables, choice, strict=True))
+
+    def _is_judged(self, choice: Choice) -> bool:
+        return not any(isinstance(choice[position], Unseen) for position in self._late)
+
+    def _prove(self, event: Observed, broken: Choice) -> Broken:
+        values = self._named(broken)
+        relevant = [
+            one
+            for one in self._history
+            if one is not event and self._automaton.concerns(one, event, values)
+        ]
+        proof = shorten_proof(self._automaton, values, [*relevant, event])
+        known = {name: value for name, value in values.items() if not isinstance(value, Unseen)}
+        said = ", ".join(f"{name.name} = {value!r}" for name, value in known.items())
+        reason = f"the formula does not hold{' for ' if said else ''}{said}"
+        return Broken(tuple(proof), reason, self._events_forgotten)
+
+
+def _late_positions(formula: Formula, variables: list[Variable]) -> list[int]:
+    late = {variable for one in walk(formula) if is_late(one) for variable in find_variables(one)}
+    return [number for number, variable in enumerate(variables) if variable in late]

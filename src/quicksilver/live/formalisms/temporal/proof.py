@@ -1,0 +1,41 @@
+"""Which of the events before a broken formula are needed to see that it is broken."""
+
+from __future__ import annotations
+
+from quicksilver.live.formalisms.base import Observed
+from quicksilver.live.formalisms.structure import Place
+from quicksilver.live.formalisms.temporal.automaton import Automaton, Values
+
+EVENTS_TRIED_MAX = 64
+
+
+def shorten_proof(automaton: Automaton, values: Values, events: list[Observed]) -> list[Observed]:
+    """Leave out events one by one as long as the last still breaks the formula, and no other does.
+
+    Events too far back to be tried are left in only if the rest alone does not do.
+    """
+    if not _breaks_last(automaton, values, events):
+        return events  # what broke it began before the events that were kept
+    tail = events[-EVENTS_TRIED_MAX:]
+    kept = tail if _breaks_last(automaton, values, tail) else events
+    place = 0
+    while place < len(kept) - 1 and len(kept) <= EVENTS_TRIED_MAX:
+        shorter = kept[:place] + kept[place + 1 :]
+        if _breaks_last(automaton, values, shorter):
+            kept = shorter
+        else:
+            place += 1
+    return kept
+
+
+def _breaks_last(automaton: Automaton, values: Values, events: list[Observed]) -> bool:
+    """Say whether the formula holds at all events but the last."""
+    state = automaton.start(values)
+    instances: dict[str, int] = {}
+    for event in events:
+        number = instances.setdefault(event.instance, len(instances))
+        place = Place(event.endpoint, event.direction, event.name)
+        state, holds = automaton.step(state, number, automaton.letter(place, event.value, values))
+        if not holds:
+            return event is events[-1]
+    return False
