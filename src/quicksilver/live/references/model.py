@@ -129,7 +129,14 @@ class Argument(msgspec.Struct, frozen=True):
         check_name("an argument's name", self.name)
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
+class Node(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    kw_only=True,
+    dict=True,  # where the fingerprint is kept
+    tag_field="kind",
+):
     """What every kind of reference may carry."""
 
     title: str = ""

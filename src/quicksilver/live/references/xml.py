@@ -27,6 +27,8 @@ from quicksilver.live.references.writing import write_reference
 
 SUFFIX: Final = ".liveobject"
 
+_FINGERPRINT = "fingerprint"
+
 
 class Parsed(msgspec.Struct, frozen=True):
     """A reference and where its parts were found."""
@@ -92,12 +94,18 @@ def canonical(reference: Reference) -> bytes:
 
 def fingerprint(reference: Reference) -> str:
     """Return the SHA-256 of the canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical(reference)).hexdigest()
+    kept: str | None = reference.__dict__.get(_FINGERPRINT)
+    if kept is None:
+        kept = reference.__dict__[_FINGERPRINT] = hashlib.sha256(canonical(reference)).hexdigest()
+    return kept
 
 
 def _document(reference: Reference, *, with_hints: bool, is_pretty: bool) -> str:
-    root = Out("liveobject").add(write_reference(reference, with_hints=with_hints))
-    return render(root, is_pretty=is_pretty)
+    try:
+        root = Out("liveobject").add(write_reference(reference, with_hints=with_hints))
+        return render(root, is_pretty=is_pretty)
+    except RecursionError:
+        raise UnfitReferenceError("the reference", "is nested too deep to be written") from None
 
 
 def _check_size(text: str) -> str:

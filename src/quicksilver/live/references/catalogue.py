@@ -1,0 +1,241 @@
+"""What is known by name: types, and the primitives that are built in.
+
+A catalogue is filled by whoever provides objects: the standard types here, the
+component library, and anybody else who installs a package with an entry point
+of the group ``quicksilver.catalogue``. References are checked against one;
+nothing in it runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from quicksilver.live.references.errors import DuplicateEntryError, LiveReferenceError
+from quicksilver.live.references.model import Parameter
+from quicksilver.live.references.names import normalise_identifier
+from quicksilver.live.references.typenames import (
+    RESERVED,
+    TypeLiteral,
+    TypeName,
+    TypeTerm,
+    build_value_type,
+)
+from quicksilver.live.types import model as types
+from quicksilver.live.types.walk import substitute
+
+_T = TypeVar("_T", bound=types.Term)
+
+ENTRY_POINTS: Final = "quicksilver.catalogue"
+"""Group of the functions that take a catalogue and add to it."""
+
+
+class UnknownTypeError(LiveReferenceError):
+    """A name that no catalogue knows as a type."""
+
+    def __init__(self, name: str, near: str | None) -> None:
+        super().__init__(name, near)
+        self.name = name
+        self.near = near
+
+    def __str__(self) -> str:
+        hint = f"; did you mean {self.near!r}?" if self.near else ""
+        return f"no type is called {self.name!r}{hint}"
+
+
+class TypeUseError(LiveReferenceError):
+    """A known type used wrongly: arguments that do not fit."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the type {self.name!r} {self.problem}"
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A primitive: what its proxies look like, and what it must be given."""
+
+    identifier: str
+    title: str
+    summary: str = ""
+    type: types.ObjectType
+    """May mention type parameters of this primitive as ``types.Parameter``."""
+
+    parameters: tuple[Parameter, ...] = ()
+    """With any, this is a template."""
+
+
+class Catalogue:
+    """Types and primitives by name. Adding the same again changes nothing."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, types.AnyType] = {}
+        self._primitives: dict[str, Known] = {}
+        self._resolved: dict[TypeName, types.AnyType] = {}
+        self.version = 0
+        """Grows with every change; what was found out before may not hold after."""
+
+        self.kept: dict[object, Any] = {}
+        """Results that hold for this version, kept by those who found them."""
+
+    def add_type(self, name: str, type_: types.AnyType) -> None:
+        """Make a type known by a name; raises DuplicateEntryError if it means another."""
+        if name in RESERVED:
+            raise DuplicateEntryError("type", name)
+        self._add(self._types, "type", name, type_)
+
+    def add(self, known: Known) -> None:
+        """Make a primitive known; raises DuplicateEntryError if its identifier means another."""
+        self._add(self._primitives, "primitive", normalise_identifier(known.identifier), known)
+
+    def _add(self, table: dict[str, Any], what: str, name: str, entry: object) -> None:
+        if name in table:
+            if table[name] != entry:
+                raise DuplicateEntryError(what, name)
+            return
+        table[name] = entry
+        self.version += 1
+        self._resolved.clear()
+        self.kept.clear()
+
+    def find(self, identifier: str) -> Known | None:
+        """Return the primitive of a (normalised) identifier."""
+        return self._primitives.get(identifier)
+
+    def suggest(self, identifier: str) -> str | None:
+        """Return the known identifier nearest to one that is not."""
+        return _nearest(identifier, self._primitives)
+
+    def named_types(self) -> Iterator[tuple[str, types.AnyType]]:
+        """Yield names and types in order of names."""
+        yield from sorted(self._types.items())
+
+    def primitives(self) -> Iterator[Known]:
+        """Yield primitives in order of their identifiers, numbers first."""
+        for key in sorted(
+            self._primitives, key=lambda key: (not key.startswith("0x"), len(key), key)
+        ):
+            yield self._primitives[key]
+
+    def resolve(
+        self, term: TypeTerm, scope: Mapping[str, types.AnyType] | None = None
+    ) -> types.AnyType:
+        """Return the type that a term says.
+
+        Names in ``scope`` come first: the parameters of the templates around.
+        Raises UnknownTypeError or TypeUseError.
+        """
+        if isinstance(term, TypeLiteral):
+            return bind(term.type, scope) if scope else term.type
+        if not scope:
+            found = self._resolved.get(term)
+            if found is None:
+                found = self._resolved[term] = self._resolve(term, {})
+            return found
+        return self._resolve(term, scope)
+
+    def _resolve(self, term: TypeName, scope: Mapping[str, types.AnyType]) -> types.AnyType:
+        given = scope.get(term.name)
+        if given is not None:
+            if term.arguments:
+                raise TypeUseError(term.name, "is a parameter and takes no arguments")
+            return given
+        inner = tuple(self._resolve(argument, scope) for argument in term.arguments)
+        if term.name in RESERVED:
+            return self._resolve_value(term, inner)
+        known = self._types.get(term.name)
+        if known is None:
+            raise UnknownTypeError(term.name, _nearest(term.name, self._types))
+        return _instantiate(term.name, known, inner)
+
+    @staticmethod
+    def _resolve_value(term: TypeName, inner: tuple[types.AnyType, ...]) -> types.AnyType:
+        if term.name == "ref":
+            match inner:
+                case ((types.ObjectType() | types.Parameter()) as target,):
+                    return types.ReferenceOf(target)
+                case _:
+                    raise TypeUseError("ref", "takes one object type")
+        values: list[types.ValueType] = []
+        for argument in inner:
+            if isinstance(argument, types.ObjectType | types.EndpointType):
+                raise TypeUseError(term.name, "is made of value types")
+            values.append(argument)
+        try:
+            made = build_value_type(term, tuple(values))
+        except ValueError as error:
+            raise TypeUseError(term.name, str(error).removeprefix(f"{term.name} ")) from None
+        assert made is not None
+        return made
+
+
+def _instantiate(
+    name: str, known: types.AnyType, arguments: tuple[types.AnyType, ...]
+) -> types.AnyType:
+    parameters = known.parameters if isinstance(known, types.ObjectType) else ()
+    if len(parameters) != len(arguments):
+        expected = ", ".join(one.name for one in parameters)
+        wants = f"takes {len(parameters)} ({expected})" if parameters else "takes no arguments"
+        raise TypeUseError(name, f"{wants}, not {len(arguments)}")
+    if not parameters:
+        return known
+    assert isinstance(known, types.ObjectType)
+    given: dict[str, types.AnyType] = {}
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        if not _is_of_kind(parameter.of, argument):
+            kind = parameter.of.replace("_", " ")
+            raise TypeUseError(name, f"wants {kind} for {parameter.name}")
+        given[parameter.name] = argument
+    plain = msgspec.structs.replace(known, parameters=())
+    title = f"{name}[{', '.join(map(_title_of, arguments))}]"
+    bound = bind(plain, given)
+    return msgspec.structs.replace(bound, title=title) if known.title else bound
+
+
+def _is_of_kind(kind: types.ParameterKind, argument: types.AnyType) -> bool:
+    match argument:
+        case types.Parameter():
+            return True
+        case types.ObjectType():
+            return kind == "object_type"
+        case types.EndpointType():
+            return kind == "endpoint_type"
+        case _:
+            return kind in {"value_type", "value"}
+
+
+def _title_of(type_: types.AnyType) -> str:
+    match type_:
+        case types.Scalar(name) | types.Parameter(name):
+            return name
+        case types.ObjectType() | types.EndpointType() | types.StructOf():
+            return type_.title or "…"
+        case _:
+            return "…"
+
+
+def bind(type_: _T, given: Mapping[str, types.AnyType]) -> _T:
+    """Return a type with its parameters of these names replaced."""
+
+    def replace(part: types.Term, binders: int) -> types.Term | None:
+        return given.get(part.name) if isinstance(part, types.Parameter) else None
+
+    return substitute(type_, replace)
+
+
+def _nearest(name: str, names: Mapping[str, object]) -> str | None:
+    found = difflib.get_close_matches(name, names, n=1)
+    return found[0] if found else None
+
+
+def load_installed(catalogue: Catalogue) -> None:
+    """Let every installed package add what it provides."""
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        point.load()(catalogue)
