@@ -145,7 +145,7 @@ class TestCommitment:
         self, crashed: tuple[int, int]
     ) -> None:
         """4.2.1: also when a leader is left alone in its partition."""
-        cluster = one_region(6, seed=3)
+        cluster = one_region(6, seed=4)
         sender = cluster.nodes[6]
         rain(cluster, 0.3, spares_control=True)
         send_numbered(sender, "g", 300, size=300)
