@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from quicksilver.live.references.conform import find_misfit
 from quicksilver.live.references.model import (
     Argument,
     ArgumentContent,
@@ -18,8 +17,10 @@ from quicksilver.live.references.model import (
     Use,
     ValueArgument,
 )
-from quicksilver.live.references.values import Value
+from quicksilver.live.references.values import Value, from_value
 from quicksilver.live.types import model as types
+from quicksilver.live.types.contains import find_misfit
+from quicksilver.live.types.parameters import free_parameters
 
 if TYPE_CHECKING:
     from quicksilver.live.references.evaluate import Evaluator
@@ -162,17 +163,17 @@ def _check_fit(
         evaluator.error(path, "bad-argument", f"the parameter {name!r} wants {wanted}, not {got}")
         return False
     bound = _resolve_bound(evaluator, parameter, path, scope)
-    if bound is None:
+    if bound is None or free_parameters(bound):
         return True
     if slot.value is not None:
         assert not isinstance(bound, types.ObjectType | types.EndpointType)
-        misfit = find_misfit(slot.value, bound)
+        problem = find_misfit(from_value(slot.value), bound)
     elif slot.type is None or isinstance(slot.type, types.Parameter):
         return True
     else:
         problem = evaluator.checker.check_subtype(slot.type, bound)
-        misfit = None if problem is None else problem.line
-    if misfit is None:
+    if problem is None:
         return True
-    evaluator.error(path, "out-of-bounds", f"the parameter {name!r} does not take it: {misfit}")
+    text = f"the parameter {name!r} does not take it: {problem.line}"
+    evaluator.error(path, "out-of-bounds", text)
     return False

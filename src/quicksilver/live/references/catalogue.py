@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -26,9 +26,12 @@ from quicksilver.live.references.typenames import (
     build_value_type,
 )
 from quicksilver.live.types import model as types
-from quicksilver.live.types.walk import substitute
-
-_T = TypeVar("_T", bound=types.Term)
+from quicksilver.live.types.errors import ParameterError
+from quicksilver.live.types.parameters import (
+    free_parameters,
+    instantiate,
+    substitute_parameters,
+)
 
 ENTRY_POINTS: Final = "quicksilver.catalogue"
 """Group of the functions that take a catalogue and add to it."""
@@ -133,7 +136,7 @@ class Catalogue:
         Raises UnknownTypeError or TypeUseError.
         """
         if isinstance(term, TypeLiteral):
-            return bind(term.type, scope) if scope else term.type
+            return substitute_parameters(term.type, scope) if scope else term.type
         if not scope:
             found = self._resolved.get(term)
             if found is None:
@@ -187,28 +190,18 @@ def _instantiate(
     if not parameters:
         return known
     assert isinstance(known, types.ObjectType)
-    given: dict[str, types.AnyType] = {}
-    for parameter, argument in zip(parameters, arguments, strict=True):
-        if not _is_of_kind(parameter.of, argument):
-            kind = parameter.of.replace("_", " ")
-            raise TypeUseError(name, f"wants {kind} for {parameter.name}")
-        given[parameter.name] = argument
-    plain = msgspec.structs.replace(known, parameters=())
-    title = f"{name}[{', '.join(map(_title_of, arguments))}]"
-    bound = bind(plain, given)
-    return msgspec.structs.replace(bound, title=title) if known.title else bound
-
-
-def _is_of_kind(kind: types.ParameterKind, argument: types.AnyType) -> bool:
-    match argument:
-        case types.Parameter():
-            return True
-        case types.ObjectType():
-            return kind == "object_type"
-        case types.EndpointType():
-            return kind == "endpoint_type"
-        case _:
-            return kind in {"value_type", "value"}
+    given = {one.name: type_ for one, type_ in zip(parameters, arguments, strict=True)}
+    titled = known
+    if known.title:
+        title = f"{name}[{', '.join(map(_title_of, arguments))}]"
+        titled = msgspec.structs.replace(known, title=title)
+    if any(free_parameters(argument) for argument in arguments):
+        # Inside a template that nobody has given its types: bounds are checked when it is.
+        return substitute_parameters(msgspec.structs.replace(titled, parameters=()), given)
+    try:
+        return instantiate(titled, given)
+    except ParameterError as error:
+        raise TypeUseError(name, f"cannot take its arguments: {error.diagnosis.line}") from None
 
 
 def _title_of(type_: types.AnyType) -> str:
@@ -219,15 +212,6 @@ def _title_of(type_: types.AnyType) -> str:
             return type_.title or "…"
         case _:
             return "…"
-
-
-def bind(type_: _T, given: Mapping[str, types.AnyType]) -> _T:
-    """Return a type with its parameters of these names replaced."""
-
-    def replace(part: types.Term, binders: int) -> types.Term | None:
-        return given.get(part.name) if isinstance(part, types.Parameter) else None
-
-    return substitute(type_, replace)
 
 
 def _nearest(name: str, names: Mapping[str, object]) -> str | None:

@@ -19,7 +19,6 @@ from quicksilver.live.references.catalogue import (
     Catalogue,
     TypeUseError,
     UnknownTypeError,
-    bind,
 )
 from quicksilver.live.references.composites import find_composite_type
 from quicksilver.live.references.model import (
@@ -37,6 +36,7 @@ from quicksilver.live.references.standard import FOLDER, FOLDER_ENDPOINT, FOLDER
 from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.wellknown import find_library, is_registry, step_of
 from quicksilver.live.types import model as types
+from quicksilver.live.types.parameters import substitute_parameters
 from quicksilver.live.types.subtyping import Checker
 
 Severity: TypeAlias = Literal["error", "warning"]
@@ -219,7 +219,8 @@ class Evaluator:
         given = {name: slot.type for name, slot in scope.items() if slot.kind == "type"}
         if any(slot is None for slot in given.values()):
             return None
-        return bind(type_, {name: slot for name, slot in given.items() if slot is not None})
+        known = {name: slot for name, slot in given.items() if slot is not None}
+        return substitute_parameters(type_, known)
 
     def _evaluate_template(self, reference: Template, path: str, scope: Scope) -> Applicable:
         """Look at the body as the parameters bound it: nobody gives them arguments here."""

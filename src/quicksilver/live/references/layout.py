@@ -20,7 +20,7 @@ ROW = 22.0
 COLUMN_GAP = 84.0
 ROW_GAP = 20.0
 GUTTER = 34.0
-CHARACTERS_MAX = 46
+CHARACTERS_MAX = 58
 
 
 @dataclass(slots=True)

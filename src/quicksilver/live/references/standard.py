@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from quicksilver.live.references.catalogue import Catalogue, Known, bind, load_installed
+from quicksilver.live.references.catalogue import Catalogue, Known, load_installed
 from quicksilver.live.references.model import Parameter as ReferenceParameter
 from quicksilver.live.references.names import (
     LIBRARY,
@@ -20,11 +20,13 @@ from quicksilver.live.references.names import (
     SHARED_TEXT,
 )
 from quicksilver.live.references.typenames import TypeName
-from quicksilver.live.types.build import endpoint, event, flip, object_type
+from quicksilver.live.types.build import event, flip, object_type
 from quicksilver.live.types.model import (
     BYTES,
     INT,
     STR,
+    Constraint,
+    EndpointType,
     ObjectType,
     Parameter,
     ReferenceOf,
@@ -40,12 +42,12 @@ ANY_OBJECT: Final = object_type({}, title="Object")
 
 
 def _folder(key: ValueType, held: ObjectType | Parameter) -> ObjectType:
-    port = endpoint(
-        [event("get", name=key)],
-        [
+    port = EndpointType(
+        (event("get", name=key),),
+        (
             event(FOLDER_ITEM, name=key, reference=ReferenceOf(held)),
             event("missing", name=key),
-        ],
+        ),
         title="Folder",
     )
     parameters = (
@@ -63,14 +65,18 @@ FOLDER: Final = _folder(STR, ANY_OBJECT)
 """What a reference can be fetched from by name; every folder with texts as keys is a subtype."""
 
 _CHANNEL_EVENTS = (
-    [event("send", message=BYTES)],
-    [event("receive", message=BYTES)],
+    (event("send", message=BYTES),),
+    (event("receive", message=BYTES),),
 )
-BEST_EFFORT_PORT: Final = endpoint(
-    *_CHANNEL_EVENTS, provides=[("delivery", "best effort")], title="UnreliableChannel"
+BEST_EFFORT_PORT: Final = EndpointType(
+    *_CHANNEL_EVENTS,
+    provides=(Constraint("delivery", "best effort"),),
+    title="UnreliableChannel",
 )
-RELIABLE_PORT: Final = endpoint(
-    *_CHANNEL_EVENTS, provides=[("delivery", "exactly once and fifo")], title="ReliableChannel"
+RELIABLE_PORT: Final = EndpointType(
+    *_CHANNEL_EVENTS,
+    provides=(Constraint("delivery", "exactly once and fifo"),),
+    title="ReliableChannel",
 )
 CHANNEL: Final = object_type({"UnreliableChannel": BEST_EFFORT_PORT}, title="Channel")
 RELIABLE_CHANNEL: Final = object_type({"ReliableChannel": RELIABLE_PORT}, title="ReliableChannel")
@@ -88,9 +94,9 @@ TUNNEL: Final = object_type(
 )
 TEXT: Final = object_type(
     {
-        "Text": endpoint(
-            [event("edit", position=INT, removed=INT, inserted=STR)],
-            [event("changed", text=STR)],
+        "Text": EndpointType(
+            (event("edit", position=INT, removed=INT, inserted=STR),),
+            (event("changed", text=STR),),
             title="Text",
         )
     },
@@ -149,11 +155,3 @@ def standard_catalogue() -> Catalogue:
     add_standard(catalogue)
     load_installed(catalogue)
     return catalogue
-
-
-def folder_of(held: ObjectType) -> ObjectType:
-    """Return the type of a folder of such objects, with texts as keys."""
-    made = _folder(STR, Parameter("Object"))
-    return ObjectType(
-        bind(made, {"Object": held}).endpoints, title=f"Folder[Identifier, {held.title or '…'}]"
-    )
