@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
-from tests.kit.cluster import Inbox, inbox
+from quicksilver.wire.control import Ack, Nak, encode_control
+from tests.kit.cluster import Inbox, inbox, inject
 
 
 def _cluster() -> tuple[Cluster, list[SimNode]]:
@@ -96,3 +97,24 @@ def test_last_words_arrive_after_the_news_that_their_sender_has_left() -> None:
     for index in (1, 2):
         assert _given(cluster.nodes[index]) == [(0, b"last words")]
     assert not a.engine.outgoing.pending_bytes()
+
+
+def test_what_is_meant_for_a_former_life_is_not_taken() -> None:
+    """A node that starts again at the same address sends into the same region view.
+    Acknowledgements of its former packets, still on their way, freed its new ones."""
+    cluster, (a, b, c) = _cluster()
+    for node in (b, c):
+        node.host.weather.drop_rate = 1.0
+    a.send("g", b"before")
+    cluster.run(0.01)
+    (stream,) = a.engine.outgoing._sending.values()
+    name = (a.engine.cluster, b.id, stream.region, stream.view)
+    ack = Ack(*name, 1, 9, 9, (), 9, b.id, 1 << 20, 0, 1, 0.0)
+    for packet in (ack, Nak(*name, (0, 1))):
+        inject(a, encode_control(packet, to=a.id + 100), b.address)
+    cluster.run(0.01)
+    assert stream.packets
+    assert a.engine.counters.rejected == 2
+    inject(a, encode_control(ack, to=a.id), b.address)
+    cluster.run(0.01)
+    assert not stream.packets

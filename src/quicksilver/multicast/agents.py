@@ -368,11 +368,11 @@ class RingAgent:
         address = self._recovery.address_of(peer)
         if address is None:
             return None
-        packet = encode_control(token)
+        packet = encode_control(token, peer)
         while len(packet) > TOKEN_BYTES_MAX and len(token.records) > 1:
             # The senders left out have their turn in a later round.
             token.records = token.records[: len(token.records) // 2]
-            packet = encode_control(token)
+            packet = encode_control(token, peer)
         return Transmit(address, [packet])
 
     # Tokens in

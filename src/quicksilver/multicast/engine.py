@@ -44,6 +44,7 @@ from quicksilver.wire.control import (
     Pull,
     Token,
     Wake,
+    is_for,
     parse_control,
 )
 from quicksilver.wire.gms import ClusterSettings
@@ -289,8 +290,8 @@ class Engine:
         if packet.cluster != self.cluster:
             self._reject("foreign", data, now)
             return
-        if self.address_of(packet.origin) != source:
-            # Nobody that the GMS vouches for sends from there.
+        if self.address_of(packet.origin) != source or not is_for(data, self.node):
+            # Nobody that the GMS vouches for sends from there, or it is for our former life.
             self._reject("rejected", data, now)
             return
         if isinstance(packet, Token):

@@ -363,7 +363,7 @@ class RegionMember:
             flat, _ = trimmed(lacking, 0)
             host = self.host
             packet = Pull(host.cluster, host.node, self.id, self.number, sender, flat)
-            return Transmit(address, [encode_control(packet)])
+            return Transmit(address, [encode_control(packet, peer)])
 
         self.host.send_control(intent)
 
@@ -575,7 +575,7 @@ class RegionMember:
             flat, _ = trimmed(wanted, 0)
             host = self.host
             packet = Nak(host.cluster, host.node, self.id, self.number, flat)
-            return Transmit(address, [encode_control(packet)])
+            return Transmit(address, [encode_control(packet, sender)])
 
         self.host.send_control(intent)
 
@@ -619,7 +619,7 @@ class RegionMember:
 
         def intent(now: float) -> Transmit | None:
             address = self.host.address_of(sender)
-            return None if address is None else Transmit(address, [encode_control(packet)])
+            return None if address is None else Transmit(address, [encode_control(packet, sender)])
 
         host.send_control(intent)
 
@@ -655,10 +655,11 @@ class RegionMember:
             return
 
         def intent(now: float) -> Transmit | None:
-            address = self.host.address_of(agent.ring.leader)
+            leader = agent.ring.leader
+            address = self.host.address_of(leader)
             host = self.host
             packet = Wake(host.cluster, host.node, self.id, self.number, agent.ring.level)
-            return None if address is None else Transmit(address, [encode_control(packet)])
+            return None if address is None else Transmit(address, [encode_control(packet, leader)])
 
         self.host.send_control(intent)
 

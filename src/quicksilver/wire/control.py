@@ -1,7 +1,7 @@
 """Control packets: tokens, acknowledgements, requests.
 
-A four-byte head like that of data packets, then one MessagePack array. They
-are small and rare next to data, so they are described by types and decoded by
+A four-byte head like that of data packets, whom it is for, then one MessagePack
+array. They are small and rare next to data, so they are described by types and decoded by
 msgspec, which checks shape and range in C; sets of sequence numbers travel as
 flat lists (start, length, start, length, …) and are checked by
 ``RangeSet.parse_flat``.
@@ -10,6 +10,7 @@ flat lists (start, length, start, length, …) and are checked by
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import Struct
 from typing import Annotated
 
 import msgspec
@@ -148,18 +149,28 @@ Control = Token | Ack | Nak | Pull | Wake | Extent
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode
-_TOKEN_HEAD = bytes((MAGIC, KIND_TOKEN, 0, 0))
-_CONTROL_HEAD = bytes((MAGIC, KIND_CONTROL, 0, 0))
+_HEAD = Struct("<BBBBI")
 
 
-def encode_control(packet: Control) -> bytes:
-    head = _TOKEN_HEAD if type(packet) is Token else _CONTROL_HEAD
-    return head + _encode(packet)
+def encode_control(packet: Control, to: int = 0) -> bytes:
+    """Return the datagram for a node; 0: for whoever gets it.
+
+    A node that starts again may have the address of its former life, which others
+    still speak to: what they say is about streams and rings of the former.
+    """
+    kind = KIND_TOKEN if type(packet) is Token else KIND_CONTROL
+    return _HEAD.pack(MAGIC, kind, 0, 0, to) + _encode(packet)
+
+
+def is_for(data: bytes, node: int) -> bool:
+    """Whether a control packet that could be parsed is for a node."""
+    to: int = _HEAD.unpack_from(data)[4]
+    return to in (0, node)
 
 
 def parse_control(data: bytes) -> Control | None:
     """Return the control packet in a datagram, or None where there is none."""
     try:
-        return _decode(memoryview(data)[4:])
+        return _decode(memoryview(data)[_HEAD.size :])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
