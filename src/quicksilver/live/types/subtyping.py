@@ -180,8 +180,10 @@ class _Comparison:
         for one in (sub, sup):
             if isinstance(one, Parameter):
                 return _whole(f"the parameter {one.name} has not been given")
-            if one.parameters:
-                names = ", ".join(parameter.name for parameter in one.parameters)
+            # Values that a template still needs say nothing about its type.
+            open_types = [one.name for one in one.parameters if one.of != "value"]
+            if open_types:
+                names = ", ".join(open_types)
                 return _whole(f"a template has no subtypes until it is given {names}")
         assert isinstance(sub, ObjectType)
         assert isinstance(sup, ObjectType)
