@@ -145,10 +145,10 @@ class Siege:
     def excuses(self, found: Violation) -> bool:
         """Whether it is a lie that honest members repeat.
 
-        They pass a liar's token on as long as it came, and miss for ever what it says
-        was sent and never was. That costs no message and no memory, and ends in silence.
+        They miss for ever what it says was sent and never was. That costs no message
+        and no memory, and ends in silence.
         """
-        return self.has_liar and (found.check == "tokens" or "still misses" in found.what)
+        return self.has_liar and "still misses" in found.what
 
     def report(self) -> str:
         return str([(len(inbox(node)), node.engine.ahead_budget.used) for node in self.members])

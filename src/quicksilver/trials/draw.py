@@ -51,6 +51,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """… and most that may wait for an earlier packet."""
     latency_s: float = 100e-6
     jitter_s: float = 0.0
+    drop_rate: float = 0.0
+    """Part of the datagrams lost on the way to any node, while faults last."""
+    duplicate_rate: float = 0.0
     fresh_ports: bool = True
     is_modelled: bool = True
     """False: processors and cards cost no time."""
@@ -85,6 +88,8 @@ def draw_plan(seed: int) -> Plan:
     memberships = _draw_memberships(rng.derive("groups"), nodes)
     load = rng.derive("load")
     seconds = 3.0 + 3.0 * load.uniform()
+    links = rng.derive("links")
+    is_bad = links.chance(0.2)
     pairs = sum(len(m.members) + len(m.openers) for m in memberships)
     return Plan(
         seed=seed,
@@ -111,6 +116,8 @@ def draw_plan(seed: int) -> Plan:
         ahead_bytes=shape.choice((64 << 10, 1 << 20, 16 << 20, 16 << 20)),
         latency_s=shape.choice((20e-6, 100e-6, 2e-3)),
         jitter_s=shape.choice((0.0, 0.0, 300e-6)),
+        drop_rate=round(0.1 * links.uniform() * links.uniform(), 4) if is_bad else 0.0,
+        duplicate_rate=round(0.1 * links.uniform(), 4) if is_bad else 0.0,
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
     )

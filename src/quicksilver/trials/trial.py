@@ -115,13 +115,18 @@ class Application:
 
 
 class _Starts(Watcher):
-    """Hands every started node to the application."""
+    """Hands every started node to the weather and to the application."""
 
-    def __init__(self, cluster: Cluster, application: Application) -> None:
+    def __init__(self, cluster: Cluster, plan: Plan, application: Application) -> None:
         super().__init__(cluster)
+        self._plan = plan
         self._application = application
 
     def on_started(self, node: SimNode) -> None:
+        plan = self._plan
+        if self.cluster.now < plan.seconds:
+            node.host.weather.drop_rate = plan.drop_rate
+            node.host.weather.duplicate_rate = plan.duplicate_rate
         self._application.handle_started(node)
 
 
@@ -156,7 +161,7 @@ def run_trial(plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL) -> Report:
     cluster = build(plan)
     application = Application(cluster, plan)
     cluster.watch(*checks)
-    cluster.watchers.append(_Starts(cluster, application))
+    cluster.watchers.append(_Starts(cluster, plan, application))
     runner = _Runner(cluster)
     cluster.start(plan.nodes)
     application.begin()
