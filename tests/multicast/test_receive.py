@@ -311,6 +311,32 @@ class TestCut:
         assert region.ahead_budget.used == 0
         assert not region.stream.missing
 
+    def test_what_lies_before_a_cut_is_still_taken(self) -> None:
+        """Only the packet that nobody holds is lost; others have what came before it."""
+        region = Region()
+        for sequence in (0, 2, 5):
+            region.take(sequence)
+        region.stream.cut_at(4)
+        assert region.stream.missing.values(10) == [1, 3]
+        assert not region.stream.is_over()
+        region.take(1)
+        region.take(3)
+        region.take(4)
+        assert region.delivered == names(0, 1, 2, 3)
+        assert region.stream.is_over()
+        assert region.ahead_budget.used == 0
+
+    def test_a_second_loss_ends_the_stream_earlier(self) -> None:
+        """The last holder of an older packet may die as well."""
+        region = Region()
+        for sequence in (0, 2, 5):
+            region.take(sequence)
+        region.stream.cut_at(4)
+        region.stream.cut_at(1)
+        assert region.stream.is_over()
+        assert not region.stream.missing
+        assert region.ahead_budget.used == 0
+
     def test_a_cut_below_what_was_delivered_takes_nothing_back(self) -> None:
         """Delivered is delivered."""
         region = Region()

@@ -131,6 +131,11 @@ def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
     return tuple(head.to_flat()), min(limit, head.last() + 1)
 
 
+def earlier_cut(one: int, other: int) -> int:
+    """Return which of two ends of a stream comes first; -1 is none."""
+    return max(one, other) if one < 0 or other < 0 else min(one, other)
+
+
 class RingAgent:
     """The agent of one domain in one ring; a feed of tokens."""
 
@@ -381,11 +386,7 @@ class RingAgent:
         """Take a token that arrived from a peer of this ring."""
         self.seen_at = now
         self.unanswered_wakes = 0
-        strangers = [r for r in token.records if not self._recovery.accepts(r.sender)]
-        if strangers:
-            # A liar could fill tables with senders that do not exist.
-            self._counters.rejected += len(strangers)
-            token.records = tuple(r for r in token.records if r not in strangers)
+        self._sort_out(token)
         if token.leader == self.node:
             if token.direct:
                 self._answer_to_roll(token, now)
@@ -396,11 +397,27 @@ class RingAgent:
             self._complete(token, now - released_at, now)
             return
         if self.acting and token.leader == self.ring.leader:
-            self.acting = False
-            self.due_at = None
-            self._released_at.clear()
+            self._become_follower()
         self._passing.append(token)
         self._register(self)
+
+    def _sort_out(self, token: Token) -> None:
+        """Drop records that no honest node writes, before they are believed or passed on.
+
+        A liar could fill tables with senders that do not exist, or make the
+        token longer at every node.
+        """
+        known: dict[int, Record] = {}
+        for record in token.records:
+            if (
+                record.sender not in known
+                and len(known) < RECORDS_SENT_MAX
+                and self._recovery.accepts(record.sender)
+            ):
+                known[record.sender] = record
+        if len(known) < len(token.records):
+            self._counters.rejected += len(token.records) - len(known)
+            token.records = tuple(known.values())
 
     def _pass_on(self, token: Token, now: float) -> Transmit | None:
         """Add this domain's state, compare with the node before, send it on."""
@@ -439,7 +456,9 @@ class RingAgent:
         recovery = self._recovery
         recovery.note_token(record, now)
         sender = record.sender
-        record.stable = max(record.stable, recovery.region_words(sender)[0])
+        stable, _, cut = recovery.region_words(sender)
+        record.stable = max(record.stable, stable)
+        record.cut = earlier_cut(record.cut, cut)
         report = self.lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:
@@ -586,6 +605,15 @@ class RingAgent:
         # The silent ones are asked again now and then; the ring turns meanwhile.
         self._ask_again_at = now + 4 * self._config.token_timeout_s
         self.due_at = max(now, self._last_released + self._config.token_spacing_s)
+
+    def _become_follower(self) -> None:
+        """The leader is back: nothing of what this node began goes on."""
+        self.acting = False
+        self.due_at = None
+        self.suspects.clear()
+        self._released_at.clear()
+        self._roll = None
+        self._release_wanted = False
 
     def become_acting_leader(self, now: float) -> None:
         """The leader is silent: turn the ring without it until the view changes."""

@@ -90,6 +90,7 @@ class ReceiveStream:
         "cache",
         "cut",
         "high",
+        "is_broken",
         "key",
         "low",
         "missing",
@@ -126,7 +127,10 @@ class ReceiveStream:
         self.stable = 0
         """Every member has everything below; copies below are gone."""
         self.cut = -1
-        """Where a dead sender's stream ends because a packet is lost for good."""
+        """Where a dead sender's stream ends because a packet is lost for good. What
+        lies before may still be repaired: the stream is over when it got that far."""
+        self.is_broken = False
+        """True when packets that were held will never be delivered."""
         self.cache: dict[int, bytes] = {}
         self.requested: dict[int, tuple[float, int]] = {}
         """Packets asked for: until when not to ask again, and how often it was done."""
@@ -241,7 +245,7 @@ class ReceiveStream:
         if sequence >= SEQUENCE_MAX:
             region.counters.malformed += 1
             return
-        if sequence < self.low or sequence in self._ahead or self.cut >= 0:
+        if sequence < self.low or sequence in self._ahead or 0 <= self.cut <= sequence:
             region.counters.duplicates += 1
             if data[1] != KIND_REPAIR:
                 # The sender repeats itself: it has not heard our acknowledgement.
@@ -305,6 +309,8 @@ class ReceiveStream:
             self.region.ahead_budget.used -= waiting[1]
             self.region.counters.delivered_packets += 1
             self._deliver(waiting[0])
+            if self.cut >= 0:
+                self._is_slow = True
         if self.waiters:
             self._release_waiters()
 
@@ -359,9 +365,12 @@ class ReceiveStream:
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
         older.note_high(packets)
+        if older.is_broken:
+            self.break_off()
+            return
         if older.delivered() >= packets:
             return
-        if older.cut >= 0:
+        if older.is_over():
             if older.sender_failed:
                 self.break_off()
             return
@@ -374,14 +383,15 @@ class ReceiveStream:
         return self.low - len(self._held)
 
     def _release_waiters(self) -> None:
-        ended = self.cut >= 0
+        is_over = self.is_over()
         delivered = self.delivered()
-        released = [s for n, s in self.waiters if ended or delivered >= n]
+        released = [(n, s) for n, s in self.waiters if is_over or delivered >= n]
         if released:
-            self.waiters = [(n, s) for n, s in self.waiters if not ended and delivered < n]
-            for stream in released:
+            self.waiters = [(n, s) for n, s in self.waiters if not is_over and delivered < n]
+            for packets, stream in released:
                 stream.barriers.discard(self.key)
-                if ended and self.sender_failed:
+                is_short = self.is_broken or delivered < packets
+                if is_short and self.sender_failed:
                     # A dead sender's stream broke off: what it sent later comes
                     # after a gap that nobody can fill.
                     stream.break_off()
@@ -406,7 +416,9 @@ class ReceiveStream:
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
         high = min(high, self.low + GAP_MAX)
-        if high > self.high and self.cut < 0:
+        if self.cut >= 0:
+            high = min(high, self.cut)
+        if high > self.high:
             self.missing.add(self.high, high)
             self.region.counters.missing += high - self.high
             self.high = high
@@ -435,17 +447,28 @@ class ReceiveStream:
         self._cache_floor = stable
 
     def cut_at(self, sequence: int) -> None:
-        """End a dead sender's stream before a packet that nobody holds."""
-        if self.cut >= 0:
+        """End a dead sender's stream before a packet that nobody holds.
+
+        What others hold of the packets before is still owed. Should one of those be
+        lost as well, the stream ends earlier.
+        """
+        end = max(sequence, self.low)
+        if 0 <= self.cut <= end:
             return
-        self.region.counters.lost_to_crash += max(0, self.high - max(sequence, self.low))
-        self.cut = max(sequence, self.low)
+        self.region.counters.lost_to_crash += max(0, self.high - end)
+        self.note_high(end)
+        self.cut = end
         self._is_slow = True
-        self.high = self.low
-        self.missing = RangeSet()
-        self.requested.clear()
-        self._drop_from(self.low)
+        if self.high > end:
+            self.missing.discard(end, self.high)
+            self.high = end
+        self.requested = {s: asked for s, asked in self.requested.items() if s < end}
+        self._drop_from(end)
         self._release_waiters()
+
+    def is_over(self) -> bool:
+        """Everything there is to come has come: the stream was cut, and here it ends."""
+        return 0 <= self.cut <= self.low
 
     def break_off(self) -> None:
         """End the stream before what is held: something before it is lost for good."""
@@ -453,6 +476,7 @@ class ReceiveStream:
         self.region.counters.lost_to_crash += len(self._held)
         self._held.clear()
         self.barriers.clear()
+        self.is_broken = True
         self.cut_at(self.low)
 
     def _drop_from(self, sequence: int) -> None:
@@ -475,7 +499,7 @@ class ReceiveStream:
         self._drop_ahead()
         self.region.ahead_budget.used -= sum(size for _, size in self._held)
         self._held.clear()
-        self.cut = max(self.cut, self.low)
+        self.cut = self.low
         self._is_slow = True
         self._release_waiters()
 

@@ -19,6 +19,7 @@ from quicksilver.multicast.agents import (
     Lower,
     Report,
     RingAgent,
+    earlier_cut,
     trimmed,
 )
 from quicksilver.multicast.config import EngineConfig
@@ -282,7 +283,7 @@ class RegionMember:
                 missing_limit=0,
                 kept=kept,
             )
-        if stream.cut >= 0:
+        if stream.is_over():
             # The stream is over here: nothing more is wanted or held back.
             end = max(stream.high, stream.tail_claim)
             return Report(
@@ -400,13 +401,16 @@ class RegionMember:
                 return
             stream = self.stream_of(sender)
             stream.become_active(now)
-        if record.high > stream.high and stream.cut < 0:
+        if stream.is_over():
+            # Others may have got further: that is no reason to go on asking them.
+            stream.tail_claim = max(stream.tail_claim, record.high)
+        elif record.high > stream.high:
             self._note_tail(stream, record.high, now)
         if min(record.stable, stream.low) > stream.stable:
             # Less a stream that was cut: what others have of it is no news here.
             self.active_at = now
         self._learn(stream, record.stable, record.region_kept, record.cut)
-        if stream.is_settled() and (record.high <= stream.high or stream.cut >= 0):
+        if stream.is_settled() and (record.high <= stream.high or stream.is_over()):
             stream.quiet_rounds += 1
             if stream.quiet_rounds >= QUIET_ROUNDS:
                 self._active.pop(sender, None)
@@ -428,11 +432,13 @@ class RegionMember:
 
     def _learn(self, stream: ReceiveStream, stable: int, kept: tuple[int, ...], cut: int) -> None:
         known = self._words.get(stream.sender, (0, (), -1))
-        stable = min(max(stable, known[0]), stream.low)
+        end = max(stream.low, stream.tail_claim) if stream.is_over() else stream.low
+        stable = min(max(stable, known[0]), end)
         kept = self._furthest(known[1], kept)
-        self._words[stream.sender] = (stable, kept, cut if cut >= 0 else known[2])
+        cut = earlier_cut(cut, known[2])
+        self._words[stream.sender] = (stable, kept, cut)
         stream.forget_below(stable)
-        if cut >= 0 and stream.sender_failed and stream.low < stream.high:
+        if cut >= 0 and stream.sender_failed:
             stream.cut_at(cut)
 
     def _furthest(self, known: tuple[int, ...], news: tuple[int, ...]) -> tuple[int, ...]:
@@ -559,8 +565,8 @@ class RegionMember:
         votes = votes + 1 if at == sequence else 1
         self._cut_votes[sender] = (sequence, votes)
         if votes >= 3:
-            stable, kept, _ = self.region_words(sender)
-            self._words[sender] = (stable, kept, sequence)
+            stable, kept, cut = self.region_words(sender)
+            self._words[sender] = (stable, kept, earlier_cut(sequence, cut))
             stream = self.streams.get(sender)
             if stream is not None:
                 stream.sender_failed = True
