@@ -211,7 +211,9 @@ class Lane:
         other packet carried a single message.
         """
         sources = self.sources
+        put = self.outbox.put
         room = self._host.config.packet_bytes - self.queued_bytes()
+        asked = 0
         while sources and room > 0:
             group, source = sources[0]
             if not group.streams:
@@ -224,13 +226,15 @@ class Lane:
             if payload is None:
                 sources.popleft()
                 continue
-            room -= len(payload) + 16
-            self.room -= len(payload)
-            self.outbox.put(group, payload)
+            size = len(payload)
+            room -= size + 16
+            asked += size
+            put(group, payload)
             if len(sources) > 1:
                 sources.rotate(-1)
-            if room < len(payload):
+            if room < size:
                 break
+        self.room -= asked
 
     def _drop_unheard(self) -> None:
         """Nobody is in the group's view: its messages are delivered to all of nobody."""

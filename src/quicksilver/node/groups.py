@@ -159,9 +159,12 @@ class GroupBase:
         """Pull form: ``source`` is asked for the next message just before it
         is sent, on the core thread, until it returns None."""
         sender = self._ready_sender()
+        is_plain = self._encode is None
 
         def ask() -> bytes | None:
             value = source()
+            if type(value) is bytes and len(value) <= MESSAGE_BYTES_MAX and is_plain:
+                return value
             if value is None:
                 return None
             return checked(self._as_bytes(value))
