@@ -34,3 +34,22 @@ def test_who_missed_a_view_comes_back_as_a_new_node(changes: int, exclusions: in
     assert away.exclusions == exclusions
     assert cluster.is_settled()
     assert sum(node.exclusions for node in nodes) == exclusions
+
+
+@pytest.mark.parametrize(("changes", "exclusions"), [(0, 0), (1, 0), (2, 1)])
+def test_a_restart_of_the_gms_between_hides_no_view(changes: int, exclusions: int) -> None:
+    """Who was given which view is kept with the views: the GMS that the node comes back
+    to need not be the one that made them."""
+    cluster, nodes = _cluster()
+    away = nodes[0]
+    cluster.gms.restart(0.1)
+    away.freeze(1.5)
+    cluster.run(0.5)
+    for node in nodes[1 : 1 + changes]:
+        node.join("another")
+        cluster.run(0.2)
+    cluster.gms.restart(0.2)
+    cluster.run(4.0)
+    assert away.exclusions == exclusions
+    assert cluster.is_settled()
+    assert sum(node.exclusions for node in nodes) == exclusions

@@ -42,6 +42,7 @@ commits = st.builds(
         ids, st.none() | st.builds(StoredPlacement, id_lists, st.none() | ids)
     ),
     regions=st.dictionaries(ids, st.none() | st.builds(StoredRegion, ids, text, id_lists)),
+    reviews=st.dictionaries(ids, st.none() | id_lists),
 )
 COMMIT = Commit(cluster=1, planner="exact", counters=Counters())
 
@@ -98,7 +99,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 1") as caught:
+    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 2") as caught:
         SqliteStore(path)
     assert caught.value.found == 99
 

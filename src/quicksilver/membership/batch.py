@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from quicksilver.membership.bits import slots_of
 from quicksilver.membership.planning.model import PlanDelta, Planner
 from quicksilver.membership.store import Commit, StoredPlacement
 from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
@@ -102,6 +101,7 @@ class _Batch:
         self.group_steps: dict[GroupId, GroupStep] = {}
         self.region_steps: dict[RegionId, RegionStep] = {}
         self.placements: dict[GroupId, StoredPlacement | None] = {}
+        self.reviews: dict[int, tuple[NodeId, ...] | None] = {}
 
     def run(self, cluster: int) -> BatchOutcome:
         tables, given = self.tables, self.given
@@ -155,6 +155,7 @@ class _Batch:
             self._set_groups(row, frozenset(), frozenset())
             self.nodes_changed.pop(row.id, None)
             self.departed_mask |= row.bit
+            self.reviews.update(self.tables.drop_reviews(row))
         return departed
 
     def _group_named(self, name: str) -> GroupId:
@@ -314,9 +315,7 @@ class _Batch:
             ):
                 group_row.view += 1
         outdated.clear()
-        for slot in slots_of(touched):
-            node = tables.by_slot[slot]
-            node.reviewed = (tables.batch + 1, node.reviewed[0])
+        self.reviews.update(tables.review(touched))
 
     def _sweep(self) -> None:
         for step in self.group_steps.values():
@@ -350,4 +349,5 @@ class _Batch:
                 for step in self.region_steps.values()
                 if step.is_gone or step.has_new_view
             },
+            reviews=self.reviews,
         )

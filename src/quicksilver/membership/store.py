@@ -19,7 +19,7 @@ import msgspec
 
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
@@ -115,6 +115,9 @@ class Commit:
     groups: Mapping[GroupId, StoredGroup | None] = field(default_factory=dict)
     placements: Mapping[GroupId, StoredPlacement | None] = field(default_factory=dict)
     regions: Mapping[RegionId, StoredRegion | None] = field(default_factory=dict)
+    reviews: Mapping[int, tuple[NodeId, ...] | None] = field(default_factory=dict)
+    """By batch: the nodes of which it gave a region a new view, as far as it is one of
+    the last two for some node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,7 @@ class Image:
     groups: Mapping[GroupId, StoredGroup]
     placements: Mapping[GroupId, StoredPlacement]
     regions: Mapping[RegionId, StoredRegion]
+    reviews: Mapping[int, tuple[NodeId, ...]]
 
 
 class Store(Protocol):
@@ -167,6 +171,7 @@ class MemoryStore:
             groups=dict(image.groups),
             placements=dict(image.placements),
             regions=dict(image.regions),
+            reviews=dict(image.reviews),
         )
 
     def commit(self, commit: Commit) -> None:
@@ -180,6 +185,7 @@ class MemoryStore:
                 groups={},
                 placements={},
                 regions={},
+                reviews={},
             )
         self._image = replace(
             self._image,
@@ -192,6 +198,7 @@ class MemoryStore:
             (self._image.groups, commit.groups),
             (self._image.placements, commit.placements),
             (self._image.regions, commit.regions),
+            (self._image.reviews, commit.reviews),
         ):
             assert isinstance(rows, dict)
             for key, row in changes.items():
@@ -214,6 +221,7 @@ CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NO
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
 CREATE TABLE regions (id INTEGER PRIMARY KEY, view INTEGER NOT NULL, address TEXT NOT NULL,
   members BLOB NOT NULL);
+CREATE TABLE reviews (id INTEGER PRIMARY KEY, members BLOB NOT NULL);
 """
 # Group views change far more often than the lists of regions: they are separate
 # tables, so that a new view number does not rewrite a long list.
@@ -300,6 +308,10 @@ class SqliteStore:
                 )
                 for row in run("SELECT id, view, address, members FROM regions ORDER BY id")
             },
+            reviews={
+                batch: tuple(NodeId(n) for n in _decode_ids(members))
+                for batch, members in run("SELECT id, members FROM reviews ORDER BY id")
+            },
         )
 
     def commit(self, commit: Commit) -> None:
@@ -324,6 +336,7 @@ class SqliteStore:
         self._delete("groups", (g for g, group in commit.groups.items() if group is None))
         self._delete("placements", (g for g, p in commit.placements.items() if p is None))
         self._delete("regions", (r for r, region in commit.regions.items() if region is None))
+        self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
             7,
@@ -366,6 +379,15 @@ class SqliteStore:
                 (key, region.view, region.address, _encode_ids(region.members))
                 for key, region in commit.regions.items()
                 if region is not None
+            ),
+        )
+        self._put(
+            "reviews",
+            2,
+            (
+                (batch, _encode_ids(members))
+                for batch, members in commit.reviews.items()
+                if members is not None
             ),
         )
         self._db.execute("COMMIT")

@@ -132,6 +132,8 @@ class Tables:
         """Groups placed since then."""
         self.is_replanning = False
         """The stored plan is another planner's: the next batch makes a new one."""
+        self.reviews: dict[int, int] = {}
+        """Batches that some node has in ``reviewed``, and how many nodes do."""
         self._slots = SlotAllocator()
 
     @property
@@ -210,6 +212,44 @@ class Tables:
         del self.regions[row.id]
         self.pool.release(("region", row.id))
 
+    # -- who was given which view
+
+    def review(self, mask: int) -> dict[int, tuple[NodeId, ...] | None]:
+        """The next batch gives regions of these nodes a new view; return what is kept.
+
+        A node that comes back after a restart must still be told from one that was
+        in a view without hearing of it.
+        """
+        if not mask:
+            return {}
+        batch = self.batch + 1
+        changes: dict[int, tuple[NodeId, ...] | None] = {}
+        slots = slots_of(mask)
+        for slot in slots:
+            node = self.by_slot[slot]
+            newest, before = node.reviewed
+            node.reviewed = (batch, newest)
+            self._unref_review(before, changes)
+        self.reviews[batch] = len(slots)
+        changes[batch] = self.ids_of(mask)
+        return changes
+
+    def drop_reviews(self, row: NodeRow) -> dict[int, tuple[NodeId, ...] | None]:
+        """A node departs: return what need no longer be kept."""
+        changes: dict[int, tuple[NodeId, ...] | None] = {}
+        for batch in row.reviewed:
+            self._unref_review(batch, changes)
+        row.reviewed = (0, 0)
+        return changes
+
+    def _unref_review(self, batch: int, changes: dict[int, tuple[NodeId, ...] | None]) -> None:
+        if not batch:
+            return
+        self.reviews[batch] -= 1
+        if not self.reviews[batch]:
+            del self.reviews[batch]
+            changes[batch] = None
+
     # -- sets of nodes
 
     def ids_of(self, mask: int) -> tuple[NodeId, ...]:
@@ -283,9 +323,21 @@ class Tables:
                     frozenset(node.opened),
                 )
             )
+        self._restore_reviews(image)
         self._restore_regions(image)
         self._restore_groups(image)
         self._restore_plan(image, planner)
+
+    def _restore_reviews(self, image: Image) -> None:
+        for batch in sorted(image.reviews):
+            for node in image.reviews[batch]:
+                row = self.nodes.get(node)
+                if row is not None:
+                    row.reviewed = (batch, row.reviewed[0])
+        for row in self.nodes.values():
+            for batch in row.reviewed:
+                if batch:
+                    self.reviews[batch] = self.reviews.get(batch, 0) + 1
 
     def _restore_regions(self, image: Image) -> None:
         for region_id, region in image.regions.items():

@@ -30,6 +30,7 @@ def _old_numbers() -> AbstractContextManager[None]:
                 groups={g: before.groups.get(g, row) for g, row in after.groups.items()},
                 placements=after.placements,
                 regions=after.regions,
+                reviews=after.reviews,
             )
 
     return patched(MemoryStore, "commit", commit)
