@@ -62,6 +62,9 @@ class ValueComparison:
 
     def compare(self, sub: ValueType, sup: ValueType) -> Diagnosis | None:
         """Return why not all values of ``sub`` are values of ``sup``, or None."""
+        # A union of one has the digest of its member: going from one to the other is no
+        # progress, and must not count as having come round.
+        sub, sup = _only_member(sub), _only_member(sup)
         pair = (sub.digest, sup.digest)
         if pair[0] == pair[1] or pair[1] == ANY.digest or pair in self._assumed:
             return None
@@ -172,6 +175,12 @@ class ValueComparison:
 
     def _enter(self, kind: StepKind, name: str, sub: ValueType, sup: ValueType) -> Diagnosis | None:
         return inside(Step(kind, name), self.compare(sub, sup))
+
+
+def _only_member(type_: ValueType) -> ValueType:
+    if isinstance(type_, UnionOf) and len(type_.members) == 1:
+        return type_.members[0]
+    return type_
 
 
 def _literal_fits(value: LiteralValue, sup: ValueType) -> bool:
