@@ -21,6 +21,7 @@ from quicksilver.live.references.catalogue import (
     UnknownTypeError,
 )
 from quicksilver.live.references.composites import find_composite_type
+from quicksilver.live.references.externals import check_entry, check_folder
 from quicksilver.live.references.model import (
     Composite,
     External,
@@ -32,7 +33,6 @@ from quicksilver.live.references.model import (
     Use,
 )
 from quicksilver.live.references.names import LIBRARY, is_sha256
-from quicksilver.live.references.standard import FOLDER, FOLDER_ENDPOINT, FOLDER_ITEM
 from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.wellknown import find_library, is_registry, step_of
 from quicksilver.live.types import model as types
@@ -80,9 +80,13 @@ class Evaluator:
         self.catalogue = catalogue
         self.checker = checker
         self.found: list[Found] = []
-        self._registry = registry
-        self._entries: dict[str, Meaning] = {}
-        self._fetching: list[str] = []
+        self.registry = registry
+        self.entries: dict[str, Meaning] = {}
+        """What entries of the registry mean, once known."""
+
+        self.fetching: list[str] = []
+        """Entries that are being gone through, from the outside in."""
+
         self._depth = 0
         self._steps = 0
 
@@ -285,9 +289,9 @@ class Evaluator:
         else:
             declared = self.resolve_object(reference.declared, path, inner)
         if source is not None:
-            self._check_folder(source, declared, path)
-        if is_registry(reference.source) and self._registry is not None:
-            self._check_entry(reference, declared, path)
+            check_folder(self, source, declared, path)
+        if is_registry(reference.source) and self.registry is not None:
+            check_entry(self, reference, declared, path)
         if not reference.parameters:
             return declared
         term = reference.declared
@@ -297,68 +301,3 @@ class Evaluator:
             reference.parameters,
             lambda given: self.resolve_object(term, path, {**scope, **given}),
         )
-
-    def _check_folder(
-        self, source: types.ObjectType, declared: types.ObjectType | None, path: str
-    ) -> None:
-        problem = self.checker.check_object_subtype(source, FOLDER)
-        if problem is not None:
-            self.error(path, "no-folder", f"what it is kept in is no folder: {problem.line}")
-            return
-        held = find_held(source)
-        if held is None or declared is None:
-            return
-        misfit = self.checker.check_object_subtype(held, declared)
-        if misfit is not None and self.checker.check_object_subtype(declared, held) is not None:
-            self.warn(
-                path,
-                "unlikely-type",
-                f"the folder holds objects of another type: {misfit.line}",
-            )
-
-    def _check_entry(
-        self, reference: External, declared: types.ObjectType | None, path: str
-    ) -> None:
-        """Look at what the registry keeps under this name, as dereferencing would."""
-        assert self._registry is not None
-        name = reference.name
-        if name in self._fetching:
-            circle = " → ".join([*self._fetching[self._fetching.index(name) :], name])
-            self.error(path, "circle", f"external references go in a circle: {circle}")
-            return
-        if name not in self._registry:
-            known = ", ".join(sorted(self._registry)) or "nothing"
-            self.error(path, "unknown-entry", f"the registry has no {name!r}; it has {known}")
-            return
-        if name in self._entries:
-            meaning = self._entries[name]
-        else:
-            self._fetching.append(name)
-            meaning = self.evaluate(self._registry[name], f"registry[{name}]", {})
-            self._fetching.pop()
-            self._entries[name] = meaning
-        if isinstance(meaning, Applicable) != bool(reference.parameters):
-            if meaning is not None:
-                kept = "a template" if isinstance(meaning, Applicable) else "no template"
-                self.error(path, "bad-entry", f"the registry's {name!r} is {kept}")
-        elif isinstance(meaning, types.ObjectType) and declared is not None:
-            problem = self.checker.check_object_subtype(meaning, declared)
-            if problem is not None:
-                self.error(
-                    path, "bad-entry", f"the registry's {name!r} is of another type: {problem.line}"
-                )
-
-
-def find_held(folder: types.ObjectType) -> types.ObjectType | None:
-    """Return the type of what a folder holds, if its items say so."""
-    port = folder.by_name.get(FOLDER_ENDPOINT)
-    if not isinstance(port, types.EndpointType):
-        return None
-    item = port.outputs_by_name.get(FOLDER_ITEM)
-    if item is None or not isinstance(item.value, types.StructOf):
-        return None
-    for field in item.value.fields:
-        part = field.type
-        if isinstance(part, types.ReferenceOf) and isinstance(part.target, types.ObjectType):
-            return part.target
-    return None
