@@ -232,7 +232,11 @@ def record_fields(annotation: object) -> dict[str, tuple[Any, bool]]:
     given = bind_variables(annotation)
     if typing.is_typeddict(origin):
         required: frozenset[str] = getattr(origin, "__required_keys__", frozenset())
-        found = {name: (type_, name in required) for name, type_ in hints.items()}
+        # Where annotations are text, the class itself does not see what is not required.
+        found = {
+            name: (type_, name in required and typing.get_origin(type_) is not typing.NotRequired)
+            for name, type_ in hints.items()
+        }
     elif dataclasses.is_dataclass(origin):
         missing = dataclasses.MISSING
         found = {
