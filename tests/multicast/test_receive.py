@@ -296,6 +296,45 @@ class TestLies:
         assert region.counters.malformed == 1
 
 
+class TestRoom:
+    """What waits for an earlier packet is bounded, and so is what is asked for."""
+
+    def test_no_more_is_asked_for_than_can_be_taken(self) -> None:
+        """What finds no room is sent in vain, as often as it is asked for."""
+        region = Region()
+        region.take(0)
+        region.take(9)
+        waiting = region.ahead_budget.used
+        assert region.stream.askable().values(20) == list(range(1, 9))
+        region.ahead_budget.limit = 4 * waiting
+        assert region.stream.askable().values(20) == [1, 2, 3]
+
+    def test_the_next_packet_is_always_asked_for_and_taken(self) -> None:
+        """It is delivered at once and needs no room; without it nothing gets any."""
+        region = Region()
+        region.take(0)
+        region.take(2)
+        region.ahead_budget.limit = region.ahead_budget.used
+        region.take(4)
+        assert region.counters.ahead_dropped == 1
+        assert region.stream.askable().values(20) == [1]
+        region.take(1)
+        assert region.delivered == names(0, 1, 2)
+
+    def test_a_stream_is_stuck_when_its_next_packet_stays_away(self) -> None:
+        """Not when others are missing, nor while it goes on."""
+        region = Region()
+        region.take(0)
+        region.take(3)
+        stream = region.stream
+        assert not stream.is_stuck(0.2, 1.0)
+        region.take(1)
+        assert not stream.is_stuck(0.2, 1.3)
+        assert not stream.is_stuck(0.2, 1.4)
+        assert stream.is_stuck(0.2, 1.6)
+        assert not stream.is_stuck(0.2, 1.7)
+
+
 class TestCut:
     """A dead sender's stream ends where nobody holds the next packet."""
 

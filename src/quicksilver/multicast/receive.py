@@ -86,6 +86,7 @@ class ReceiveStream:
         "_cache_floor",
         "_held",
         "_is_slow",
+        "_usual_bytes",
         "barriers",
         "cache",
         "cut",
@@ -101,6 +102,7 @@ class ReceiveStream:
         "sender_failed",
         "source",
         "stable",
+        "stuck_since",
         "tail_claim",
         "tail_claimed_at",
         "waiters",
@@ -134,6 +136,8 @@ class ReceiveStream:
         self.cache: dict[int, bytes] = {}
         self.requested: dict[int, tuple[float, int]] = {}
         """Packets asked for: until when not to ask again, and how often it was done."""
+        self.stuck_since = (-1, 0.0)
+        """``low`` and since when, as tokens found it, while the packet is missing."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -147,6 +151,8 @@ class ReceiveStream:
         self._held: deque[tuple[Body, int]] = deque()
         self._is_slow = False
         """True while packets cannot simply be delivered: a barrier, or the end."""
+        self._usual_bytes = PER_PACKET_BYTES + 1500
+        """What a packet takes that waits for an earlier one."""
         self._assemblies: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
         self._cache_floor = 0
 
@@ -262,8 +268,10 @@ class ReceiveStream:
         size = len(data) + PER_PACKET_BYTES
         if type(body) is Messages:
             size += PER_MESSAGE_BYTES * len(body.payloads)
+        self._usual_bytes = size
         budget = region.ahead_budget
-        if budget.used + size > budget.limit:
+        is_next = sequence == self.low and not self.barriers
+        if budget.used + size > budget.limit and not is_next:
             region.counters.ahead_dropped += 1
             self.note_high(sequence + 1)
             return
@@ -412,6 +420,32 @@ class ReceiveStream:
                 self._release_waiters()
 
     # What the recovery agents say
+
+    def askable(self) -> RangeSet:
+        """Return what is missing and could be taken: the next packet, and what fits.
+
+        Whoever asks for more gets it again and again.
+        """
+        missing = self.missing
+        budget = self.region.ahead_budget
+        fitting = max(0, budget.limit - budget.used) // self._usual_bytes
+        if missing.count() <= fitting:
+            return missing
+        if not fitting and not self.barriers:
+            fitting = 1
+        first = missing.values(fitting) if fitting else []
+        return missing.clamped(0, first[-1] + 1) if first else RangeSet()
+
+    def is_stuck(self, seconds: float, now: float) -> bool:
+        """Whether the next packet is missing and nothing helped for so long."""
+        low, since = self.stuck_since
+        if low != self.low or not self.missing or self.missing.first() != low:
+            self.stuck_since = (self.low, now)
+            return False
+        if now - since < seconds:
+            return False
+        self.stuck_since = (low, now)
+        return True
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""

@@ -42,6 +42,9 @@ PULLS_AT_ONCE = 256
 TRIES_BEFORE_NAK = 6
 """Requests to peers that went unanswered before the sender itself is asked."""
 
+STUCK_S = 0.2
+"""A packet for which no neighbour and no holder could be asked is the sender's to resend."""
+
 WAKE_S = 0.2
 """A member with news that sees no token for this long tells its leader."""
 
@@ -115,6 +118,8 @@ class RegionMember:
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
+        self._wanted: dict[int, tuple[RangeSet, float]] = {}
+        """What a sender was asked for by NAK, and until when not to ask again."""
         self._replication = host.settings.replication
         self._wake_at: float | None = None
         self._addresses: dict[Address, bool] = {}
@@ -307,7 +312,7 @@ class RegionMember:
 
     def missing_here(self, sender: int) -> RangeSet:
         stream = self.streams.get(sender)
-        return RangeSet() if stream is None else stream.missing
+        return RangeSet() if stream is None else stream.askable()
 
     def _copies(self, sender: int) -> Mapping[int, bytes]:
         if sender == self.host.node:
@@ -416,8 +421,13 @@ class RegionMember:
                 self._active.pop(sender, None)
         elif sender not in self._active:
             stream.become_active(now)
-        if stream.missing and not self.caches_everything and not self._is_alone:
+        if not stream.missing:
+            return
+        if not self.caches_everything and not self._is_alone:
             self._pull_from_holders(stream, now)
+        if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
+            # Who should keep it lacks it, too, or had no room for a copy.
+            self._send_nak(sender, stream.askable())
 
     def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
         """Others have newer packets: late until the socket was drained since, then lost."""
@@ -467,7 +477,7 @@ class RegionMember:
         _, flat, _ = self._words.get(stream.sender, (0, (), -1))
         kept = dict(zip(flat[::2], flat[1::2], strict=False))
         by_peer: dict[int, RangeSet] = {}
-        for sequence in stream.missing.values(PULLS_AT_ONCE):
+        for sequence in stream.askable().values(PULLS_AT_ONCE):
             partition = self._hierarchy.caching_partition(sequence)
             if partition == self._partition and neighbours_have_ours:
                 continue
@@ -557,6 +567,10 @@ class RegionMember:
             if not token.skipped:
                 self._vote_cut(sender, wanted.first())
             return
+        asked, until = self._wanted.get(sender, (RangeSet(), 0.0))
+        if now < until and not wanted.difference(asked):
+            return
+        self._wanted[sender] = (wanted, now + self.host.config.request_retry_s)
         self._send_nak(sender, wanted)
 
     def _vote_cut(self, sender: int, sequence: int) -> None:

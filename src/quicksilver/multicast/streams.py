@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 SPAN_PACKETS_MAX = 1 << 15
 """Packets past a hole, however small: what receivers keep costs more than its bytes."""
 
+RESEND_PAUSE_S_MAX = 0.25
+"""A packet that is asked for again and again is resent no more often."""
+
 RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
@@ -149,7 +152,8 @@ class SendStream:
             for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
         }
         self._resend = RangeSet()
-        self._resent_at: dict[int, float] = {}
+        self._resent_at: dict[int, tuple[float, float]] = {}
+        """Packets resent: when, and how long not to do it again."""
         self._fan_out: list[Transmit] = []
         self._is_probing = False
         self._walked = 0
@@ -275,8 +279,12 @@ class SendStream:
         count = 0
         retry_s = self._config.request_retry_s
         for sequence in ranges.values(1024):
-            if sequence in self.packets and self._resent_at.get(sequence, -1.0) + retry_s <= now:
-                self._resent_at[sequence] = now
+            if sequence not in self.packets:
+                continue
+            at, pause = self._resent_at.get(sequence, (-1.0, 0.0))
+            if at + pause <= now:
+                # Each time later: a member without room for it gains nothing.
+                self._resent_at[sequence] = (now, min(2 * pause or retry_s, RESEND_PAUSE_S_MAX))
                 self._resend.add(sequence, sequence + 1)
                 count += 1
         return count

@@ -17,7 +17,7 @@ from quicksilver.trials.broken.breaking import (
     returning,
     scene,
 )
-from quicksilver.trials.faults import Freeze
+from quicksilver.trials.faults import Crash, Freeze
 from quicksilver.wire.control import Record, Token
 
 
@@ -120,8 +120,11 @@ RECOVERING = (
         name="no-pulls",
         what="Neighbours see what the other lacks, and neither asks nor sends.",
         install=_no_pulls,
-        scene=scene(*losses(1), nodes=3),
-        caught_by=("complete", "cleanup"),
+        # As long as the sender lives, it helps.
+        scene=scene(
+            *losses(1, rate=0.5, at=0.5), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
+        ),
+        caught_by=("survivors",),
     ),
     Broken(
         name="acks-too-much",
