@@ -562,9 +562,22 @@ def test_any_reference_can_be_checked(reference: Reference) -> None:
     made = Catalogue()
     add_standard(made)
     first = check(reference, made)
+    assert all(len(str(one).splitlines()) == 1 for one in first.findings)
     assert check(parse(write(reference)), made).type == first.type
     again = check(parse(write(reference)).reference, made)
     assert [one.text for one in again.findings] == [one.text for one in first.findings]
+
+
+def test_large_nonsense_is_checked_in_bounded_time(catalogue: Catalogue) -> None:
+    """Thousands of mistakes are thousands of short lines."""
+    made = composite()
+    for n in range(3000):
+        made.component(f"c{n}", primitive("test.channel")).connect(f"x{n}.a", f"c{n}.b")
+    began = time.perf_counter()
+    checked = check(made.build(), catalogue)
+    assert time.perf_counter() - began < 5
+    assert len(checked.findings) > 3000
+    assert max(len(one.text) for one in checked.findings) < 300
 
 
 def test_deep_references_are_findings(catalogue: Catalogue) -> None:

@@ -36,12 +36,14 @@ def refuse(data: bytes | str) -> MalformedReferenceError:
 
 def read_or_refuse(data: bytes | str) -> None:
     """Anything but the one kind of error, with a place, fails the test."""
-    line = 1
+    line, said = 1, ""
     try:
         parse(data)
     except MalformedReferenceError as error:
-        line = error.place.line
+        line, said = error.place.line, str(error)
     assert line >= 1
+    assert len(said.splitlines()) <= 1
+    assert len(said) < 1000
 
 
 class TestFuzz:
@@ -189,6 +191,31 @@ class TestBombs:
         )
         long = "union[" + ", ".join(["int"] * 1500) + "]"
         assert "longer than 4096" in refuse(wrap(f'<primitive id="0x1" as="{long}"/>')).problem
+
+    def test_namesakes_take_no_longer(self) -> None:
+        """Thousands of parts of one name are told apart without comparing each with each."""
+        many = "<component name='a'><registry/></component>" * 9000
+        connected = "<connection between='a.b' and='a.c'/>" * 1000
+        began = time.perf_counter()
+        parsed = parse(wrap(f"<composite>{many}{connected}</composite>"))
+        assert time.perf_counter() - began < 3
+        assert "composite/component[a]#9000/registry" in parsed.places
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"<{'a' * 100_000}/>",
+            f"<registry {'a' * 100_000}='1'/>",
+            f"<primitive id='{'a' * 8000}'/>",
+            f"<composite><component name='{'a' * 8000}'><registry/></component></composite>",
+            "<composite><component name='a&#10;b'><registry/></component></composite>",
+            f"<external name='{'a' * 8000}'><from><registry/></from></external>",
+            f"<registry as='{'a ' * 2000}'/>",
+        ],
+    )
+    def test_errors_stay_one_short_line(self, text: str) -> None:
+        """Whatever the file says is not repeated at length."""
+        assert len(str(refuse(wrap(text)))) < 500
 
     def test_big_numbers_are_refused(self) -> None:
         """Decimal digits take quadratic time to read."""

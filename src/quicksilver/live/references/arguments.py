@@ -17,6 +17,7 @@ from quicksilver.live.references.model import (
     Use,
     ValueArgument,
 )
+from quicksilver.live.references.names import list_names
 from quicksilver.live.references.values import Value, from_value
 from quicksilver.live.types import model as types
 from quicksilver.live.types.contains import find_misfit
@@ -95,7 +96,7 @@ def bind_arguments(
     declared = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in declared:
-            known = ", ".join(declared) or "none"
+            known = list_names(declared)
             text = f"the template has no parameter {name!r}; it has: {known}"
             evaluator.error(f"{path}/argument[{name}]", "unknown-parameter", text)
     slots: dict[str, Slot] = {}
@@ -163,7 +164,7 @@ def _check_fit(
         evaluator.error(path, "bad-argument", f"the parameter {name!r} wants {wanted}, not {got}")
         return False
     bound = _resolve_bound(evaluator, parameter, path, scope)
-    if bound is None or free_parameters(bound):
+    if bound is None or (_has_types(scope) and free_parameters(bound)):
         return True
     if slot.value is not None:
         assert not isinstance(bound, types.ObjectType | types.EndpointType)
@@ -177,3 +178,7 @@ def _check_fit(
     text = f"the parameter {name!r} does not take it: {problem.line}"
     evaluator.error(path, "out-of-bounds", text)
     return False
+
+
+def _has_types(scope: Mapping[str, Slot]) -> bool:
+    return any(slot.kind == "type" for slot in scope.values())

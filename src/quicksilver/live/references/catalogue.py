@@ -37,6 +37,9 @@ ENTRY_POINTS: Final = "quicksilver.catalogue"
 """Group of the functions that take a catalogue and add to it."""
 
 
+RESOLVED_KEPT_MAX = 1000
+
+
 class UnknownTypeError(LiveReferenceError):
     """A name that no catalogue knows as a type."""
 
@@ -140,6 +143,8 @@ class Catalogue:
         if not scope:
             found = self._resolved.get(term)
             if found is None:
+                if len(self._resolved) >= RESOLVED_KEPT_MAX:
+                    self._resolved.clear()
                 found = self._resolved[term] = self._resolve(term, {})
             return found
         return self._resolve(term, scope)

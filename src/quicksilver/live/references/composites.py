@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from quicksilver.live.references.arguments import Slot
 from quicksilver.live.references.model import Composite, Endpoint
+from quicksilver.live.references.names import list_names
 from quicksilver.live.types import model as types
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Work:
     def find(self, endpoint: Endpoint, place: str) -> types.EndpointType | types.Parameter | None:
         """Return the type of an endpoint; says if there is none, is silent if it is unknown."""
         if endpoint.component not in self.components:
-            known = ", ".join(self.components) or "none"
+            known = list_names(self.components)
             text = f"no component is called {endpoint.component!r}; there is: {known}"
             self._evaluator.error(place, "unknown-component", text)
             return None
@@ -74,7 +75,7 @@ class _Work:
             return None
         found = owner.by_name.get(endpoint.name)
         if found is None:
-            known = ", ".join(owner.by_name) or "none"
+            known = list_names(owner.by_name)
             text = (
                 f"the component {endpoint.component!r} has no endpoint {endpoint.name!r}; "
                 f"it has: {known}"

@@ -62,8 +62,7 @@ class Difference(msgspec.Struct, frozen=True):
 def diff(before: Reference, after: Reference) -> list[Difference]:
     """Return the differences in order of their paths; none exactly if the values are equal."""
     old, new = dict(_facts(before, "")), dict(_facts(after, ""))
-    gone = [path for path in old if path not in new]
-    come = [path for path in new if path not in old]
+    gone, come = old.keys() - new.keys(), new.keys() - old.keys()
     found: list[Difference] = []
     for path in sorted({*old, *new}):
         if path in old and path in new:
@@ -80,9 +79,14 @@ def diff(before: Reference, after: Reference) -> list[Difference]:
     return found
 
 
-def _is_inside(path: str, others: list[str]) -> bool:
+def _is_inside(path: str, others: set[str]) -> bool:
     """Whether this is only part of something that came or went as a whole."""
-    return any(path.startswith(other + "/") for other in others)
+    around = path.rpartition("/")[0]
+    while around:
+        if around in others:
+            return True
+        around = around.rpartition("/")[0]
+    return False
 
 
 def _facts(reference: Reference, around: str) -> Iterator[tuple[str, _Fact]]:

@@ -34,6 +34,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     attribute_characters_max: int = 8192
     """Of one attribute's value."""
 
+    name_characters_max: int = 200
+    """Of the name of an element or attribute, namespace included."""
+
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -102,6 +105,8 @@ class _Builder:
             raise self.fail_here(f"more than {limits.elements_max} elements")
         if len(self._open) >= limits.depth_max:
             raise self.fail_here(f"elements are nested more than {limits.depth_max} deep")
+        if len(name) > limits.name_characters_max:
+            raise self.fail_here("the name of an element is too long")
         namespace, _, tag = name.rpartition(" ")
         if namespace != NAMESPACE:
             raise self.fail_here(
@@ -113,6 +118,8 @@ class _Builder:
         given: dict[str, str] = {}
         for index in range(0, len(attributes), 2):
             key, value = attributes[index], attributes[index + 1]
+            if len(key) > limits.name_characters_max:
+                raise self.fail_here(f"the name of an attribute of {tag} is too long")
             if len(value) > limits.attribute_characters_max:
                 raise self.fail_here(
                     f"the attribute {key[:40]!a} has more than "

@@ -32,7 +32,7 @@ from quicksilver.live.references.model import (
     Template,
     Use,
 )
-from quicksilver.live.references.names import LIBRARY, is_sha256
+from quicksilver.live.references.names import LIBRARY, is_sha256, list_names
 from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.wellknown import find_library, is_registry, step_of
 from quicksilver.live.types import model as types
@@ -122,7 +122,7 @@ class Evaluator:
         """Return the type of a reference that must be an object, not a template."""
         meaning = self.evaluate(reference, path, scope)
         if isinstance(meaning, Applicable):
-            names = ", ".join(one.name for one in meaning.parameters)
+            names = list_names(one.name for one in meaning.parameters)
             self.error(
                 f"{path}/{step_of(reference)}",
                 "template-unapplied",
@@ -221,6 +221,8 @@ class Evaluator:
 
     def _bind(self, type_: types.ObjectType, scope: Scope) -> types.ObjectType | None:
         given = {name: slot.type for name, slot in scope.items() if slot.kind == "type"}
+        if not given:
+            return type_
         if any(slot is None for slot in given.values()):
             return None
         known = {name: slot for name, slot in given.items() if slot is not None}
@@ -268,7 +270,7 @@ class Evaluator:
     def _use(self, reference: Use, path: str, scope: Scope) -> Meaning:
         slot = scope.get(reference.parameter)
         if slot is None:
-            known = ", ".join(sorted(scope)) or "none"
+            known = list_names(sorted(scope))
             text = f"no parameter {reference.parameter!r} is in scope; there is: {known}"
             self.error(path, "unknown-parameter", text)
             return None

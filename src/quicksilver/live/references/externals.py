@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quicksilver.live.references.model import External
+from quicksilver.live.references.names import list_names
 from quicksilver.live.references.standard import FOLDER, FOLDER_ENDPOINT, FOLDER_ITEM
 from quicksilver.live.types import model as types
 
@@ -47,7 +48,7 @@ def check_entry(
         evaluator.error(path, "circle", f"external references go in a circle: {circle}")
         return
     if name not in registry:
-        known = ", ".join(sorted(registry)) or "nothing"
+        known = list_names(sorted(registry), "nothing")
         evaluator.error(path, "unknown-entry", f"the registry has no {name!r}; it has {known}")
         return
     if name not in evaluator.entries:

@@ -33,10 +33,10 @@ class Box:
     kind: str
     panels: list[tuple[str, Box]] = field(default_factory=list)
     inside: Inside | None = None
-    left: list[str] = field(default_factory=list)
-    """Names of the ports on this side, from the top."""
+    left: dict[str, int] = field(default_factory=dict)
+    """Ports on this side: their names, and how far from the top they are."""
 
-    right: list[str] = field(default_factory=list)
+    right: dict[str, int] = field(default_factory=dict)
     x: float = 0.0
     y: float = 0.0
     width: float = 0.0
@@ -49,7 +49,7 @@ class Box:
 
     def port(self, name: str, *, is_left: bool) -> tuple[float, float]:
         """Return where a port is."""
-        index = (self.left if is_left else self.right).index(name)
+        index = (self.left if is_left else self.right)[name]
         x = self.x if is_left else self.x + self.width
         return x, self.y + self.head + ROW * (index + 0.5)
 
@@ -96,9 +96,8 @@ def arrange(composite: Composite, boxes: dict[str, Box]) -> Inside:
     return inside
 
 
-def _add_port(side: list[str], name: str) -> None:
-    if name not in side:
-        side.append(name)
+def _add_port(side: dict[str, int], name: str) -> None:
+    side.setdefault(name, len(side))
 
 
 def _measure_distances(neighbours: dict[str, set[str]], first: list[str]) -> dict[str, int]:

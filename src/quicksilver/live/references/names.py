@@ -7,6 +7,8 @@ name that XML cannot carry or that hides in a terminal.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from quicksilver.live.references.errors import UnfitReferenceError
@@ -25,6 +27,7 @@ LIBRARY_SHA256: Final = "SHA256"
 
 NAME_CHARACTERS_MAX: Final = 200
 LINE_CHARACTERS_MAX: Final = 2000
+NAMES_SHOWN_MAX: Final = 8
 TEXT_CHARACTERS_MAX: Final = 1 << 20
 
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -81,6 +84,23 @@ def _check_visible(what: str, name: str) -> None:
         raise UnfitReferenceError(f"{what} {name!a}", "holds a control character")
     if name != name.strip():
         raise UnfitReferenceError(f"{what} {name!r}", "begins or ends with a space")
+
+
+def show_name(name: str) -> str:
+    """Return a name for a path: as it is if it may be one, else something safe to print."""
+    if len(name) <= NAME_CHARACTERS_MAX and not (
+        _UNWRITABLE.search(name) or _INVISIBLE.search(name)
+    ):
+        return name
+    return ascii(name[:40])
+
+
+def list_names(names: Iterable[str], none: str = "none") -> str:
+    """Return the first few of many names, for a sentence that says what there is."""
+    shown = [show_name(name) for name in islice(names, NAMES_SHOWN_MAX + 1)]
+    if len(shown) > NAMES_SHOWN_MAX:
+        shown[-1] = "…"
+    return ", ".join(shown) or none
 
 
 def normalise_identifier(text: str) -> str:

@@ -15,6 +15,7 @@ from quicksilver.live.references.errors import (
     Place,
     UnfitReferenceError,
 )
+from quicksilver.live.references.names import show_name
 from quicksilver.live.types.errors import LiveTypeError
 
 _T = TypeVar("_T")
@@ -29,12 +30,13 @@ class Reader:
     def __init__(self, source: str = "") -> None:
         self.source = source
         self.places: dict[str, Place] = {}
+        self._namesakes: dict[str, int] = {}
 
     def enter(self, element: Element, path: str) -> str:
         """Note where a part was found; returns its path, numbered if another has the same."""
-        unique, count = path, 1
-        while unique in self.places:
-            count += 1
+        unique = path
+        if path in self.places:
+            count = self._namesakes[path] = self._namesakes.get(path, 1) + 1
             unique = f"{path}#{count}"
         self.places[unique] = Place(unique, element.line, element.column, self.source)
         return unique
@@ -81,6 +83,15 @@ class Reader:
         if len(found) != 1:
             raise self.fail(element, path, f"<{element.tag}> needs one {what}, not {len(found)}")
         return found[0]
+
+    def distinct(self, elements: Iterable[Element], path: str, what: str) -> None:
+        """Refuse the second of two elements of one name."""
+        seen: set[str] = set()
+        for element in elements:
+            name = element.attributes.get("name", "")
+            if name in seen:
+                raise self.fail(element, path, f"two {what}s are called {show_name(name)!r}")
+            seen.add(name)
 
     def text(self, element: Element, path: str) -> str:
         """Return the text of an element that holds nothing else."""

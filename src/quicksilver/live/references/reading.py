@@ -26,7 +26,7 @@ from quicksilver.live.references.model import (
     Use,
     ValueArgument,
 )
-from quicksilver.live.references.names import REGISTRY
+from quicksilver.live.references.names import REGISTRY, show_name
 from quicksilver.live.references.reader import Reader
 from quicksilver.live.references.reading_types import TYPE_TAGS, read_type
 from quicksilver.live.references.reading_values import VALUE_TAGS, read_value
@@ -128,7 +128,7 @@ def _read_composite(reader: Reader, element: Element, path: str) -> Composite:
     for child in reader.children(element, path, allowed):
         if child.tag == "component":
             name = reader.take(child, path, ("name",))["name"]
-            inner = reader.enter(child, f"{path}/component[{name}]")
+            inner = reader.enter(child, f"{path}/component[{show_name(name)}]")
             reference = _read_inner(reader, child, inner)
             components.append(reader.make(child, inner, Component, name, reference))
         elif child.tag == "connection":
@@ -137,7 +137,7 @@ def _read_composite(reader: Reader, element: Element, path: str) -> Composite:
             given = reader.take(child, path, ("endpoint",), ("name",))
             endpoint = reader.make(child, path, parse_endpoint, given["endpoint"])
             name = given.get("name", endpoint.name)
-            inner = reader.enter(child, f"{path}/export[{name}]")
+            inner = reader.enter(child, f"{path}/export[{show_name(name)}]")
             reader.children(child, inner)
             exports.append(reader.make(child, inner, Export, name, endpoint))
     common = _read_common(reader, element, path)
@@ -212,7 +212,7 @@ def _read_parameterized(reader: Reader, element: Element, path: str) -> Paramete
             templates.append(_read_inner(reader, child, f"{path}/using"))
         elif child.tag == "argument":
             name = reader.take(child, path, ("name",), ("type",))["name"]
-            inner = reader.enter(child, f"{path}/argument[{name}]")
+            inner = reader.enter(child, f"{path}/argument[{show_name(name)}]")
             content = _read_content(reader, child, inner)
             arguments.append(reader.make(child, inner, Argument, name, content))
     if len(templates) != 1:
@@ -267,7 +267,7 @@ def _read_template(reader: Reader, element: Element, path: str) -> Template:
 
 def _read_parameter(reader: Reader, element: Element, path: str) -> Parameter:
     given = reader.take(element, path, ("name", "kind"), ("bound",))
-    path = reader.enter(element, f"{path}/parameter[{given['name']}]")
+    path = reader.enter(element, f"{path}/parameter[{show_name(given['name'])}]")
     kinds = [kind for kind in _KINDS if kind == given["kind"]]
     if not kinds:
         problem = f"a parameter is of kind {', '.join(_KINDS)}, not {given['kind'][:40]!a}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver.live.references.elements import Element
-from quicksilver.live.references.names import normalise_lines
+from quicksilver.live.references.names import normalise_lines, show_name
 from quicksilver.live.references.reader import Reader, parse_flag, parse_integer
 from quicksilver.live.references.typenames import parse_type_name, to_value_type
 from quicksilver.live.types import model as types
@@ -54,7 +54,7 @@ def _read_object(reader: Reader, element: Element, path: str) -> types.ObjectTyp
     for child in reader.children(element, path, allowed):
         if child.tag == "endpoint":
             name = reader.take(child, path, ("name",), ("title", "parameter"))["name"]
-            inner = f"{path}/endpoint[{name}]"
+            inner = f"{path}/endpoint[{show_name(name)}]"
             type_: types.EndpointType | types.Parameter
             if "parameter" in child.attributes:
                 reader.children(child, inner)
@@ -62,6 +62,8 @@ def _read_object(reader: Reader, element: Element, path: str) -> types.ObjectTyp
             else:
                 type_ = _read_endpoint(reader, child, inner)
             endpoints.append(reader.make(child, inner, types.Endpoint, name, type_))
+    named = (child for child in element.children if child.tag == "endpoint")
+    reader.distinct(named, path, "endpoint")
     provides, requires, doc = _read_rest(reader, element, path)
     return reader.make(
         element,
@@ -83,6 +85,9 @@ def _read_endpoint(reader: Reader, element: Element, path: str) -> types.Endpoin
         if child.tag in {"input", "output"}:
             event = _read_event(reader, child, path)
             (inputs if child.tag == "input" else outputs).append(event)
+    for tag, what in (("input", "incoming event"), ("output", "outgoing event")):
+        named = (child for child in element.children if child.tag == tag)
+        reader.distinct(named, path, what)
     provides, requires, doc = _read_rest(reader, element, path)
     title = element.attributes.get("title", "")
     return reader.make(
@@ -100,7 +105,7 @@ def _read_endpoint(reader: Reader, element: Element, path: str) -> types.Endpoin
 
 def _read_event(reader: Reader, element: Element, path: str) -> types.EventType:
     given = reader.take(element, path, ("name",), ("type", "arguments"))
-    path = f"{path}/{element.tag}[{given['name']}]"
+    path = f"{path}/{element.tag}[{show_name(given['name'])}]"
     docs = [child for child in element.children if child.tag == "doc"]
     doc = normalise_lines("documentation", reader.text(docs[0], path)) if docs else ""
     value = _read_put(reader, element, path, extra=("doc",))
@@ -207,10 +212,11 @@ def _read_struct(reader: Reader, element: Element, path: str) -> types.StructOf:
             doc = normalise_lines("documentation", reader.text(child, path))
             continue
         named = reader.take(child, path, ("name",), ("type", "optional"))
-        inner = f"{path}/field[{named['name']}]"
+        inner = f"{path}/field[{show_name(named['name'])}]"
         optional = reader.make(child, inner, parse_flag, named.get("optional", "false"))
         value = _read_put(reader, child, inner)
         fields.append(reader.make(child, inner, types.Field, named["name"], value, not optional))
+    reader.distinct((child for child in element.children if child.tag == "field"), path, "field")
     return reader.make(
         element, path, types.StructOf, tuple(fields), closed, given.get("title", ""), doc
     )

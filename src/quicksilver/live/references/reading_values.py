@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver.live.references.elements import Element
+from quicksilver.live.references.names import show_name
 from quicksilver.live.references.reader import (
     Reader,
     parse_binary,
@@ -74,7 +75,7 @@ def _read_mapping(reader: Reader, element: Element, path: str) -> Mapped:
     entries: list[Entry] = []
     for child in reader.children(element, path, ("entry",)):
         key = reader.take(child, path, ("key",))["key"]
-        inner = f"{path}[{key}]"
+        inner = f"{path}[{show_name(key)}]"
         value = read_value(reader, reader.only(child, inner, VALUE_TAGS, "value"), inner)
         entries.append(reader.make(child, inner, Entry, key, value))
     return reader.make(element, path, Mapped, tuple(entries))
