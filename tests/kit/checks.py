@@ -12,10 +12,15 @@ from tests.kit.cluster import inbox
 
 
 def check_all(cluster: Cluster, *, excused: Callable[[Violation], bool] | None = None) -> None:
-    """Nothing is said for ten seconds, and nothing is wrong or left at the end of them."""
+    """Nothing is said for ten seconds, and nothing is wrong or left at the end of them.
+
+    Old views of which nobody says anything may take longer to be forgotten.
+    """
     cluster.tell("on_healed")
     cluster.tell("on_look")
-    cluster.run(SILENT_S + 0.1)
+    config = cluster.config
+    kept_s = config.retire_s + config.patience_s(cluster.gms.settings.failure_timeout_s)
+    cluster.run(max(SILENT_S, kept_s) + 0.1)
     cluster.tell("on_look")
     cluster.tell("on_settled")
     assert not [v for v in cluster.violations() if excused is None or not excused(v)]

@@ -74,3 +74,27 @@ def test_a_stream_that_was_cut_does_not_keep_its_view_alive() -> None:
         member.note_token(record, active_at + round_number)
     assert member.active_at == active_at
     assert a.id not in member._active
+
+
+def test_an_old_view_with_gaps_is_kept_until_its_senders_give_up() -> None:
+    """A member cut off from the sender, and not from the GMS, for longer than views
+    are kept: its gap is filled, not jumped over."""
+    cluster = Cluster(seed=1)
+    cluster.watch(Inbox)
+    a, b, c, d = cluster.start(4)
+    for node in (a, b, c):
+        node.join("g")
+    assert cluster.settle()
+    for other in (a, b):
+        cluster.network.cut(other.index, c.index)
+    a.send("g", b"0")
+    cluster.run(0.5)
+    d.join("g")
+    assert cluster.settle()
+    a.send("g", b"1")
+    cluster.run(7.5)
+    cluster.network.heal()
+    cluster.run(5.0)
+    assert [message.payload for message in inbox(c)] == [b"0", b"1"]
+    cluster.run(30.0)
+    assert all(len(node.engine._regions) == 1 for node in cluster.nodes)

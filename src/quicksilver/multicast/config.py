@@ -67,4 +67,12 @@ class EngineConfig:
 
     probe_s_max: float = 2.0
     retire_s: float = 5.0
-    """An old view is forgotten this long after its last activity."""
+    """An old view is forgotten this long after its last activity, if nobody lacks
+    anything, and else some time after its senders gave up."""
+
+    def patience_s(self, failure_timeout_s: float) -> float:
+        """How long a sender goes on when nobody in an old view acknowledges anything.
+
+        Long enough for the GMS to say who has failed: those who have not come back.
+        """
+        return 2 * max(self.retire_s, failure_timeout_s)

@@ -122,6 +122,8 @@ class Engine:
         self._streams: dict[bytes, ReceiveStream] = {}
         self._regions: dict[tuple[int, int], RegionMember] = {}
         self._failed: dict[int, None] = {}
+        self._heard_at: dict[int, float] = {}
+        """When nodes last sent a control packet to this one."""
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
         self._addresses: frozenset[str] = frozenset()
 
@@ -294,6 +296,7 @@ class Engine:
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
             self._reject("rejected", data, now)
             return
+        self._heard_at[packet.origin] = now
         if isinstance(packet, Token):
             member = self._regions.get((packet.region, packet.view))
             if member is None or not member.handle_token(packet, now):
@@ -384,6 +387,7 @@ class Engine:
         self.outgoing.become_nobody(reason)
         # The next cluster may be a new one, with the same numbers for other nodes.
         self._failed.clear()
+        self._heard_at.clear()
         self._unknown.clear()
         self.node = 0
         self._addresses = frozenset()
@@ -392,6 +396,7 @@ class Engine:
         self.batch = self.client.directory.batch
         failed = frozenset(int(node) for node in event.nodes_failed)
         for node in sorted(failed):
+            self._heard_at.pop(node, None)
             self._failed[node] = None
             if len(self._failed) > FAILED_REMEMBERED_MAX:
                 del self._failed[next(iter(self._failed))]
@@ -424,8 +429,7 @@ class Engine:
     def _retire(self, region: int, newer: int | None, now: float) -> None:
         for (known, number), member in self._regions.items():
             if known == region and number != newer and member.retired_at is None:
-                member.retired_at = now
-                member.active_at = now
+                member.handle_retired(now)
 
     def _update_addresses(self) -> None:
         wanted = {member.view.address for member in self._regions.values()}
@@ -453,10 +457,9 @@ class Engine:
             when = member.next_timeout()
             if when is not None and (soonest is None or when < soonest):
                 soonest = when
-            if member.retired_at is not None:
-                when = member.active_at + self.config.retire_s
-                if soonest is None or when < soonest:
-                    soonest = when
+            is_over = member.retired_at is not None
+            if is_over and (soonest is None or member.kept_until < soonest):
+                soonest = member.kept_until
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -475,7 +478,7 @@ class Engine:
             when = member.next_timeout()
             if when is not None and when <= now:
                 member.handle_timeout(now)
-            if member.retired_at is not None and now >= member.active_at + self.config.retire_s:
+            if member.retired_at is not None and not member.is_kept(now):
                 self._drop_region(name)
                 if self.tracer is not None:
                     self.tracer(trace.ViewRetired(now, self.node, *name))
@@ -528,6 +531,9 @@ class Engine:
 
     def is_failed(self, node: int) -> bool:
         return node in self._failed
+
+    def heard_at(self, node: int) -> float:
+        return self._heard_at.get(node, -1.0)
 
     def send_control(self, intent: Callable[[float], Transmit | None]) -> None:
         if self._control.add(intent):

@@ -504,8 +504,9 @@ class Outgoing:
         stream = self.stream_of(region, view)
         if stream is None or not stream.packets:
             return
-        if stream.is_closed and now >= stream.progress_at + 2 * self.config.retire_s:
-            # Every member has forgotten the view by now: nobody will answer.
+        patience_s = self.config.patience_s(self._host.settings.failure_timeout_s)
+        if stream.is_closed and now >= stream.progress_at + patience_s:
+            # Whoever has not failed had its time: nobody will answer.
             self.counters.abandoned += len(stream.packets)
             stream.abandon()
             self._open_lanes(stream)

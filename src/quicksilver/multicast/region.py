@@ -76,6 +76,10 @@ class RegionHost(Protocol):
 
     def is_failed(self, node: int) -> bool: ...
 
+    def heard_at(self, node: int) -> float:
+        """When a node last sent this one a control packet; -1: never."""
+        ...
+
     def send_control(self, intent: Callable[[float], Transmit | None]) -> None: ...
 
     def send_repair(
@@ -113,6 +117,8 @@ class RegionMember:
         """When a newer view replaced this one."""
         self.active_at = 0.0
         """When something last arrived or became stable here."""
+        self.kept_until = 0.0
+        """When to look whether a view that was replaced can be forgotten."""
         self._senders = set(view.senders)
         """Who may or might send: the last words of one that has left are still due."""
         self._active: dict[int, None] = {}
@@ -205,6 +211,41 @@ class RegionMember:
     def is_idle(self) -> bool:
         """Nothing here waits for anything."""
         return not self._active and not any(agent.due_at for agent in self.agents)
+
+    def handle_retired(self, now: float) -> None:
+        """A newer view replaced this one."""
+        self.retired_at = self.active_at = now
+        self.kept_until = now + self.host.config.retire_s
+
+    def is_kept(self, now: float) -> bool:
+        """Whether a view that was replaced is still needed.
+
+        While senders that live may have more for it, it is kept for longer than they
+        try: what they sent later must not be delivered past the gap. Silence of all
+        others may mean that all is well, or that this node is cut off.
+        """
+        if now < self.kept_until:
+            return True
+        config = self.host.config
+        self.kept_until = self.active_at + config.retire_s
+        if now >= self.kept_until and self._is_unfinished():
+            patience_s = config.retire_s + config.patience_s(self.host.settings.failure_timeout_s)
+            self.kept_until = min(now + config.retire_s, self.active_at + patience_s)
+        return now < self.kept_until
+
+    def _is_unfinished(self) -> bool:
+        host = self.host
+        own = host.own_stream(self.id, self.number)
+        if own is not None and own.packets:
+            return True
+        assert self.retired_at is not None
+        others = [m for m in self.view.members if m != host.node and not host.is_failed(m)]
+        if others and all(host.heard_at(member) < self.retired_at for member in others):
+            return True
+        return any(
+            not stream.sender_failed and not stream.is_over() and not stream.is_settled()
+            for stream in self.streams.values()
+        )
 
     def close(self) -> None:
         for stream in self.streams.values():
