@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,13 @@ from quicksilver.live.references.builder import (
     use,
 )
 from quicksilver.live.references.builder import given as give
-from quicksilver.live.references.catalogue import Catalogue, Known
+from quicksilver.live.references.catalogue import (
+    ENTRY_POINTS,
+    Catalogue,
+    CatalogueLoadError,
+    Known,
+    load_installed,
+)
 from quicksilver.live.references.check import (
     Checked,
     UnsoundReferenceError,
@@ -552,6 +559,26 @@ class TestCatalogue:
         assert not check(reference, catalogue).is_sound
         catalogue.add(Known(identifier="third.party", title="new", type=CHANNEL))
         assert check(reference, catalogue).type == CHANNEL
+
+    def test_a_result_is_kept(self, catalogue: Catalogue) -> None:
+        """The same reference, read again, is not gone through again; its places are its own."""
+        first = check(parse(write(pair()), source="one"), catalogue)
+        again = check(parse(write(pair()), source="two"), catalogue)
+        assert again.type is first.type
+        assert len(catalogue.kept) == 1
+
+    def test_a_package_that_fails_is_named(
+        self, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Installed code that breaks is a message, not a traceback through ours."""
+
+        def announce(group: str) -> list[EntryPoint]:
+            assert group == ENTRY_POINTS
+            return [EntryPoint("acme", "no_such_package:add", group)]
+
+        monkeypatch.setattr("quicksilver.live.references.catalogue.entry_points", announce)
+        with pytest.raises(CatalogueLoadError, match=r"'acme'.*no_such_package"):
+            load_installed(catalogue)
 
 
 @pytest.mark.slow

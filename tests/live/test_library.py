@@ -83,6 +83,7 @@ def test_what_was_hashed_is_what_runs() -> None:
     [
         "https://good.example.evil.example/lib/a.py",
         "https://good.example@evil.example/lib/a.py",
+        "https://user:secret@good.example/lib/a.py",
         "https://good.example:444/lib/a.py",
         "http://good.example/lib/a.py",
         "https://good.example/lib/../secret.py",

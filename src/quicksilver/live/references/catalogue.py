@@ -65,6 +65,18 @@ class TypeUseError(LiveReferenceError):
         return f"the type {self.name!r} {self.problem}"
 
 
+class CatalogueLoadError(LiveReferenceError):
+    """An installed package could not add what it announces."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the package that announces {self.name!r} to the catalogue fails: {self.problem}"
+
+
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A primitive: what its proxies look like, and what it must be given."""
 
@@ -225,6 +237,10 @@ def _nearest(name: str, names: Mapping[str, object]) -> str | None:
 
 
 def load_installed(catalogue: Catalogue) -> None:
-    """Let every installed package add what it provides."""
+    """Let every installed package add what it provides; raises CatalogueLoadError if one cannot."""
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
-        point.load()(catalogue)
+        try:
+            point.load()(catalogue)
+        except Exception as error:
+            problem = " ".join(f"{type(error).__name__}: {error}".split())
+            raise CatalogueLoadError(point.name, problem) from error
