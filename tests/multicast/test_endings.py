@@ -98,3 +98,24 @@ def test_an_old_view_with_gaps_is_kept_until_its_senders_give_up() -> None:
     assert [message.payload for message in inbox(c)] == [b"0", b"1"]
     cluster.run(30.0)
     assert all(len(node.engine._regions) == 1 for node in cluster.nodes)
+
+
+def test_a_view_that_was_replaced_falls_silent_when_all_is_acknowledged() -> None:
+    """A sender forgets its stream into an old view when all is acknowledged. If it then
+    says that it has nothing of it, the others never hear that all is stable, and their
+    tokens go round until the view is forgotten."""
+    cluster = Cluster(seed=1)
+    a, b, c, d = cluster.start(4)
+    for node in (a, b, c):
+        node.join("g")
+    assert cluster.settle()
+    c.host.weather.drop_rate = 1.0
+    a.send("g", b"0")
+    d.join("g")
+    assert cluster.settle()
+    cluster.run(0.5)
+    c.host.weather.clear()
+    cluster.run(2.0)
+    sent = cluster.network.sent_packets
+    cluster.run(2.0)
+    assert cluster.network.sent_packets == sent

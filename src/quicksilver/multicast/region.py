@@ -42,6 +42,9 @@ PULLS_AT_ONCE = 256
 TRIES_BEFORE_NAK = 6
 """Requests to peers that went unanswered before the sender itself is asked."""
 
+ACK_PAUSE_S_MAX = 0.4
+"""An acknowledgement that says nothing new is repeated less and less often, down to this."""
+
 STUCK_S = 0.2
 """A packet for which no neighbour and no holder could be asked is the sender's to resend."""
 
@@ -121,9 +124,14 @@ class RegionMember:
         """When to look whether a view that was replaced can be forgotten."""
         self._senders = set(view.senders)
         """Who may or might send: the last words of one that has left are still due."""
+        self._sent = 0
+        """Packets of this node in the view. Its stream is forgotten when the view is
+        replaced and all is acknowledged; others may not have heard of that yet."""
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
+        self._acked: dict[int, tuple[tuple[object, ...], float, float]] = {}
+        """The last words to each sender, and when and how long not to repeat them."""
         self._wanted: dict[int, tuple[RangeSet, float]] = {}
         """What a sender was asked for by NAK, and until when not to ask again."""
         self._replication = host.settings.replication
@@ -269,6 +277,7 @@ class RegionMember:
         return self._hierarchy.is_cacher(self.host.node, sequence, self._replication)
 
     def handle_activity(self, stream: ReceiveStream, now: float) -> None:
+        self._acked.pop(stream.sender, None)
         self._active[stream.sender] = None
         self.active_at = now
         for agent in self.agents:
@@ -284,12 +293,19 @@ class RegionMember:
 
     def handle_own_packets(self, size: int, now: float) -> None:
         """This node sent into its own region: that, too, is to be agreed on."""
+        self._count_sent()
         self.token_due_bytes -= size
         if self.token_due_bytes <= 0:
             self.handle_bytes_due(now)
         for agent in self.agents:
             if agent.due_at is None:
                 agent.handle_work(now, urgent=False)
+
+    def _count_sent(self) -> int:
+        own = self.host.own_stream(self.id, self.number)
+        if own is not None:
+            self._sent = own.next_sequence
+        return self._sent
 
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         for region, view, packets in start.after:
@@ -308,8 +324,7 @@ class RegionMember:
 
     def report(self, sender: int) -> Report:
         if sender == self.host.node:
-            own = self.host.own_stream(self.id, self.number)
-            count = own.next_sequence if own is not None else 0
+            count = self._count_sent()
             return Report(
                 high=count,
                 low=count,
@@ -433,10 +448,8 @@ class RegionMember:
         sender = record.sender
         if sender == self.host.node:
             known = self.region_words(sender)
-            own = self.host.own_stream(self.id, self.number)
-            sent = own.next_sequence if own is not None else known[0]
             self._words[sender] = (
-                max(known[0], min(record.stable, sent)),
+                max(known[0], min(record.stable, self._count_sent())),
                 self._furthest(known[1], record.region_kept),
                 known[2],
             )
@@ -586,7 +599,7 @@ class RegionMember:
             return
         self._token_bytes = self._token_bytes_for(token.buffer_bytes)
         for record in token.records:
-            self._conclude(agent, record, token, seconds)
+            self._conclude(agent, record, token, seconds, now)
 
     def _handle_wanted(self, record: Record, token: Token, now: float) -> None:
         """Nobody in this partition holds these packets: ask the sender, or give up."""
@@ -640,7 +653,9 @@ class RegionMember:
 
         self.host.send_control(intent)
 
-    def _conclude(self, agent: RingAgent, record: Record, token: Token, seconds: float) -> None:
+    def _conclude(
+        self, agent: RingAgent, record: Record, token: Token, seconds: float, now: float
+    ) -> None:
         """The whole region has spoken: remember it, and tell the sender."""
         sender = record.sender
         report = agent.aggregates[sender]
@@ -673,16 +688,36 @@ class RegionMember:
             senders=len(token.records),
             token_s=seconds,
         )
-        self.counters.ack_sent += 1
         if sender == host.node:
+            self.counters.ack_sent += 1
             host.handle_own_ack(packet)
             return
+        if not self._is_news(packet, sender, now):
+            return
+        self.counters.ack_sent += 1
 
         def intent(now: float) -> Transmit | None:
             address = self.host.address_of(sender)
             return None if address is None else Transmit(address, [encode_control(packet, sender)])
 
         host.send_control(intent)
+
+    def _is_news(self, ack: Ack, sender: int, now: float) -> bool:
+        """Whether to tell a sender what the region has.
+
+        A ring that waits for somebody turns a hundred times a second, and says the
+        same each time. Should the word be lost, the sender asks: see ``handle_activity``.
+        """
+        words = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
+        said, until, pause = self._acked.get(sender, ((), 0.0, 0.0))
+        if words != said or ack.drops:
+            pause = self.host.config.token_interval_s
+        elif now < until:
+            return False
+        else:
+            pause = min(2 * pause, ACK_PAUSE_S_MAX)
+        self._acked[sender] = (words, now + pause, pause)
+        return True
 
     # Time
 
