@@ -119,10 +119,15 @@ class TestProofs:
         assert watcher.handle_event(other) is None
         assert watcher.handle_event(first) is not None
 
+    def test_events_of_other_values_are_shown_where_they_matter(self) -> None:
+        broken = feed(monitor("not (a(m) and previous b)"), ("b", 5), ("a", 7))
+        assert broken is not None
+        assert [one.value for one in broken.events] == [5, 7]
+
 
 class TestBounds:
     def test_history_is_bounded_and_says_so(self) -> None:
-        watcher = monitor("not (b and once a)")
+        watcher = monitor("not (b and once a) and (once b(m) or true)")
         assert feed(watcher, *[("b", n) for n in range(EVENTS_KEPT_MAX + 50)]) is None
         assert feed(watcher, ("a", 0)) is None
         broken = feed(watcher, ("b", 0))

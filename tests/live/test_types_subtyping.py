@@ -173,7 +173,7 @@ class TestValues:
         assert is_subtype(middle, top)
         assert is_subtype(type_, top)
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(value_types, value_types, st.data())
     def test_a_value_of_a_subtype_is_a_value_of_the_supertype(
         self, sub: ValueType, other: ValueType, data: st.DataObject
@@ -217,6 +217,21 @@ class TestValues:
 
         assert is_subtype(wide("A"), union(wide("B"), INT))
         assert not is_subtype(union(wide("A"), INT), wide("B"))
+
+    def test_binders_inside_binders_do_not_multiply(self) -> None:
+        """Unfolding shares what refers to nothing outside instead of copying it."""
+
+        def nested(depth: int, leaf: ValueType, outer: tuple[ValueType, ...] = ()) -> ValueType:
+            if depth == 0:
+                uses = {f"use{n}": ListOf(one) for n, one in enumerate(outer)}
+                return struct({**uses, "leaf": leaf})
+            return recursive(
+                f"T{depth}",
+                lambda t: struct({"in": nested(depth - 1, leaf, (*outer, t)), "out": ListOf(t)}),
+            )
+
+        assert is_subtype(nested(14, INT), nested(14, FLOAT))
+        assert not is_subtype(nested(14, FLOAT), nested(14, INT))
 
 
 class TestEndpoints:

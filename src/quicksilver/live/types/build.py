@@ -22,8 +22,8 @@ from quicksilver.live.types.model import (
     StructOf,
     Term,
     TypeParameter,
-    UnionOf,
     ValueType,
+    union_of,
 )
 from quicksilver.live.types.walk import substitute
 
@@ -41,8 +41,7 @@ def struct(fields: Mapping[str, ValueType], *, title: str = "", closed: bool = F
 
 def union(*members: ValueType) -> ValueType:
     """Return the union of types; of a single one, that type."""
-    made = UnionOf(members)
-    return made.members[0] if len(made.members) == 1 else made
+    return union_of(members)
 
 
 def optional(type_: ValueType) -> ValueType:

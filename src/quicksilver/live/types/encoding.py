@@ -17,7 +17,7 @@ from quicksilver.live.types.model import (
     Recursive,
     Term,
 )
-from quicksilver.live.types.walk import children
+from quicksilver.live.types.walk import children, without_unions_of_one
 
 TYPE_BYTES_MAX = 1 << 20
 TYPE_DEPTH_MAX = 100
@@ -33,7 +33,7 @@ _decoder: msgspec.json.Decoder[AnyType] = msgspec.json.Decoder(AnyType)
 
 def encode_type(type_: AnyType) -> bytes:
     """Write a type as JSON; equal types with equal hints give equal bytes."""
-    return _encoder.encode(type_)
+    return _encoder.encode(without_unions_of_one(type_))
 
 
 def parse_type(data: bytes | str) -> AnyType:

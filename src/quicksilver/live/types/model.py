@@ -171,31 +171,15 @@ class TupleOf(Term, frozen=True, tag="tuple"):
 class UnionOf(Term, frozen=True, tag="union"):
     """A value of one of the members' types; with no members, no value at all.
 
-    Members are flat, distinct and sorted, and all literals among them are one.
+    Members are flat, distinct and sorted, and all literals among them are one. A
+    union of one is equal to that one; ``union_of`` and the encoder write it so.
     """
 
     SORT = "union"
     members: tuple[ValueType, ...]
 
     def __post_init__(self) -> None:
-        flat: dict[bytes, ValueType] = {}
-        literals: list[LiteralOf] = []
-        pending = list(reversed(self.members))
-        while pending:
-            member = pending.pop()
-            if isinstance(member, UnionOf):
-                pending.extend(reversed(member.members))
-            elif isinstance(member, LiteralOf):
-                literals.append(member)
-            else:
-                flat.setdefault(member.digest, member)
-        if len(literals) > 1:
-            merged = LiteralOf(tuple(value for one in literals for value in one.values))
-            flat[merged.digest] = merged
-        elif literals:
-            flat[literals[0].digest] = literals[0]
-        ordered = tuple(flat[key] for key in sorted(flat))
-        msgspec.structs.force_setattr(self, "members", ordered)
+        msgspec.structs.force_setattr(self, "members", _flatten(self.members))
 
     @cached_property
     def digest(self) -> bytes:
@@ -206,6 +190,33 @@ class UnionOf(Term, frozen=True, tag="union"):
 
     def _content(self) -> tuple[object, ...]:
         return self.members
+
+
+def union_of(members: tuple[ValueType, ...]) -> ValueType:
+    """Return the union of types; of a single one, that type."""
+    flat = _flatten(members)
+    return flat[0] if len(flat) == 1 else UnionOf(flat)
+
+
+def _flatten(members: tuple[ValueType, ...]) -> tuple[ValueType, ...]:
+    """Return the members of a union in their one order."""
+    flat: dict[bytes, ValueType] = {}
+    literals: list[LiteralOf] = []
+    pending = list(reversed(members))
+    while pending:
+        member = pending.pop()
+        if isinstance(member, UnionOf):
+            pending.extend(reversed(member.members))
+        elif isinstance(member, LiteralOf):
+            literals.append(member)
+        else:
+            flat.setdefault(member.digest, member)
+    if len(literals) > 1:
+        merged = LiteralOf(tuple(value for one in literals for value in one.values))
+        flat[merged.digest] = merged
+    elif literals:
+        flat[literals[0].digest] = literals[0]
+    return tuple(flat[key] for key in sorted(flat))
 
 
 class Field(Term, frozen=True, tag="field"):

@@ -100,10 +100,6 @@ class Automaton:
                 letter |= bit
         return letter
 
-    def mentions(self, place: Place) -> bool:
-        """Say whether the formula speaks of events of this kind."""
-        return place in self._occurs or place in self._matches
-
     def carried(self, place: Place, value: object) -> list[tuple[Variable, object]]:
         """Return the values that an event offers to variables."""
         return [
@@ -112,10 +108,12 @@ class Automaton:
             if isinstance(operand, Variable)
         ]
 
-    def concerns(self, past: Observed, event: Observed, values: Values) -> bool:
+    def concerns(self, past: Observed, event: Observed) -> bool:
         """Say whether a past event can have had a part in what an event breaks."""
-        if not self._quantified and past.instance != event.instance:
-            return False
+        return bool(self._quantified) or past.instance == event.instance
+
+    def carries(self, past: Observed, values: Values) -> bool:
+        """Say whether an event carries one of the values, or none that matter."""
         carried = self.carried(Place(past.endpoint, past.direction, past.name), past.value)
         return not carried or any(_is_same(part, values[one]) for one, part in carried)
 

@@ -47,8 +47,10 @@ from quicksilver.live.formalisms.temporal.syntax import (
 LETTERS_MAX = 4_096
 BODIES_MAX = 4
 """Quantifiers whose bodies are compared with one another."""
-STEPS_MAX = 60_000
-"""Steps in one search; past it nothing is shown."""
+NODES_MAX = 4_000
+"""Size of the first formula once it is written out for all values."""
+WORK_MAX = 600_000
+"""Operations in one decision, about a quarter of a second; past it nothing is shown."""
 
 
 class Holds(msgspec.Struct, frozen=True):
@@ -67,36 +69,67 @@ class Undecided(msgspec.Struct, frozen=True):
 
 Answer: TypeAlias = Holds | Refuted | Undecided
 
+
+class _Budget:
+    """What work is left for one decision."""
+
+    def __init__(self) -> None:
+        self._left = WORK_MAX
+
+    def spend(self, work: int) -> bool:
+        """Take some of it; say whether there was enough."""
+        self._left -= work
+        return self._left >= 0
+
+
 _HOLDS = Holds()
 
 
 def decide_implication(stronger: Formula, weaker: Formula) -> Answer:
     """Say whether every history that satisfies one formula satisfies the other."""
-    answer = _decide(stronger, weaker, ())
-    if isinstance(answer, Refuted):
-        witnesses = tuple(_witnesses_of(stronger))
-        if witnesses and isinstance(_decide(stronger, weaker, witnesses), Holds):
+    if set(_conjuncts(weaker)) <= set(_conjuncts(stronger)):
+        return _HOLDS
+    budget = _Budget()
+    targets = variables_of(weaker)
+    answer = _decide_with(_in_every_way(stronger, targets), weaker, (), budget)
+    if isinstance(answer, Holds):
+        return answer
+    if isinstance(answer, Undecided):
+        # What it says of these very values may be enough, and is less to try.
+        alike = _in_one_way(stronger, targets)
+        return _HOLDS if _decide_with(alike, weaker, (), budget) == _HOLDS else answer
+    witnesses = tuple(_witnesses_of(stronger))
+    if witnesses:
+        targets = variables_of(And((weaker, *witnesses)))
+        assumed = _in_every_way(stronger, targets)
+        if _decide_with(assumed, weaker, witnesses, budget) == _HOLDS:
             return _HOLDS
     return answer
 
 
-def _decide(stronger: Formula, weaker: Formula, witnesses: tuple[Matches, ...]) -> Answer:
-    targets = variables_of(And((weaker, *witnesses)))
-    assumed = And(tuple(_instances_of(stronger, targets)))
+def _decide_with(
+    assumed: Formula | None, weaker: Formula, witnesses: tuple[Matches, ...], budget: _Budget
+) -> Answer:
+    if assumed is None:
+        return Undecided()
+
+    def always(wanted: Formula) -> bool:
+        return _search(here, wanted, (), budget) == _HOLDS
+
     bodies = _quantified_bodies(And((assumed, weaker)))
     rules: list[Formula] = [implication(body, Somewhere(body)) for body in bodies]
     here = And((assumed, *rules))
     further: list[Formula] = []
     for body in bodies:
-        if _search(here, implication(body, Truth(False))) == _HOLDS:
+        if always(implication(body, Truth(False))):
             further.append(implication(Somewhere(body), Truth(False)))
-        if _search(here, implication(Previous(body), body)) == _HOLDS:
+        if always(implication(Previous(body), body)):
             further.append(implication(Previous(Somewhere(body)), Somewhere(body)))
     pairs = product(bodies, bodies) if len(bodies) <= BODIES_MAX else ()
     for one, other in pairs:
-        if one != other and _search(here, implication(one, other)) == _HOLDS:
+        if one != other and always(implication(one, other)):
             further.append(implication(Somewhere(one), Somewhere(other)))
-    return _search(And((here, *further)), weaker, witnesses)
+    return _search(And((here, *further)), weaker, witnesses, budget)
 
 
 def _witnesses_of(formula: Formula) -> Iterator[Matches]:
@@ -116,31 +149,57 @@ def _witnesses_of(formula: Formula) -> Iterator[Matches]:
             yield Matches(place, path, Variable(f"the event's {variable.name}"))
 
 
-def _instances_of(formula: Formula, targets: list[Variable]) -> Iterator[Formula]:
-    """Yield the formula with its variables replaced by the targets, in every way.
+def _in_every_way(formula: Formula, targets: list[Variable]) -> Formula | None:
+    """Return what a formula says when its variables are any of the targets; None if too much.
 
     Parts of a conjunction hold for all values on their own, so each is taken by itself.
     """
+    values = targets or [Variable("any")]
+    made: list[Formula] = []
+    size = 0
+    for part in _conjuncts(formula):
+        variables = variables_of(part)
+        size += len(list(walk(part))) * len(values) ** len(variables)
+        if size > NODES_MAX:
+            return None
+        made += [
+            _put_values(part, dict(zip(variables, chosen, strict=True)))
+            for chosen in product(values, repeat=len(variables))
+        ]
+    return And(tuple(made))
+
+
+def _in_one_way(formula: Formula, targets: list[Variable]) -> Formula:
+    """Return what a formula says of the targets taken in order, the first for want of others."""
+    values = targets or [Variable("any")]
+    made: list[Formula] = []
+    for part in _conjuncts(formula):
+        variables = variables_of(part)
+        chosen = [values[n] if n < len(values) else values[0] for n in range(len(variables))]
+        made.append(_put_values(part, dict(zip(variables, chosen, strict=True))))
+    return And(tuple(made))
+
+
+def _conjuncts(formula: Formula) -> Iterator[Formula]:
     if isinstance(formula, And):
         for part in formula.parts:
-            yield from _instances_of(part, targets)
-        return
-    variables = variables_of(formula)
-    values = targets or [Variable("any")]
-    for chosen in product(values, repeat=len(variables)):
-        names = dict(zip(variables, chosen, strict=True))
+            yield from _conjuncts(part)
+    else:
+        yield formula
 
-        def rename(one: Formula, names: dict[Variable, Variable] = names) -> Formula:
-            def put(operand: Operand) -> Operand:
-                return names[operand] if isinstance(operand, Variable) else operand
 
-            if isinstance(one, Matches):
-                return Matches(one.place, one.path, put(one.operand))
-            if isinstance(one, Compares):
-                return compare(one.operator, put(one.left), put(one.right))
-            return one
+def _put_values(formula: Formula, names: dict[Variable, Variable]) -> Formula:
+    def put(operand: Operand) -> Operand:
+        return names[operand] if isinstance(operand, Variable) else operand
 
-        yield rewrite(formula, rename)
+    def rename(one: Formula) -> Formula:
+        if isinstance(one, Matches):
+            return Matches(one.place, one.path, put(one.operand))
+        if isinstance(one, Compares):
+            return compare(one.operator, put(one.left), put(one.right))
+        return one
+
+    return rewrite(formula, rename)
 
 
 def _quantified_bodies(formula: Formula) -> list[Formula]:
@@ -148,14 +207,15 @@ def _quantified_bodies(formula: Formula) -> list[Formula]:
     return list(bodies)
 
 
-def _search(assumed: Formula, wanted: Formula, witnesses: tuple[Matches, ...] = ()) -> Answer:
+def _search(
+    assumed: Formula, wanted: Formula, witnesses: tuple[Matches, ...], budget: _Budget
+) -> Answer:
     """Look for a history along which ``assumed`` always holds and ``wanted`` once does not.
 
     The event at which it does not carries the witnesses that it has room for.
     """
     fits = And(tuple(implication(Occurs(one.place), one) for one in witnesses))
     program = Program([assumed, wanted, fits])
-    steps = 0
     rigid = [n for n, atom in enumerate(program.atoms) if isinstance(atom, Compares)]
     for chosen in product((False, True), repeat=len(rigid)):
         fixed = sum(1 << n for n, holds in zip(rigid, chosen, strict=True) if holds)
@@ -168,8 +228,9 @@ def _search(assumed: Formula, wanted: Formula, witnesses: tuple[Matches, ...] = 
         while frontier:
             upcoming: list[int] = []
             for memory in frontier:
+                if not budget.spend(len(letters) * program.size):
+                    return Undecided()
                 for letter in letters:
-                    steps += 1
                     after, holds = program.step(memory, letter)
                     if holds == 0b101:
                         return Refuted(_describe(program, [*_path(came_from, memory), letter]))
@@ -177,8 +238,6 @@ def _search(assumed: Formula, wanted: Formula, witnesses: tuple[Matches, ...] = 
                         reached.add(after)
                         came_from[after] = (memory, letter)
                         upcoming.append(after)
-                if steps > STEPS_MAX:
-                    return Undecided()
             frontier = upcoming
     return _HOLDS
 

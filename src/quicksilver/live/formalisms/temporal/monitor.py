@@ -65,6 +65,8 @@ class TemporalMonitor(Monitor):
         self._instances: dict[str, int] = {}
         self._history: deque[Observed] = deque(maxlen=EVENTS_KEPT_MAX)
         self._events_forgotten = 0
+        self._has_changed = False
+        """Whether the event that is being taken changed any state."""
         self.values_ignored = 0
         """Events whose values came after the limit was reached."""
         self.instances_ignored = 0
@@ -80,20 +82,20 @@ class TemporalMonitor(Monitor):
             self.instances_ignored += 1
             return None
         place = Place(event.endpoint, event.direction, event.name)
-        if self._automaton.mentions(place):
-            if len(self._history) == EVENTS_KEPT_MAX:
-                self._events_forgotten += 1
-            self._history.append(event)
         carried = self._automaton.carried(place, event.value)
         self._learn({value for _, value in carried})
         positions = {variable: number for number, variable in enumerate(self._variables)}
         touched: dict[Choice, None] = {}
         for variable, value in carried:
             touched |= self._choices_by_value.get((positions[variable], value), {})
+        self._has_changed = False
         broken = self._move(instance, place, event, touched)
-        if broken is None:
-            return None
-        return self._prove(event, broken)
+        result = None if broken is None else self._prove(event, broken)
+        # What changed no state had no part in anything, whatever it was.
+        if self._has_changed:
+            self._events_forgotten += len(self._history) == EVENTS_KEPT_MAX
+            self._history.append(event)
+        return result
 
     def _move(
         self, instance: int, place: Place, event: Observed, touched: dict[Choice, None]
@@ -108,6 +110,7 @@ class TemporalMonitor(Monitor):
             state, holds = automaton.step(group.state, instance, letter)
             if not holds and broken is None and self._is_judged(choice):
                 broken = choice
+            self._has_changed |= state != group.state
             del group.members[choice]
             moved.append((choice, state))
         letter = automaton.letter(place, event.value, {})
@@ -115,7 +118,9 @@ class TemporalMonitor(Monitor):
         for group in before.values():
             if not group.members:
                 continue
-            group.state, holds = automaton.step(group.state, instance, letter)
+            state, holds = automaton.step(group.state, instance, letter)
+            self._has_changed |= state != group.state
+            group.state = state
             if not holds and broken is None:
                 broken = next(filter(self._is_judged, group.members), None)
             self._merge(group)
@@ -175,11 +180,7 @@ class TemporalMonitor(Monitor):
 
     def _prove(self, event: Observed, broken: Choice) -> Broken:
         values = self._named(broken)
-        relevant = [
-            one
-            for one in self._history
-            if one is not event and self._automaton.concerns(one, event, values)
-        ]
+        relevant = [one for one in self._history if self._automaton.concerns(one, event)]
         proof = shorten_proof(self._automaton, values, [*relevant, event])
         known = {name: value for name, value in values.items() if not isinstance(value, Unseen)}
         said = ", ".join(f"{name.name} = {value!r}" for name, value in known.items())

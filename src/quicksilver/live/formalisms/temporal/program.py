@@ -49,6 +49,11 @@ class Program:
         self._roots = [self._add(root) for root in roots]
         self._steps: dict[tuple[int, int], tuple[int, int]] = {}
 
+    @property
+    def size(self) -> int:
+        """Return the number of operations that a step takes."""
+        return len(self._codes)
+
     def step(self, memory: int, letter: int) -> tuple[int, int]:
         """Take a letter (bit n: atom n holds); return memory and what holds (bit n: root n)."""
         key = (memory, letter)

@@ -12,12 +12,17 @@ EVENTS_TRIED_MAX = 64
 def shorten_proof(automaton: Automaton, values: Values, events: list[Observed]) -> list[Observed]:
     """Leave out events one by one as long as the last still breaks the formula, and no other does.
 
-    Events too far back to be tried are left in only if the rest alone does not do.
+    Events that carry other values, and those too far back to be tried, are left in
+    only if it takes them.
     """
     if not _breaks_last(automaton, values, events):
         return events  # what broke it began before the events that were kept
-    tail = events[-EVENTS_TRIED_MAX:]
-    kept = tail if _breaks_last(automaton, values, tail) else events
+    near = [one for one in events[:-1] if automaton.carries(one, values)] + events[-1:]
+    kept = events
+    for fewer in (near[-EVENTS_TRIED_MAX:], near, events[-EVENTS_TRIED_MAX:]):
+        if _breaks_last(automaton, values, fewer):
+            kept = fewer
+            break
     place = 0
     while place < len(kept) - 1 and len(kept) <= EVENTS_TRIED_MAX:
         shorter = kept[:place] + kept[place + 1 :]
