@@ -34,6 +34,9 @@ GAP_MAX = 1 << 24
 """Packets between what is delivered and what is believed to exist; a sender's span
 is thousands of times smaller, so more is a lie or a bug."""
 
+IN_ORDER_ASKED_MAX = 32
+"""Packets asked for without room for them, in the hope that they come in order."""
+
 ASSEMBLIES_MAX = 16
 """Large messages in progress in one stream; a sender never has more than one a lane."""
 
@@ -422,17 +425,19 @@ class ReceiveStream:
     # What the recovery agents say
 
     def askable(self) -> RangeSet:
-        """Return what is missing and could be taken: the next packet, and what fits.
+        """Return what is missing and could be taken: the next packets, and what fits.
 
-        Whoever asks for more gets it again and again.
+        Whoever asks for more gets it again and again. The next ones need no room as
+        long as they come in order and nothing older is waited for.
         """
         missing = self.missing
         budget = self.region.ahead_budget
         fitting = max(0, budget.limit - budget.used) // self._usual_bytes
         if missing.count() <= fitting:
             return missing
-        if not fitting and not self.barriers:
-            fitting = 1
+        if not self.barriers:
+            start, stop = next(iter(missing))
+            fitting = max(fitting, min(stop - start, IN_ORDER_ASKED_MAX))
         first = missing.values(fitting) if fitting else []
         return missing.clamped(0, first[-1] + 1) if first else RangeSet()
 

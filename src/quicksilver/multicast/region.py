@@ -607,6 +607,10 @@ class RegionMember:
         wanted = RangeSet.parse_flat(record.wanted, RANGES_MAX)
         if not wanted or sender == self.host.node:
             return
+        if self._is_alone:
+            wanted = wanted.intersection(self.missing_here(sender))
+            if not wanted:
+                return
         if len(self._hierarchy.partitions) > 1:
             wanted = RangeSet(
                 (s, s + 1)
