@@ -32,7 +32,7 @@ from tests.live.temporal_model import (
 
 ONE_INSTANCE = all_histories(5, "x", [1])
 TWO_VALUES = all_histories(3, "x", [1, 2])
-TWO_INSTANCES = all_histories(3, "xy", [1, 2])[::8] + all_histories(4, "xy", [1])[::4]
+TWO_INSTANCES = all_histories(3, "xy", [1, 2])[::16] + all_histories(4, "xy", [1])[::8]
 
 
 def _parse(text: str) -> Formula:
@@ -78,14 +78,14 @@ class TestAgainstTheModel:
             assert not isinstance(decide_implication(both, part), Refuted)
         assert isinstance(decide_implication(one, one), Holds)
 
-    @settings(max_examples=40)
+    @settings(max_examples=25)
     @given(formulas, st.data())
     def test_sound_for_formulas_made_weaker(self, one: Formula, data: st.DataObject) -> None:
         """Random pairs seldom imply each other; about half of these do."""
         weaker = [Once(one), implication(Occurs(A), one), implication(Occurs(A), Once(one))]
         if not any(isinstance(part, Somewhere) for part in walk(one)):
             weaker.append(Somewhere(one))
-        _check_sound(one, data.draw(st.sampled_from(weaker)), TWO_INSTANCES[::2])
+        _check_sound(one, data.draw(st.sampled_from(weaker)), TWO_INSTANCES)
 
 
 def _check_sound(one: Formula, other: Formula, histories: list[list[Observed]]) -> None:

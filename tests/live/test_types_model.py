@@ -132,6 +132,7 @@ class TestEncoding:
         assert again.fingerprint == type_.fingerprint
         assert encode_type(again) == data
 
+    @settings(max_examples=40)
     @given(any_types)
     def test_every_type_can_be_shown_in_a_bounded_line(self, type_: ValueType) -> None:
         shown = render_type(type_, chars_max=60)
@@ -184,7 +185,7 @@ class TestEncoding:
         with pytest.raises(TypeParseError, match="nodes"):
             parse_type(many)
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode), any_types, st.data())
     def test_noise_and_mutations_raise_nothing_else(
         self, noise: bytes, type_: ValueType, data: st.DataObject

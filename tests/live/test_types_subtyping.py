@@ -259,10 +259,12 @@ class TestEndpoints:
         for one, other in product(self.POOL, map(flip, self.POOL)):
             assert is_match(one, other) == is_match(other, one)
 
+    @settings(max_examples=40)
     @given(endpoint_types)
     def test_an_endpoint_matches_its_mirror(self, type_: EndpointType) -> None:
         assert is_match(type_, flip(type_))
 
+    @settings(max_examples=40)
     @given(endpoint_types, endpoint_types)
     def test_a_subtype_is_what_matches_the_mirror(
         self, one: EndpointType, other: EndpointType
