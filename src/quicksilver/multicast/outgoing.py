@@ -174,6 +174,9 @@ class Outgoing:
             sender.next_sequence = 0
         for lane in self._lanes.values():
             lane.forget_streams()
+            # What waits for groups that were left has no one to wait for any more.
+            lane.is_blocked = False
+            self._host.register_lane(lane)
         flushes, self._flushes = self._flushes, []
         for flush in flushes:
             flush.on_done(f"this node was excluded: {reason}")
