@@ -7,8 +7,9 @@ from collections import Counter, defaultdict
 import pytest
 
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.multicast.agents import RANGES_SENT_MAX, RECORDS_SENT_MAX
+from quicksilver.multicast.agents import RECORDS_SENT_MAX
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.interfaces import RANGES_SENT_MAX
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode

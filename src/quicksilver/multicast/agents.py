@@ -17,18 +17,22 @@ leader calls the roll and goes around those who do not answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Ring
+from quicksilver.multicast.interfaces import (
+    Lower,
+    Recovery,
+    Report,
+    Upper,
+    earlier_cut,
+    first_ranges,
+    trimmed,
+)
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import RANGES_MAX, Record, Token, encode_control
-from quicksilver.wire.ids import Address
-
-RANGES_SENT_MAX = 24
-"""Ranges of one set in a token; the rest is told in a later round."""
 
 TOKEN_BYTES_MAX = 32_000
 """Longer tokens leave senders to a later round; a datagram holds 65,507 bytes."""
@@ -39,101 +43,6 @@ RECORDS_SENT_MAX = 64
 HELD_CHECKED_MAX = 512
 QUIET_ROUNDS = 3
 """Rounds in which nothing happened, after which a sender leaves the token."""
-
-
-class Report:
-    """What a domain says about one sender's stream."""
-
-    __slots__ = ("high", "kept", "low", "missing", "missing_limit", "slowest")
-
-    def __init__(
-        self,
-        *,
-        high: int,
-        low: int,
-        slowest: int,
-        missing: RangeSet,
-        missing_limit: int,
-        kept: tuple[int, ...],
-    ) -> None:
-        self.high = high
-        self.low = low
-        self.slowest = slowest
-        self.missing = missing
-        self.missing_limit = missing_limit
-        self.kept = kept
-        """Flat pairs: a partition, and below what it keeps all its packets."""
-
-
-class Lower(Protocol):
-    """The state that an agent represents."""
-
-    def active_senders(self) -> list[int]:
-        """Return the senders whose streams are not yet stable and quiet."""
-        ...
-
-    def report(self, sender: int) -> Report:
-        """Return the state of one stream (empty when nothing of it is known)."""
-        ...
-
-
-class Recovery(Protocol):
-    """What an agent asks of its node: compare, repair, and learn."""
-
-    def missing_here(self, sender: int) -> RangeSet:
-        """Return what this node itself lacks and believes lost."""
-        ...
-
-    def held_here(self, sender: int, ranges: RangeSet) -> RangeSet:
-        """Return the part of ``ranges`` of which this node has copies."""
-        ...
-
-    def holds(self, peer: int, sender: int, ranges: RangeSet) -> RangeSet:
-        """Return the part of ``ranges`` that a peer keeps once it has it."""
-        ...
-
-    def pull(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None: ...
-
-    def push(self, peer: int, sender: int, ranges: RangeSet) -> None: ...
-
-    def note_token(self, record: Record, now: float) -> None:
-        """Take what a token says: how far the stream goes and what is stable."""
-        ...
-
-    def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
-        """Return (stable, kept by partition as flat pairs, cut), known from above."""
-        ...
-
-    def buffer_share(self) -> int: ...
-
-    def take_drops(self) -> int:
-        """Return kernel drops not reported yet, and count them as reported."""
-        ...
-
-    def address_of(self, node: int) -> Address | None: ...
-
-    def accepts(self, sender: int) -> bool:
-        """True for senders that a record may be about."""
-        ...
-
-
-class Upper(Protocol):
-    """Who is told when a ring has completed a round."""
-
-    def handle_round(self, agent: RingAgent, token: Token, seconds: float, now: float) -> None: ...
-
-
-def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
-    """Return at most RANGES_SENT_MAX ranges, flat, and up to where they are exact."""
-    if ranges.range_count() <= RANGES_SENT_MAX:
-        return tuple(ranges.to_flat()), limit
-    head = ranges.head(RANGES_SENT_MAX)
-    return tuple(head.to_flat()), min(limit, head.last() + 1)
-
-
-def earlier_cut(one: int, other: int) -> int:
-    """Return which of two ends of a stream comes first; -1 is none."""
-    return max(one, other) if one < 0 or other < 0 else min(one, other)
 
 
 class RingAgent:
@@ -206,14 +115,7 @@ class RingAgent:
         if found is None:
             # Quiet here, or new: what the region agreed on before still holds.
             stable, _, _ = self._recovery.region_words(sender)
-            return Report(
-                high=stable,
-                low=stable,
-                slowest=self.node,
-                missing=RangeSet(),
-                missing_limit=stable,
-                kept=(),
-            )
+            return Report.of_all_below(stable, self.node, kept=())
         return found
 
     # Time
@@ -349,7 +251,7 @@ class RingAgent:
         return trimmed(left.intersection(report.missing), report.high)[0]
 
     def _not_held(self, sender: int, ranges: RangeSet) -> tuple[int, ...]:
-        some = ranges.head(RANGES_SENT_MAX)
+        some = first_ranges(ranges)
         if some.count() > HELD_CHECKED_MAX:
             some = some.clamped(0, some.values(HELD_CHECKED_MAX)[-1] + 1)
         return tuple(some.difference(self._recovery.held_here(sender, some)).to_flat())

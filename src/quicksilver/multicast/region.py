@@ -13,18 +13,12 @@ from typing import Protocol
 
 from quicksilver.core.ports import Transmit
 from quicksilver.membership.directory import RegionView
-from quicksilver.multicast.agents import (
-    HELD_CHECKED_MAX,
-    QUIET_ROUNDS,
-    Lower,
-    Report,
-    RingAgent,
-    earlier_cut,
-    trimmed,
-)
+from quicksilver.multicast.acknowledging import Acknowledging
+from quicksilver.multicast.agents import HELD_CHECKED_MAX, QUIET_ROUNDS, RingAgent
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
+from quicksilver.multicast.interfaces import Lower, Report, earlier_cut, trimmed
 from quicksilver.multicast.receive import Budget, ReceiveStream
 from quicksilver.multicast.streams import SendStream
 from quicksilver.stdx.rand import Rng
@@ -41,9 +35,6 @@ PULLS_AT_ONCE = 256
 
 TRIES_BEFORE_NAK = 6
 """Requests to peers that went unanswered before the sender itself is asked."""
-
-ACK_PAUSE_S_MAX = 0.4
-"""An acknowledgement that says nothing new is repeated less and less often, down to this."""
 
 STUCK_S = 0.2
 """A packet for which no neighbour and no holder could be asked is the sender's to resend."""
@@ -130,8 +121,7 @@ class RegionMember:
         self._active: dict[int, None] = {}
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
-        self._acked: dict[int, tuple[tuple[object, ...], float, float]] = {}
-        """The last words to each sender, and when and how long not to repeat them."""
+        self._acknowledging = Acknowledging(host.config.token_interval_s)
         self._wanted: dict[int, tuple[RangeSet, float]] = {}
         """What a sender was asked for by NAK, and until when not to ask again."""
         self._replication = host.settings.replication
@@ -277,7 +267,7 @@ class RegionMember:
         return self._hierarchy.is_cacher(self.host.node, sequence, self._replication)
 
     def handle_activity(self, stream: ReceiveStream, now: float) -> None:
-        self._acked.pop(stream.sender, None)
+        self._acknowledging.forget(stream.sender)
         self._active[stream.sender] = None
         self.active_at = now
         for agent in self.agents:
@@ -324,37 +314,13 @@ class RegionMember:
 
     def report(self, sender: int) -> Report:
         if sender == self.host.node:
-            count = self._count_sent()
-            return Report(
-                high=count,
-                low=count,
-                slowest=sender,
-                missing=RangeSet(),
-                missing_limit=count,
-                kept=(self._partition, count),
-            )
+            return self._report_all_below(self._count_sent())
         stream = self.streams.get(sender)
         if stream is None:
-            kept = (self._partition, 0)
-            return Report(
-                high=0,
-                low=0,
-                slowest=self.host.node,
-                missing=RangeSet(),
-                missing_limit=0,
-                kept=kept,
-            )
+            return self._report_all_below(0)
         if stream.is_over():
-            # The stream is over here: nothing more is wanted or held back.
-            end = max(stream.high, stream.tail_claim)
-            return Report(
-                high=end,
-                low=end,
-                slowest=self.host.node,
-                missing=RangeSet(),
-                missing_limit=end,
-                kept=(self._partition, end),
-            )
+            # Nothing more is wanted here, or held back.
+            return self._report_all_below(max(stream.high, stream.tail_claim))
         return Report(
             high=stream.high,
             low=stream.low,
@@ -363,6 +329,9 @@ class RegionMember:
             missing_limit=stream.high,
             kept=(self._partition, stream.kept_until()),
         )
+
+    def _report_all_below(self, end: int) -> Report:
+        return Report.of_all_below(end, self.host.node, kept=(self._partition, end))
 
     # Recovery
 
@@ -416,18 +385,16 @@ class RegionMember:
                 )
             )
 
-        def intent(now: float) -> Transmit | None:
+        def make() -> Pull | None:
             lacking = asked.intersection(stream.missing)
-            address = self.host.address_of(peer)
-            if not lacking or address is None:
+            if not lacking:
                 return None
             self.counters.pull_sent += 1
             flat, _ = trimmed(lacking, 0)
             host = self.host
-            packet = Pull(host.cluster, host.node, self.id, self.number, sender, flat)
-            return Transmit(address, [encode_control(packet, peer)])
+            return Pull(host.cluster, host.node, self.id, self.number, sender, flat)
 
-        self.host.send_control(intent)
+        self._tell(peer, make)
 
     def push(self, peer: int, sender: int, ranges: RangeSet) -> None:
         held = self.held_here(sender, ranges)
@@ -645,15 +612,23 @@ class RegionMember:
                 stream.cut_at(sequence)
 
     def _send_nak(self, sender: int, wanted: RangeSet) -> None:
-        def intent(now: float) -> Transmit | None:
-            address = self.host.address_of(sender)
-            if address is None:
-                return None
+        def make() -> Nak:
             self.counters.nak_sent += 1
             flat, _ = trimmed(wanted, 0)
             host = self.host
-            packet = Nak(host.cluster, host.node, self.id, self.number, flat)
-            return Transmit(address, [encode_control(packet, sender)])
+            return Nak(host.cluster, host.node, self.id, self.number, flat)
+
+        self._tell(sender, make)
+
+    def _tell(self, node: int, make: Callable[[], Pull | Nak | Ack | Wake | None]) -> None:
+        """Send a control packet, made when it can leave, unless there is nothing to say."""
+
+        def intent(now: float) -> Transmit | None:
+            address = self.host.address_of(node)
+            packet = make() if address is not None else None
+            if address is None or packet is None:
+                return None
+            return Transmit(address, [encode_control(packet, node)])
 
         self.host.send_control(intent)
 
@@ -674,9 +649,14 @@ class RegionMember:
                 stream.quiet_rounds += 1
                 if stream.quiet_rounds >= QUIET_ROUNDS:
                     self._active.pop(sender, None)
-        flat, limit = trimmed(report.missing, report.missing_limit)
+        self._acknowledge(sender, report, token, seconds, now)
+
+    def _acknowledge(
+        self, sender: int, report: Report, token: Token, seconds: float, now: float
+    ) -> None:
         host = self.host
-        packet = Ack(
+        flat, limit = trimmed(report.missing, report.missing_limit)
+        ack = Ack(
             cluster=host.cluster,
             origin=host.node,
             region=self.id,
@@ -694,34 +674,10 @@ class RegionMember:
         )
         if sender == host.node:
             self.counters.ack_sent += 1
-            host.handle_own_ack(packet)
-            return
-        if not self._is_news(packet, sender, now):
-            return
-        self.counters.ack_sent += 1
-
-        def intent(now: float) -> Transmit | None:
-            address = self.host.address_of(sender)
-            return None if address is None else Transmit(address, [encode_control(packet, sender)])
-
-        host.send_control(intent)
-
-    def _is_news(self, ack: Ack, sender: int, now: float) -> bool:
-        """Whether to tell a sender what the region has.
-
-        A ring that waits for somebody turns a hundred times a second, and says the
-        same each time. Should the word be lost, the sender asks: see ``handle_activity``.
-        """
-        words = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
-        said, until, pause = self._acked.get(sender, ((), 0.0, 0.0))
-        if words != said or ack.drops:
-            pause = self.host.config.token_interval_s
-        elif now < until:
-            return False
-        else:
-            pause = min(2 * pause, ACK_PAUSE_S_MAX)
-        self._acked[sender] = (words, now + pause, pause)
-        return True
+            host.handle_own_ack(ack)
+        elif self._acknowledging.is_news(ack, sender, now):
+            self.counters.ack_sent += 1
+            self._tell(sender, lambda: ack)
 
     # Time
 
@@ -754,14 +710,9 @@ class RegionMember:
             agent.become_acting_leader(now)
             return
 
-        def intent(now: float) -> Transmit | None:
-            leader = agent.ring.leader
-            address = self.host.address_of(leader)
-            host = self.host
-            packet = Wake(host.cluster, host.node, self.id, self.number, agent.ring.level)
-            return None if address is None else Transmit(address, [encode_control(packet, leader)])
-
-        self.host.send_control(intent)
+        host = self.host
+        wake = Wake(host.cluster, host.node, self.id, self.number, agent.ring.level)
+        self._tell(agent.ring.leader, lambda: wake)
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         for agent in self.agents:

@@ -18,7 +18,7 @@ from quicksilver.experiments.base import (
 )
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
 from quicksilver.experiments.scenario import Run, run_scenario
-from quicksilver.multicast import agents
+from quicksilver.multicast import interfaces
 from quicksilver.wire.control import RANGES_MAX
 
 
@@ -86,9 +86,9 @@ class Feedback(Experiment):
 @contextmanager
 def ranges_sent(count: int) -> Iterator[None]:
     """Let engines of this process put so many ranges into tokens and acknowledgements."""
-    before = agents.RANGES_SENT_MAX
-    vars(agents)["RANGES_SENT_MAX"] = count
+    before = interfaces.RANGES_SENT_MAX
+    vars(interfaces)["RANGES_SENT_MAX"] = count
     try:
         yield
     finally:
-        vars(agents)["RANGES_SENT_MAX"] = before
+        vars(interfaces)["RANGES_SENT_MAX"] = before

@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from quicksilver.multicast import agents, region
-from quicksilver.multicast.agents import Report, RingAgent
+from quicksilver.multicast.agents import RingAgent
+from quicksilver.multicast.interfaces import Report
 from quicksilver.multicast.region import RegionMember
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.broken.breaking import (

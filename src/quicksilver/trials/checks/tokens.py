@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.agents import RANGES_SENT_MAX, RECORDS_SENT_MAX, TOKEN_BYTES_MAX
+from quicksilver.multicast.agents import RECORDS_SENT_MAX, TOKEN_BYTES_MAX
+from quicksilver.multicast.interfaces import RANGES_SENT_MAX
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.watch import Watcher
 from quicksilver.wire.control import RANGES_MAX, Record, Token, parse_control
