@@ -58,6 +58,7 @@ class EndpointDeclaration(msgspec.Struct, frozen=True):
     provides: tuple[Constraint, ...]
     requires: tuple[Constraint, ...]
     name: str = ""
+    is_queued: bool = False
 
     def signatures(self, given: dict[Any, Any] | None = None) -> EndpointSignatures:
         """Return the events in and out, with the annotations they were read off."""
@@ -88,10 +89,16 @@ def endpoint(
     provides: Iterable[ConstraintPair] = (),
     requires: Iterable[ConstraintPair] = (),
     name: str = "",
-) -> EndpointDeclaration:
-    """Declare an endpoint as an attribute of a class; its name is the attribute's by default."""
+    queued: bool = False,
+) -> Any:
+    """Declare an endpoint as an attribute of a class; its name is the attribute's by default.
+
+    Events that come into a queued endpoint are handled one after the other, after
+    whoever sent them has gone on; otherwise at once. In a running component the
+    attribute is a port, whose methods are the events that go out.
+    """
     return EndpointDeclaration(
-        inputs, outputs, _constraints(provides), _constraints(requires), name
+        inputs, outputs, _constraints(provides), _constraints(requires), name, queued
     )
 
 

@@ -40,6 +40,7 @@ from quicksilver.live.types.model import (
     ReferenceOf,
     SetOf,
     StructOf,
+    Term,
     TupleOf,
     ValueType,
 )
@@ -103,6 +104,8 @@ class Reading:
 
     def read(self, annotation: object, place: str) -> ValueType:
         """Return the type of an annotation; ``place`` is where it was found."""
+        if isinstance(annotation, Term):  # a type as data: its values are plain
+            return typing.cast("ValueType", annotation)
         scalar = _lookup(_SCALARS, annotation)
         if scalar is not None:
             return scalar

@@ -1,0 +1,1 @@
+"""The component library: protocols and applications as live objects."""

@@ -1,0 +1,108 @@
+"""The endpoints that components of the library meet at.
+
+Each pair of classes is an endpoint seen from the object that provides it: what
+comes in, what goes out. Whoever uses it declares the same pair the other way
+round.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from quicksilver.live.types.declare import endpoint, live_object
+
+UNRELIABLE: Final = "UnreliableChannel"
+RELIABLE: Final = "ReliableChannel"
+CHECKPOINTED: Final = "CheckpointedChannel"
+MEMBERSHIP: Final = "Membership"
+
+
+class ChannelRequests(Protocol):
+    """What a channel takes."""
+
+    def send(self, message: bytes) -> None:
+        """Send to everybody who uses the channel, oneself included."""
+
+
+class ChannelDeliveries(Protocol):
+    """What a channel gives."""
+
+    def receive(self, message: bytes) -> None:
+        """Take a message that somebody sent."""
+
+
+class CheckpointedRequests(Protocol):
+    """What a checkpointed channel takes (dissertation 6.2.1)."""
+
+    def send(self, message: bytes) -> None:
+        """Send an update; it comes back to everybody, the sender included, in one order."""
+
+    def checkpoint(self, ticket: int, state: bytes) -> None:
+        """Give the state that ``capture`` asked for."""
+
+
+class CheckpointedDeliveries(Protocol):
+    """What a checkpointed channel gives: first ``initialize``, then updates in one order."""
+
+    def initialize(self, state: bytes | None) -> None:
+        """Start from this state; None: nobody has one, start from nothing."""
+
+    def receive(self, message: bytes) -> None:
+        """Apply an update to the state."""
+
+    def capture(self, ticket: int) -> None:
+        """Answer with ``checkpoint``: the state after all updates received so far."""
+
+
+class MembershipRequests(Protocol):
+    """What a membership object takes: nothing."""
+
+
+class MembershipViews(Protocol):
+    """What a membership object gives."""
+
+    def view(self, number: int, members: list[int], me: int) -> None:
+        """Take a view: its number grows; members are in the same order everywhere."""
+
+
+@live_object(title="Channel")
+class UnreliableChannel:
+    """A channel that does its best: messages may be lost, repeated or overtaken."""
+
+    channel = endpoint(
+        ChannelRequests,
+        ChannelDeliveries,
+        provides=[("delivery", "best effort")],
+        name=UNRELIABLE,
+    )
+
+
+@live_object(title="ReliableChannel")
+class ReliableChannel:
+    """A channel that loses and repeats nothing and keeps each sender's order."""
+
+    channel = endpoint(
+        ChannelRequests,
+        ChannelDeliveries,
+        provides=[("delivery", "exactly once and fifo")],
+        name=RELIABLE,
+    )
+
+
+@live_object(title="CheckpointedChannel")
+class CheckpointedChannel:
+    """A totally ordered channel that brings newcomers up to date."""
+
+    channel = endpoint(
+        CheckpointedRequests,
+        CheckpointedDeliveries,
+        provides=[("delivery", "exactly once and total")],
+        name=CHECKPOINTED,
+    )
+
+
+@live_object(title="Membership")
+class Membership:
+    """Who is there, in numbered views."""
+
+    membership = endpoint(MembershipRequests, MembershipViews, name=MEMBERSHIP)

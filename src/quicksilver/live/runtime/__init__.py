@@ -1,0 +1,1 @@
+"""Running live objects: proxies, endpoints, connections, and the runtime that holds them."""

@@ -1,0 +1,145 @@
+"""A running component: the instance, its ends, and all that it holds.
+
+A cell is the wall around a component: an exception inside ends that component,
+its connections are told, and everything else goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from quicksilver.live.runtime.blueprints import Blueprint
+from quicksilver.live.runtime.endpoints import End, Handler
+from quicksilver.live.runtime.errors import ComponentFailedError
+from quicksilver.live.runtime.promises import Promise, Task
+
+if TYPE_CHECKING:
+    from quicksilver.live.runtime.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class Closeable(Protocol):
+    """Something that a cell holds and lets go of when it ends."""
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+class Cell:
+    """One running component."""
+
+    def __init__(self, runtime: Runtime, name: str) -> None:
+        self.runtime = runtime
+        self.name = name
+        self.instance: Any = None
+        self.ends: dict[str, End] = {}
+        self.failure: ComponentFailedError | None = None
+        self.is_over = False
+        """Closed or failed: none of its code runs any more."""
+        self._held: dict[int, Closeable] = {}
+
+    def make(self, blueprint: Blueprint, arguments: dict[str, Any]) -> None:
+        """Make the instance and its ends; raises whatever the constructor raises."""
+        from quicksilver.live.runtime.context import Context
+
+        cls = blueprint.cls
+        instance: Any = cls.__new__(cls)  # type: ignore[call-overload]  # any class
+        self.instance = instance
+        instance.context = Context(self)
+        for plan in blueprint.ports:
+            end = End(
+                self,
+                plan.name,
+                plan.type,
+                plan.signatures,
+                lambda event, handlers=plan.handlers: getattr(instance, handlers[event]),  # type: ignore[misc]
+                is_queued=plan.is_queued,
+                on_connected=_method(instance, plan.on_connected),
+                on_disconnected=_method(instance, plan.on_disconnected),
+            )
+            self.ends[plan.name] = end
+            setattr(instance, plan.attribute, end.port)
+        instance.__init__(**arguments)
+
+    # What it holds
+
+    def hold(self, held: Closeable) -> None:
+        """Close this when the component ends."""
+        self._held[id(held)] = held
+
+    def let_go(self, held: Closeable) -> None:
+        """Do not: somebody else does, or it is closed."""
+        self._held.pop(id(held), None)
+
+    # Its code, guarded
+
+    def guard(self, where: str, step: Callable[[], Any]) -> Callable[[], None]:
+        """Return a step that runs only while the component does, and whose errors end it."""
+
+        def run() -> None:
+            if self.is_over:
+                return
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001  # a component's error stays with it
+                self.fail(where, error)
+
+        return run
+
+    def spawn(self, where: str, coroutine: Coroutine[Any, Any, T]) -> Task[T]:
+        """Run a coroutine until it or the component ends; its errors end the component."""
+        task = Task(coroutine)
+        if not task.is_done:
+            held = _HeldTask(task)
+            self.hold(held)
+            task.when_done(lambda _: self.let_go(held))
+        task.when_done(lambda done: self._end_task(where, done))
+        return task
+
+    def _end_task(self, where: str, done: Promise[Any]) -> None:
+        if isinstance(done.error, Exception):
+            self.fail(where, done.error)
+
+    # Its end
+
+    def fail(self, where: str, cause: BaseException) -> None:
+        """The component raised: it ends here, and the runtime is told why."""
+        if self.is_over:
+            return
+        self.failure = ComponentFailedError(self.name, where, cause)
+        self.close()
+        self.runtime.report(self.failure)
+
+    def close(self) -> None:
+        """End the component: part its connections, close what it holds."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for end in self.ends.values():
+            if end.connection is not None:
+                end.connection.close()
+            end.unbind()
+        close = getattr(self.instance, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception as error:  # noqa: BLE001  # a component's error stays with it
+                self.runtime.report(ComponentFailedError(self.name, "close", error))
+        while self._held:
+            _, held = self._held.popitem()
+            held.close()
+
+
+def _method(instance: Any, name: str | None) -> Handler | None:
+    return None if name is None else getattr(instance, name)
+
+
+class _HeldTask:
+    def __init__(self, task: Task[Any]) -> None:
+        self._task = task
+
+    def close(self) -> None:
+        self._task.cancel()

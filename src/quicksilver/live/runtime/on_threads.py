@@ -1,0 +1,128 @@
+"""An executor with a thread of its own, for programs without an event loop."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from quicksilver.live.runtime.promises import Promise
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+
+
+class _Timer:
+    __slots__ = ("is_cancelled", "step")
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self.step = step
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ThreadExecutor:
+    """Runs steps on one thread."""
+
+    def __init__(self, name: str = "live-objects") -> None:
+        self._steps: deque[Callable[[], None]] = deque()
+        self._timers: list[tuple[float, int, _Timer]] = []
+        self._numbers = itertools.count()
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def now(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on this executor."""
+        return threading.current_thread() is self._thread
+
+    def post(self, step: Callable[[], None]) -> None:
+        """Run a step soon, after those posted before; may be called from any thread."""
+        self._steps.append(step)
+        self._wake.set()
+
+    def call_later(self, delay_s: float, step: Callable[[], None]) -> _Timer:
+        """Run a step after some time; called on the executor."""
+        timer = _Timer(step)
+        entry = (time.monotonic() + max(0.0, delay_s), next(self._numbers), timer)
+        if self.is_here:
+            heapq.heappush(self._timers, entry)
+        else:
+            self.post(lambda: heapq.heappush(self._timers, entry))
+        return timer
+
+    def call(self, begin: Callable[[], Promise[T] | T]) -> T:
+        """Run something on the executor from another thread, and wait for what it gives."""
+        if self.is_here:
+            raise RuntimeError("call() would wait for itself: it is for other threads")
+        future: Future[T] = Future()
+
+        def finish(done: Promise[T]) -> None:
+            if done.error is not None:
+                future.set_exception(done.error)
+            else:
+                future.set_result(done.result())
+
+        def run() -> None:
+            try:
+                begun = begin()
+            except Exception as error:  # noqa: BLE001  # it is the caller's
+                future.set_exception(error)
+                return
+            if isinstance(begun, Promise):
+                begun.when_done(finish)
+            else:
+                future.set_result(begun)
+
+        self.post(run)
+        return future.result()
+
+    def close(self) -> None:
+        """Run what was posted, then end the thread."""
+        self._is_closed = True
+        self._wake.set()
+        if not self.is_here:
+            self._thread.join()
+
+    def _run(self) -> None:
+        steps = self._steps
+        while True:
+            while steps:
+                self._run_step(steps.popleft())
+            if self._is_closed:
+                return
+            self._wake.wait(self._run_timers())
+            self._wake.clear()
+
+    def _run_timers(self) -> float | None:
+        """Run what is due; return how long nothing else will be."""
+        timers = self._timers
+        while timers:
+            wait = timers[0][0] - time.monotonic()
+            if wait > 0 and not timers[0][2].is_cancelled:
+                return 0.0 if self._steps else wait
+            _, _, timer = heapq.heappop(timers)
+            if not timer.is_cancelled:
+                self._run_step(timer.step)
+        return 0.0 if self._steps else None
+
+    def _run_step(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:  # noqa: BLE001  # told, and the thread goes on
+            # Components are guarded; this is a step of the program around them.
+            _LOG.exception("a step of the runtime of live objects failed")

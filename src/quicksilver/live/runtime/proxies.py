@@ -1,0 +1,109 @@
+"""Proxies: running objects, as those who opened them hold them.
+
+A proxy owns what is behind it: one component, or the parts of a composite and
+the connections between them. Closing it ends all of that; a proxy that nobody
+holds any more is closed as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from quicksilver.live.references.names import list_names
+from quicksilver.live.runtime.endpoints import End, EndpointReference
+from quicksilver.live.runtime.errors import (
+    CastError,
+    ClosedError,
+    ComponentFailedError,
+    NoEndpointError,
+)
+from quicksilver.live.types.model import EndpointType, ObjectType
+
+if TYPE_CHECKING:
+    from quicksilver.live.runtime.cells import Cell, Closeable
+    from quicksilver.live.runtime.runtime import Runtime
+
+
+class Proxy:
+    """A running object: endpoints to connect, and a lifetime."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        name: str,
+        type_: ObjectType,
+        ends: Mapping[str, End],
+        owned: tuple[Closeable, ...],
+        cells: tuple[Cell, ...],
+    ) -> None:
+        self._runtime = runtime
+        self.name = name
+        self.type = type_
+        self._ends = dict(ends)
+        self._owned = owned
+        self.cells = cells
+        """The components behind it."""
+        self._is_closed = False
+
+    # Endpoints
+
+    def endpoint(self, name: str) -> EndpointReference:
+        """Return an endpoint by name; raises NoEndpointError or ClosedError."""
+        if self._is_closed:
+            raise ClosedError(self.name)
+        end = self._ends.get(name)
+        if end is None:
+            raise NoEndpointError(self.name, name, list_names(sorted(self._ends), "none"))
+        declared = self.type.by_name[name]
+        assert isinstance(declared, EndpointType)
+        return EndpointReference(end, declared)
+
+    def endpoints(self) -> Iterator[EndpointReference]:
+        """Yield all endpoints, by name."""
+        return (self.endpoint(name) for name in sorted(self._ends))
+
+    def cast(self, type_: ObjectType) -> Proxy:
+        """Return this proxy seen as a type, which hides all else; raises CastError.
+
+        The new proxy owns this one.
+        """
+        problem = self._runtime.checker.check_object_subtype(self.type, type_)
+        if problem is not None:
+            raise CastError(self.name, problem)
+        ends = {name: self._ends[name] for name in type_.by_name}
+        return Proxy(self._runtime, self.name, type_, ends, (self,), self.cells)
+
+    # Life
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    @property
+    def failures(self) -> list[ComponentFailedError]:
+        """What went wrong in the components behind it."""
+        return [cell.failure for cell in self.cells if cell.failure is not None]
+
+    def close(self) -> None:
+        """End everything behind this proxy; on the runtime's executor. Twice is once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for owned in reversed(self._owned):
+            owned.close()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not self._is_closed:
+            self._runtime.dispose(self._owned)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else ""
+        return f"<proxy {self.name}{state}>"

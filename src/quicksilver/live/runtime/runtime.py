@@ -1,0 +1,168 @@
+"""The runtime of live objects in one process: what proxies run in."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
+from typing import Any, TypeVar
+
+from quicksilver.live.references.catalogue import Catalogue, load_installed
+from quicksilver.live.references.library import LibraryPolicy
+from quicksilver.live.references.model import Reference
+from quicksilver.live.references.standard import add_standard
+from quicksilver.live.references.xml import Parsed
+from quicksilver.live.runtime.attaching import Attachment, attach
+from quicksilver.live.runtime.cells import Closeable
+from quicksilver.live.runtime.components import Components
+from quicksilver.live.runtime.connections import Connection, connect
+from quicksilver.live.runtime.endpoints import EndpointReference, Handler
+from quicksilver.live.runtime.errors import ClosedError, ComponentFailedError, NoServiceError
+from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.folders import Library, Registry
+from quicksilver.live.runtime.opening import Opener
+from quicksilver.live.runtime.promises import Task
+from quicksilver.live.runtime.proxies import Proxy
+from quicksilver.live.runtime.watching import EndWatch, OnViolation
+from quicksilver.live.types.convert import Converters
+from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.stdx.rand import Rng
+
+T = TypeVar("T")
+
+FAILURES_KEPT_MAX = 1000
+
+
+class Runtime:
+    """Runs objects on one executor. All methods are called there."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        seed: int = 0,
+        registry: Mapping[str, Reference] | None = None,
+        policy: LibraryPolicy | None = None,
+        services: Mapping[type, object] | None = None,
+        checker: Checker | None = None,
+        on_failure: Callable[[ComponentFailedError], None] | None = None,
+        folder_timeout_s: float = 30.0,
+    ) -> None:
+        self.executor = executor
+        self.catalogue = Catalogue()
+        self.components = Components()
+        self.registry: MutableMapping[str, Reference] = dict(registry or {})
+        """The folder that this node keeps for itself."""
+        self.policy = policy if policy is not None else LibraryPolicy()
+        self.checker = checker if checker is not None else standard_checker()
+        self.converters = Converters(self.checker)
+        self.opener = Opener(self)
+        self.folder_timeout_s = folder_timeout_s
+        self.failures: list[ComponentFailedError] = []
+        """What components raised, oldest first; at most ``FAILURES_KEPT_MAX``."""
+        self._on_failure = on_failure
+        self._services: dict[type, object] = dict(services or {})
+        self._rng = Rng(seed)
+        self._proxies: weakref.WeakSet[Proxy] = weakref.WeakSet()
+        self._is_closed = False
+        add_standard(self.catalogue)
+        load_installed(self.catalogue)
+        self.add_components((Registry, Library))
+
+    # What it can run
+
+    def add_components(self, classes: Iterable[type]) -> None:
+        """Make component classes known to references."""
+        for cls in classes:
+            self.components.add(cls, self.catalogue)
+
+    def provide(self, kind: type[T], service: T) -> None:
+        """Give components something of the outside, such as a network."""
+        self._services[kind] = service
+
+    def service(self, kind: type[T]) -> T:
+        """Return the service of a kind; raises NoServiceError."""
+        found = self._services.get(kind)
+        if found is None:
+            hint = (getattr(kind, "MISSING_HINT", "") or "it was started without one").strip()
+            raise NoServiceError(kind.__name__, hint)
+        return found  # type: ignore[return-value]  # provide() pairs them
+
+    def derive_rng(self, name: str) -> Rng:
+        """Return a stream of chance of its own for a name."""
+        return self._rng.derive(name)
+
+    # Objects
+
+    def open(self, reference: Reference | Parsed, name: str = "") -> Task[Proxy]:
+        """Dereference; the task's result is the proxy. Whoever holds it must close it."""
+        return Task(self._open(reference, name))
+
+    async def _open(self, reference: Reference | Parsed, name: str) -> Proxy:
+        if self._is_closed:
+            raise ClosedError("the runtime")
+        proxy = await self.opener.open(reference, name)
+        if self.is_closed:  # meanwhile
+            proxy.close()
+            raise ClosedError("the runtime")
+        self._proxies.add(proxy)
+        return proxy
+
+    def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Task[T]:
+        """Run a coroutine that waits for promises."""
+        return Task(coroutine)
+
+    def connect(self, one: EndpointReference, other: EndpointReference) -> Connection:
+        """Join two endpoints; raises ConnectError or ClosedError."""
+        return connect(self, one, other)
+
+    def attach(
+        self,
+        endpoint: EndpointReference,
+        handlers: Mapping[str, Handler] | Callable[..., Any] | None = None,
+        *,
+        name: str = "application",
+        on_disconnected: Callable[[], None] | None = None,
+    ) -> Attachment:
+        """Connect plain functions to an endpoint; raises ConnectError."""
+        return attach(self, endpoint, handlers, name=name, on_disconnected=on_disconnected)
+
+    def watch(self, endpoint: EndpointReference, on_violation: OnViolation) -> None:
+        """Check from now on that both sides of an endpoint keep its constraints."""
+        end = endpoint.end
+        end.watch = EndWatch(self, end, on_violation)
+        if end.connection is not None:
+            end.watch.note("connected")
+            end.connection.bind()
+
+    # Ends
+
+    def report(self, failure: ComponentFailedError) -> None:
+        """Take note of a component that raised."""
+        if len(self.failures) < FAILURES_KEPT_MAX:
+            self.failures.append(failure)
+        if self._on_failure is not None:
+            self._on_failure(failure)
+
+    def dispose(self, owned: tuple[Closeable, ...]) -> None:
+        """Close what a proxy held that nobody holds any more; from any thread."""
+        if self._is_closed:
+            return
+
+        def close() -> None:
+            for one in reversed(owned):
+                one.close()
+
+        self.executor.post(close)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Close every proxy that is still open; the executor is its owner's to close."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for proxy in sorted(self._proxies, key=lambda proxy: proxy.name):
+            proxy.close()
