@@ -222,7 +222,7 @@ def _retitle(data: object) -> object:
         if data.get("kind") in {"struct", "recursive", "literal"}:
             changed["title"] = "Another"
         return changed
-    return [_retitle(one) for one in data] if isinstance(data, list) else data
+    return [_retitle(one) for one in data] if isinstance(data, list | tuple) else data
 
 
 def channel_pool() -> list[EndpointType]:

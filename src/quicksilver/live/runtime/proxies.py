@@ -91,6 +91,10 @@ class Proxy:
         if self._is_closed:
             return
         self._is_closed = True
+        # From the outside in: what the parts say to each other at the end is not heard outside.
+        for end in self._ends.values():
+            if end.connection is not None:
+                end.connection.close()
         for owned in reversed(self._owned):
             owned.close()
 
