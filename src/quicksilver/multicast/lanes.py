@@ -103,6 +103,10 @@ class LaneHost(Protocol):
         """Messages were dropped because nobody is there to hear them."""
         ...
 
+    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
+        """A large message was sent whole."""
+        ...
+
     def handle_committed(self, stream: SendStream, now: float) -> None:
         """A stream has packets to be acknowledged: watch it."""
         ...
@@ -505,6 +509,7 @@ class Lane:
             job.offset += len(chunk)
             if job.offset >= size:
                 self._fragmenting = None
+                host.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
                 break

@@ -292,6 +292,8 @@ class Outgoing:
         if freed or not stream.packets:
             stream.heard_at = stream.progress_at = now
             stream.probe_s = self.config.probe_s
+        if not stream.packets and stream.before:
+            self._undelivered(stream)
         if self._host.tracer is not None:
             self._host.tracer(
                 trace.AckReceived(
@@ -429,10 +431,33 @@ class Outgoing:
         for stream in older:
             # Two changes in a row: what an old one has not said yet, the new one says.
             before.update(stream.after)
-            if self._is_unfinished(stream):
-                before[stream] = None
+            before.update(self._undelivered(stream))
         for stream in streams:
             stream.after.update((s, None) for s in before if s is not stream)
+
+    def _undelivered(self, stream: SendStream) -> dict[SendStream, None]:
+        """Return a stream that is unfinished, or else the ones that it waits for.
+
+        Members that have acknowledged all of a stream may still hold it back, for
+        the sake of others that its STARTs named.
+        """
+        found: dict[SendStream, None] = {}
+        looked_at = {stream}
+        to_look_at = [stream]
+        while to_look_at:
+            each = to_look_at.pop()
+            if self._is_unfinished(each):
+                found[each] = None
+                continue
+            for older in each.before:
+                if older not in looked_at:
+                    looked_at.add(older)
+                    to_look_at.append(older)
+        if not found:
+            # Nothing is held back any more; nor need the old ones be remembered.
+            for each in looked_at:
+                each.before.clear()
+        return found
 
     def _is_unfinished(self, stream: SendStream) -> bool:
         return bool(stream.packets) or any(
@@ -537,16 +562,23 @@ class Outgoing:
         self._host.deliver(messages)
 
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
-        lanes = self._lanes.values()
-        older = []
-        before = dict(stream.after)
+        before: dict[SendStream, None] = {}
+        for each in stream.after:
+            before.update(self._undelivered(each))
         if not stream.is_opened:
             before.update((s, None) for s in self._closing.values())
-        for each in before:
-            rest = sum(lane.fragments_left(each) for lane in lanes)
-            if each is not stream and (each.packets or rest):
-                older.append((each.region, each.view, each.next_sequence + rest))
-        return older
+        before.pop(stream, None)
+        stream.before.update(before)
+        return [(each.region, each.view, each.next_sequence) for each in before]
+
+    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
+        """The last piece of a large message was committed.
+
+        Should the group have moved meanwhile, STARTs on its new streams have named
+        the pieces sent by then; what follows waits for the rest as well.
+        """
+        older = tuple(stream for stream in streams if stream not in group.streams_before)
+        self._put_after(group.streams_before, older)
 
     def handle_unheard(self) -> None:
         """Messages to nobody count as delivered: whoever flushes may go on."""

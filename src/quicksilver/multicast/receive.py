@@ -277,6 +277,9 @@ class ReceiveStream:
         if budget.used + size > budget.limit and not is_next:
             region.counters.ahead_dropped += 1
             self.note_high(sequence + 1)
+            if self.quiet_rounds:
+                # What is missing before it has to be asked for all the same.
+                self.become_active(now)
             return
         if sequence >= self.high:
             if sequence > self.high:

@@ -225,6 +225,10 @@ class RegionMember:
         if now < self.kept_until:
             return True
         config = self.host.config
+        if any(stream.barriers for stream in self.streams.values()):
+            # It is all here, and the application has yet to get it.
+            self.kept_until = now + config.retire_s
+            return True
         self.kept_until = self.active_at + config.retire_s
         if now >= self.kept_until and self._is_unfinished():
             patience_s = config.retire_s + config.patience_s(self.host.settings.failure_timeout_s)
@@ -300,8 +304,13 @@ class RegionMember:
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         for region, view, packets in start.after:
             older = self.host.find_region(region, view)
-            if older is not None and older is not self:
-                stream.wait_for(older.stream_of(stream.sender), packets)
+            if older is None or older is self:
+                continue
+            waited_for = older.stream_of(stream.sender)
+            stream.wait_for(waited_for, packets)
+            if waited_for.missing and waited_for.quiet_rounds:
+                # Its last packets are lost, and nothing else says so.
+                waited_for.become_active(self.host.drained_at)
 
     # Lower: this node as a domain
 

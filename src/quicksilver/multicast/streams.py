@@ -136,6 +136,8 @@ class SendStream:
         """True once its first packet has said which older streams come before it."""
         self.after: dict[SendStream, None] = {}
         """Streams whose groups moved here since: the next START names them."""
+        self.before: dict[SendStream, None] = {}
+        """Streams that its STARTs named, until all of them are delivered."""
         self.waiting: dict[Lane, None] = {}
         """Lanes to tell when the flow opens."""
         self.slowest = 0
