@@ -50,6 +50,9 @@ class Host:
     def handle_committed(self, stream: SendStream, now: float) -> None:
         pass
 
+    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
+        pass
+
     def handle_unheard(self) -> None:
         pass
 
