@@ -265,7 +265,7 @@ def _say_check(file: Path, checked: Checked) -> None:
         say(f"{at}: {finding.severity}: {finding.text} (at {place.path})")
     if not checked.is_sound:
         return
-    if checked.parameters:
+    if checked.parameters and checked.type is None:
         names = ", ".join(parameter.name for parameter in checked.parameters)
         say(f"{file}: sound, a template of {names}")
     elif checked.type is not None:

@@ -25,6 +25,7 @@ from quicksilver.live.references.typenames import (
     TypeTerm,
     build_value_type,
 )
+from quicksilver.live.references.wrappers import Wrapper
 from quicksilver.live.types import model as types
 from quicksilver.live.types.errors import ParameterError
 from quicksilver.live.types.parameters import (
@@ -96,6 +97,9 @@ class Catalogue:
     def __init__(self) -> None:
         self._types: dict[str, types.AnyType] = {}
         self._primitives: dict[str, Known] = {}
+        self._wrappers: dict[str, Wrapper] = {}
+        self.conversions: dict[tuple[bytes, bytes], None] = {}
+        """Value types that a registered function turns into others, as pairs of digests."""
         self._resolved: dict[TypeName, types.AnyType] = {}
         self.version = 0
         """Grows with every change; what was found out before may not hold after."""
@@ -113,12 +117,24 @@ class Catalogue:
         """Make a primitive known; raises DuplicateEntryError if its identifier means another."""
         self._add(self._primitives, "primitive", normalise_identifier(known.identifier), known)
 
+    def add_wrapper(self, wrapper: Wrapper) -> None:
+        """Make a wrapper known that casts may put around objects."""
+        self._add(self._wrappers, "wrapper", wrapper.title, wrapper)
+
+    def add_conversion(self, source: types.ValueType, target: types.ValueType) -> None:
+        """Make known that runtimes here can turn values of one type into another's."""
+        self.conversions[source.digest, target.digest] = None
+        self._change()
+
     def _add(self, table: dict[str, Any], what: str, name: str, entry: object) -> None:
         if name in table:
             if table[name] != entry:
                 raise DuplicateEntryError(what, name)
             return
         table[name] = entry
+        self._change()
+
+    def _change(self) -> None:
         self.version += 1
         self._resolved.clear()
         self.kept.clear()
@@ -130,6 +146,11 @@ class Catalogue:
     def suggest(self, identifier: str) -> str | None:
         """Return the known identifier nearest to one that is not."""
         return _nearest(identifier, self._primitives)
+
+    def wrappers(self) -> Iterator[Wrapper]:
+        """Yield wrappers in order of their titles."""
+        for _, wrapper in sorted(self._wrappers.items()):
+            yield wrapper
 
     def named_types(self) -> Iterator[tuple[str, types.AnyType]]:
         """Yield names and types in order of names."""

@@ -47,7 +47,7 @@ class Checked(msgspec.Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     parameters: tuple[Parameter, ...] = ()
-    """What must still be given, if the reference is a template."""
+    """What can still be given, if the reference is a template; it has a type if nothing must be."""
 
     @property
     def is_sound(self) -> bool:
@@ -112,9 +112,10 @@ def require_sound(
     catalogue: Catalogue | None = None,
     *,
     registry: Mapping[str, Reference] | None = None,
+    checker: Checker | None = None,
 ) -> Checked:
     """Check a reference; raises UnsoundReferenceError if there is any error."""
-    checked = check(reference, catalogue, registry=registry)
+    checked = check(reference, catalogue, registry=registry, checker=checker)
     if not checked.is_sound:
         raise UnsoundReferenceError(checked.findings)
     return checked
@@ -140,7 +141,7 @@ def _evaluate(
 ) -> _Outcome:
     evaluator = Evaluator(catalogue, checker, registry)
     meaning = evaluator.evaluate(reference, "", {})
+    parameters = meaning.parameters if isinstance(meaning, Applicable) else ()
+    made = evaluator.complete(meaning, step_of(reference))
     found = tuple(dict.fromkeys(evaluator.found))
-    if isinstance(meaning, Applicable):
-        return _Outcome(None, found, meaning.parameters)
-    return _Outcome(meaning, found, ())
+    return _Outcome(None if isinstance(made, Applicable) else made, found, parameters)

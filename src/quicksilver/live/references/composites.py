@@ -9,6 +9,7 @@ from quicksilver.live.references.arguments import Slot
 from quicksilver.live.references.model import Composite, Endpoint
 from quicksilver.live.references.names import list_names
 from quicksilver.live.types import model as types
+from quicksilver.live.types.adapting import check_match
 
 if TYPE_CHECKING:
     from quicksilver.live.references.evaluate import Evaluator
@@ -103,7 +104,9 @@ class _Work:
         self.engage(other, place, f"connected to {one}")
         if not isinstance(here, types.EndpointType) or not isinstance(there, types.EndpointType):
             return
-        problem = self._evaluator.checker.check_match(here, there)
+        evaluator = self._evaluator
+        conversions = evaluator.catalogue.conversions
+        problem = check_match(evaluator.checker, here, there, conversions)
         if problem is not None:
             text = f"{one} and {other} do not match: {problem.line}"
             self._evaluator.error(place, "mismatch", text)

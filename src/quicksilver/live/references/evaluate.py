@@ -35,6 +35,7 @@ from quicksilver.live.references.model import (
 from quicksilver.live.references.names import LIBRARY, is_sha256, list_names
 from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.wellknown import find_library, is_registry, step_of
+from quicksilver.live.references.wrappers import check_cast
 from quicksilver.live.types import model as types
 from quicksilver.live.types.parameters import substitute_parameters
 from quicksilver.live.types.subtyping import Checker
@@ -63,6 +64,11 @@ class Applicable(msgspec.Struct, frozen=True):
 
     parameters: tuple[Parameter, ...]
     instantiate: Callable[[Scope], types.ObjectType | None]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all parameters have defaults: then it is an object where one is wanted."""
+        return all(one.default is not None for one in self.parameters)
 
 
 Meaning: TypeAlias = types.ObjectType | Applicable | None
@@ -120,16 +126,24 @@ class Evaluator:
         self, reference: Reference, path: str, scope: Scope
     ) -> types.ObjectType | None:
         """Return the type of a reference that must be an object, not a template."""
-        meaning = self.evaluate(reference, path, scope)
+        inner = f"{path}/{step_of(reference)}"
+        meaning = self.complete(self.evaluate(reference, path, scope), inner)
         if isinstance(meaning, Applicable):
             names = list_names(one.name for one in meaning.parameters)
             self.error(
-                f"{path}/{step_of(reference)}",
+                inner,
                 "template-unapplied",
                 f"a template is no object until it is given {names}",
             )
             return None
         return meaning
+
+    def complete(self, meaning: Meaning, path: str) -> Meaning:
+        """Return the type of a template that needs no arguments; anything else as it is."""
+        if not isinstance(meaning, Applicable) or not meaning.is_complete:
+            return meaning
+        given = bind_arguments(self, meaning.parameters, (), path, {})
+        return None if given is None else meaning.instantiate(given)
 
     def _evaluate(self, reference: Reference, path: str, scope: Scope) -> Meaning:
         match reference:
@@ -192,12 +206,13 @@ class Evaluator:
         if reference.declared is None:
             return meaning
         declared = self.resolve_object(reference.declared, path, scope)
+        meaning = self.complete(meaning, path)
         if isinstance(meaning, Applicable):
             self.error(path, "template-cast", "a template cannot be seen as another type")
             return meaning
         if meaning is None or declared is None:
             return declared
-        problem = self.checker.check_object_subtype(meaning, declared)
+        problem = check_cast(self.checker, self.catalogue, meaning, declared)
         if problem is not None:
             self.error(path, "bad-cast", f"is not the type it is declared as: {problem.line}")
         return declared

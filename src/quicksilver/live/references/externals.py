@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quicksilver.live.references.model import External
 from quicksilver.live.references.names import list_names
 from quicksilver.live.references.standard import FOLDER, FOLDER_ENDPOINT, FOLDER_ITEM
+from quicksilver.live.references.wrappers import check_cast
 from quicksilver.live.types import model as types
 
 if TYPE_CHECKING:
@@ -58,12 +59,17 @@ def check_entry(
     meaning = evaluator.entries[name]
     if meaning is None:
         return
-    is_object = isinstance(meaning, types.ObjectType)
-    if is_object == bool(reference.parameters):
-        kept = "no template" if is_object else "a template"
-        evaluator.error(path, "bad-entry", f"the registry's {name!r} is {kept}")
-    elif isinstance(meaning, types.ObjectType) and declared is not None:
-        problem = evaluator.checker.check_object_subtype(meaning, declared)
+    if reference.parameters:
+        if isinstance(meaning, types.ObjectType):
+            evaluator.error(path, "bad-entry", f"the registry's {name!r} is no template")
+        return
+    meaning = evaluator.complete(meaning, f"registry[{name}]")
+    if meaning is None:
+        return
+    if not isinstance(meaning, types.ObjectType):
+        evaluator.error(path, "bad-entry", f"the registry's {name!r} is a template")
+    elif declared is not None:
+        problem = check_cast(evaluator.checker, evaluator.catalogue, meaning, declared)
         if problem is not None:
             text = f"the registry's {name!r} is of another type: {problem.line}"
             evaluator.error(path, "bad-entry", text)

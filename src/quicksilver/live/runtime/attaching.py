@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quicksilver.live.runtime.blueprints import signatures_of_type
 from quicksilver.live.runtime.cells import Cell
-from quicksilver.live.runtime.connections import Connection
+from quicksilver.live.runtime.connections import connect
 from quicksilver.live.runtime.endpoints import End, EndpointReference, Handler, Port
 from quicksilver.live.runtime.errors import ConnectError
 from quicksilver.live.types.build import flip
@@ -63,7 +63,6 @@ def attach(
     With a mapping, events without a function are ignored; a single function is
     given the name of each event before its values. Raises ConnectError.
     """
-    cell = Cell(runtime, name)
     type_ = flip(endpoint.type)
 
     def find_handler(event: str) -> Handler:
@@ -78,6 +77,7 @@ def attach(
         if unknown:
             problem = f"it has no event {min(unknown)!r} going out"
             raise ConnectError(name, str(endpoint.end), problem)
+    cell = Cell(runtime, name)
     end = End(
         cell,
         endpoint.end.name,
@@ -87,8 +87,14 @@ def attach(
         on_disconnected=on_disconnected,
     )
     cell.ends[end.name] = end
-    connection: Connection = runtime.connect(EndpointReference(end, type_), endpoint)
-    assert connection.is_open or cell.is_over
+    try:
+        # Its owner takes on what the endpoint requires. The flipped type would not say so:
+        # formulas that speak of "in" and "out" are the endpoint's own.
+        connect(runtime, EndpointReference(end, type_), endpoint, is_known_to_match=True)
+    except BaseException:
+        cell.close()
+        raise
+    cell.is_starting = False
     return Attachment(cell, end)
 
 

@@ -7,17 +7,21 @@ its connections are told, and everything else goes on.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from quicksilver.live.runtime.allowance import Allowance
 from quicksilver.live.runtime.blueprints import Blueprint
 from quicksilver.live.runtime.endpoints import End, Handler
 from quicksilver.live.runtime.errors import ComponentFailedError
-from quicksilver.live.runtime.promises import Promise, Task
+from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.runtime import Runtime
 
 T = TypeVar("T")
+Chain: TypeAlias = tuple[tuple[str, str], ...]
+"""The folders and names that were gone through, for telling a circle."""
 
 
 class Closeable(Protocol):
@@ -31,7 +35,9 @@ class Closeable(Protocol):
 class Cell:
     """One running component."""
 
-    def __init__(self, runtime: Runtime, name: str) -> None:
+    def __init__(
+        self, runtime: Runtime, name: str, depth: int = 0, allowance: Allowance | None = None
+    ) -> None:
         self.runtime = runtime
         self.name = name
         self.instance: Any = None
@@ -39,7 +45,17 @@ class Cell:
         self.failure: ComponentFailedError | None = None
         self.is_over = False
         """Closed or failed: none of its code runs any more."""
+        self.chain: Chain = ()
+        """While it starts: the external references that led here, for telling a circle."""
+        self.allowance = allowance
+        """The limit that it counts against, if it is a guest."""
+        self.depth = depth
+        """How many components there are around it: each opened the next."""
+        self.is_starting = True
+        """Whoever opens it is told what goes wrong; nobody else needs to be."""
+        self._is_made = False
         self._held: dict[int, Closeable] = {}
+        runtime.cells[self] = None
 
     def make(self, blueprint: Blueprint, arguments: dict[str, Any]) -> None:
         """Make the instance and its ends; raises whatever the constructor raises."""
@@ -63,12 +79,32 @@ class Cell:
             self.ends[plan.name] = end
             setattr(instance, plan.attribute, end.port)
         instance.__init__(**arguments)
+        self._is_made = True
+
+    async def start(self) -> None:
+        """Let the component do what takes time; ends early, with its failure, if it fails."""
+        start: Callable[[], Coroutine[Any, Any, None]] | None
+        start = getattr(self.instance, "start", None)
+        if start is not None:
+            task = self.spawn("start", start())
+            try:
+                await task
+            except TaskCancelled:
+                if self.failure is None:
+                    raise
+        if self.failure is not None:
+            raise self.failure.cause
+        self.is_starting = False
+        self.chain = ()
 
     # What it holds
 
     def hold(self, held: Closeable) -> None:
-        """Close this when the component ends."""
-        self._held[id(held)] = held
+        """Close this when the component ends; at once if it has."""
+        if self.is_over:
+            held.close()
+        else:
+            self._held[id(held)] = held
 
     def let_go(self, held: Closeable) -> None:
         """Do not: somebody else does, or it is closed."""
@@ -88,6 +124,18 @@ class Cell:
                 self.fail(where, error)
 
         return run
+
+    def call_later(self, delay_s: float, where: str, step: Callable[[], Any]) -> Timer:
+        """Run a guarded step after some time; the timer ends with the component."""
+        guarded = self.guard(where, step)
+
+        def run() -> None:
+            self.let_go(held)
+            guarded()
+
+        held = _HeldTimer(self, self.runtime.executor.call_later(delay_s, run))
+        self.hold(held)
+        return held
 
     def spawn(self, where: str, coroutine: Coroutine[Any, Any, T]) -> Task[T]:
         """Run a coroutine until it or the component ends; its errors end the component."""
@@ -111,7 +159,8 @@ class Cell:
             return
         self.failure = ComponentFailedError(self.name, where, cause)
         self.close()
-        self.runtime.report(self.failure)
+        if not self.is_starting:
+            self.runtime.report(self.failure)
 
     def close(self) -> None:
         """End the component: part its connections, close what it holds."""
@@ -123,14 +172,20 @@ class Cell:
                 end.connection.close()
             end.unbind()
         close = getattr(self.instance, "close", None)
-        if close is not None:
-            try:
-                close()
-            except Exception as error:  # noqa: BLE001  # a component's error stays with it
-                self.runtime.report(ComponentFailedError(self.name, "close", error))
+        if close is not None and self._is_made:
+            self._finish("close", close)
         while self._held:
             _, held = self._held.popitem()
-            held.close()
+            self._finish("close", held.close)
+        if self.allowance is not None:
+            self.allowance.release()
+        self.runtime.cells.pop(self, None)
+
+    def _finish(self, where: str, close: Callable[[], Any]) -> None:
+        try:
+            close()
+        except Exception as error:  # noqa: BLE001  # a component's error stays with it
+            self.runtime.report(ComponentFailedError(self.name, where, error))
 
 
 def _method(instance: Any, name: str | None) -> Handler | None:
@@ -143,3 +198,16 @@ class _HeldTask:
 
     def close(self) -> None:
         self._task.cancel()
+
+
+class _HeldTimer:
+    def __init__(self, cell: Cell, timer: Timer) -> None:
+        self._cell = cell
+        self._timer = timer
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+        self._cell.let_go(self)
+
+    def close(self) -> None:
+        self._timer.cancel()

@@ -7,6 +7,7 @@ handler, with the conversion in it if the two sides use different classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quicksilver.live.runtime.endpoints import End, EndpointReference, Handler
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 class Connection:
     """Two ends that are joined until either side closes, fails, or ``close`` is called."""
 
-    __slots__ = ("_runtime", "one", "other")
+    __slots__ = ("_is_ended", "_runtime", "_told", "_when_closed", "one", "other")
 
     def __init__(self, runtime: Runtime, one: End, other: End) -> None:
         self._runtime = runtime
         self.one = one
         self.other = other
+        self._told: list[End] = []
+        """Ends whose owners know of the connection, and must be told of its end."""
+        self._is_ended = False
+        self._when_closed: list[Callable[[], None]] = []
 
     @property
     def is_open(self) -> bool:
@@ -51,7 +56,7 @@ class Connection:
                 outlet = bridge_event(
                     signature,
                     wanted,
-                    target.inlet(name),
+                    target.inlet(name, self),
                     converters=runtime.converters,
                     checker=runtime.checker,
                 )
@@ -59,6 +64,31 @@ class Connection:
                 raise ConnectError(str(source), str(target), str(error)) from error
             routes.append((source, name, outlet))
         return routes
+
+    def open(self) -> None:
+        """Let events pass and tell both sides; raises ConnectError if one ends it at once."""
+        ends = (self.one, self.other)
+        for end in ends:
+            end.connection = self
+        # Both watches first: the first owner to be told may send at once.
+        for end in ends:
+            if end.watch is not None:
+                end.watch.note("connected")
+        for end in ends:
+            if self.is_open:
+                self._told.append(end)
+                end.tell("connected", end.on_connected)
+        if not self.is_open:
+            failure = self.one.cell.failure or self.other.cell.failure
+            why = f": {failure}" if failure is not None else ""
+            raise ConnectError(str(self.one), str(self.other), f"they were parted at once{why}")
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Call back when the two sides are parted, at once if they are (2.1.4 D)."""
+        if self._is_ended:
+            callback()
+        else:
+            self._when_closed.append(callback)
 
     def close(self) -> None:
         """Part the two sides; both are told. Closing twice changes nothing."""
@@ -69,15 +99,32 @@ class Connection:
             end.connection = None
             end.unbind()
         for end in ends:
-            tell(end, "disconnected", end.on_disconnected)
+            if end.watch is not None:
+                end.watch.note("disconnected")
+        for end in ends:
+            if end in self._told:
+                end.tell("disconnected", end.on_disconnected)
+        self._is_ended = True
+        callbacks, self._when_closed = self._when_closed, []
+        for callback in callbacks:
+            callback()
 
     def __repr__(self) -> str:
         state = "" if self.is_open else ", closed"
         return f"<connection {self.one} - {self.other}{state}>"
 
 
-def connect(runtime: Runtime, one: EndpointReference, other: EndpointReference) -> Connection:
-    """Join two endpoints and tell both; raises ConnectError or ClosedError."""
+def connect(
+    runtime: Runtime,
+    one: EndpointReference,
+    other: EndpointReference,
+    *,
+    is_known_to_match: bool = False,
+) -> Connection:
+    """Join two endpoints and tell both; raises ConnectError or ClosedError.
+
+    They are known to match if one was made to be whatever the other asks for.
+    """
     here, there = one.end, other.end
     for end in (here, there):
         if end.cell.is_over:
@@ -86,25 +133,10 @@ def connect(runtime: Runtime, one: EndpointReference, other: EndpointReference) 
             raise ConnectError(str(here), str(there), f"{end} is connected already")
     if here is there:
         raise ConnectError(str(here), str(there), "an endpoint cannot be connected to itself")
-    problem = runtime.checker.check_match(one.type, other.type)
+    problem = None if is_known_to_match else runtime.check_match(one, other)
     if problem is not None:
-        raise ConnectError(str(here), str(there), problem.line)
+        raise ConnectError(str(here), str(there), problem)
     connection = Connection(runtime, here, there)
     connection.bind()
-    here.connection = there.connection = connection
-    for end in (here, there):
-        if connection.is_open:
-            tell(end, "connected", end.on_connected)
+    connection.open()
     return connection
-
-
-def tell(end: End, what: str, handler: Handler | None) -> None:
-    """Let an end's owner and watch know that it was connected or disconnected."""
-    if end.watch is not None:
-        end.watch.note(what)
-    if handler is None or end.cell.is_over:
-        return
-    try:
-        handler()
-    except Exception as error:  # noqa: BLE001  # a component's error stays with it
-        end.cell.fail(f"{end.name}_{what}", error)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quicksilver.live.references.model import Reference
+from quicksilver.live.runtime.allowance import Allowance
 from quicksilver.live.runtime.connections import Connection
 from quicksilver.live.runtime.endpoints import EndpointReference, Port
+from quicksilver.live.runtime.errors import ClosedError, NoEndpointError
 from quicksilver.live.runtime.promises import Promise, Task
 from quicksilver.stdx.rand import Rng
 
@@ -59,8 +61,7 @@ class Context:
 
     def call_later(self, delay_s: float, step: Callable[[], Any]) -> Timer:
         """Run a step after some time, unless the component has ended by then."""
-        cell = self._cell
-        return cell.runtime.executor.call_later(delay_s, cell.guard("a timer", step))
+        return self._cell.call_later(delay_s, "a timer", step)
 
     def sleep(self, seconds: float) -> Promise[None]:
         """Return a promise that is kept after some time: ``await self.context.sleep(1)``."""
@@ -76,39 +77,46 @@ class Context:
         """Return what the runtime was given of this kind; raises NoServiceError."""
         return self._cell.runtime.service(kind)
 
-    async def open(self, reference: Reference, name: str = "") -> Proxy:
-        """Dereference: the new proxy lives until it is closed, or this component ends."""
+    async def open(
+        self, reference: Reference, name: str = "", *, allowance: Allowance | None = None
+    ) -> Proxy:
+        """Dereference: the new proxy lives until it is closed, or this component ends.
+
+        With an allowance it is a guest, as is all that it opens.
+        """
         cell = self._cell
-        runtime = cell.runtime
         label = f"{cell.name}.{name}" if name else cell.name
-        proxy = await runtime.opener.open(reference, label)
+        proxy = await cell.runtime.opener.open(reference, label, within=cell, allowance=allowance)
         if cell.is_over:
             proxy.close()
-        else:
-            cell.hold(proxy)
+            raise ClosedError(cell.name)
+        cell.hold(proxy)
+        proxy.when_closed(lambda: cell.let_go(proxy))
         return proxy
 
     async def attach(self, port: Port, reference: Reference, name: str = "") -> Proxy:
         """Dereference, and connect a port of ours to the endpoint of the new proxy that matches."""
         proxy = await self.open(reference, name)
         mine = self.reference_to(port)
-        checker = self._cell.runtime.checker
-        for endpoint in proxy.endpoints():
-            if checker.check_match(mine.type, endpoint.type) is None:
-                self.connect(port, endpoint)
-                return proxy
-        only = next(iter(proxy.endpoints()), None)
-        if only is None:
+        runtime = self._cell.runtime
+        try:
+            endpoints = list(proxy.endpoints())
+            if not endpoints:
+                raise NoEndpointError(proxy.name, port._end.name, "none")
+            fitting = [one for one in endpoints if runtime.check_match(mine, one) is None]
+            self.connect(port, (fitting or endpoints)[0])  # if none matches, it says why
+        except BaseException:
             proxy.close()
-            raise ValueError(f"{proxy.name} has no endpoint to connect to")
-        self.connect(port, only)  # it does not match: says why
+            raise
         return proxy
 
     def connect(self, port: Port | EndpointReference, other: EndpointReference) -> Connection:
         """Connect a port of ours, or any endpoint, to another; raises ConnectError."""
+        cell = self._cell
         one = self.reference_to(port) if isinstance(port, Port) else port
-        connection = self._cell.runtime.connect(one, other)
-        self._cell.hold(connection)
+        connection = cell.runtime.connect(one, other)
+        cell.hold(connection)
+        connection.when_closed(lambda: cell.let_go(connection))
         return connection
 
     def reference_to(self, port: Port) -> EndpointReference:

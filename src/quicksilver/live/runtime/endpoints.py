@@ -119,21 +119,26 @@ class End:
         for event in self.signatures.outputs:
             ports[event] = drop
 
-    def inlet(self, event: str) -> Handler:
-        """Return what the other side calls: the handler, guarded, and watched if it is."""
+    def inlet(self, event: str, connection: Connection) -> Handler:
+        """Return what the other side calls: the handler, guarded, and watched if it is.
+
+        A caller may keep it beyond the connection's end: then it goes nowhere.
+        """
         handler = self.find_handler(event)
         if self.watch is not None:
             handler = self.watch.wrap("in", event, self.signatures.inputs[event], handler)
         if self.is_queued:
-            return self._queue(event, handler)
-        return self._guard(event, handler)
+            return self._queue(event, handler, connection)
+        return self._guard(event, handler, connection)
 
-    def _guard(self, event: str, handler: Handler) -> Handler:
+    def _guard(self, event: str, handler: Handler, connection: Connection) -> Handler:
         cell = self.cell
         name = self.name
         if len(self.signatures.inputs[event].arguments) == 1:
 
             def take_one(value: Any) -> None:
+                if self.connection is not connection:
+                    return
                 try:
                     handler(value)
                 except Exception as error:  # noqa: BLE001  # a component's error stays with it
@@ -142,6 +147,8 @@ class End:
             return take_one
 
         def take(*values: Any, **named: Any) -> None:
+            if self.connection is not connection:
+                return
             try:
                 handler(*values, **named)
             except Exception as error:  # noqa: BLE001  # a component's error stays with it
@@ -149,25 +156,40 @@ class End:
 
         return take
 
-    def _queue(self, event: str, handler: Handler) -> Handler:
-        cell = self.cell
-        post = cell.runtime.executor.post
-        guarded = self._guard(event, handler)
+    def _queue(self, event: str, handler: Handler, connection: Connection) -> Handler:
+        where = f"{self.name}.{event}"
 
         def take(*values: Any, **named: Any) -> None:
-            if self.queued >= QUEUED_MAX:
-                cell.fail(f"{self.name}.{event}", QueueFullError(str(self), QUEUED_MAX))
-                return
-            self.queued += 1
-
-            def run() -> None:
-                self.queued -= 1
-                if not cell.is_over:
-                    guarded(*values, **named)
-
-            post(run)
+            # What was sent before the end is handled, and then the end is told of.
+            if self.connection is connection:
+                self._post(where, lambda: handler(*values, **named))
 
         return take
+
+    def _post(self, where: str, step: Callable[[], Any]) -> None:
+        cell = self.cell
+        limit = QUEUED_MAX if cell.allowance is None else cell.allowance.limits.queued_max
+        if self.queued >= limit:
+            cell.fail(where, QueueFullError(str(self), limit))
+            return
+        self.queued += 1
+        guarded = cell.guard(where, step)
+
+        def run() -> None:
+            self.queued -= 1
+            guarded()
+
+        cell.runtime.executor.post(run)
+
+    def tell(self, what: str, handler: Handler | None) -> None:
+        """Let the owner know that it was connected or disconnected, in turn if it is queued."""
+        if handler is None or self.cell.is_over:
+            return
+        where = f"{self.name}_{what}"
+        if self.is_queued:
+            self._post(where, handler)
+        else:
+            self.cell.guard(where, handler)()
 
 
 class EndpointReference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quicksilver.live.references.errors import Place
 from quicksilver.live.types.diagnosis import Diagnosis
 
 
@@ -29,9 +30,11 @@ class OpenError(LiveRuntimeError):
         self.path = path
         """Where in the reference, such as ``composite/component[uplink]/external``."""
         self.problem = problem
+        self.place: Place | None = None
+        """Line and column, if the reference was read from a file."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.problem}"
+        return f"{self.place or self.path}: {self.problem}"
 
 
 class ConnectError(LiveRuntimeError):
@@ -93,6 +96,24 @@ class NoServiceError(LiveRuntimeError):
 
     def __str__(self) -> str:
         return f"this runtime has no {self.service}: {self.hint}"
+
+
+class WrongThreadError(LiveRuntimeError):
+    """Something of a runtime was used outside its executor."""
+
+    def __str__(self) -> str:
+        return "a runtime is used on its executor only: from elsewhere, executor.call(...)"
+
+
+class LimitError(LiveRuntimeError):
+    """One more component than the runtime, or the host of an object, allows."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return self.limit
 
 
 class QueueFullError(LiveRuntimeError):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from quicksilver.live.runtime.promises import Promise, TaskCancelled
+from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
 
 T = TypeVar("T")
 
@@ -30,12 +30,15 @@ class AsyncioExecutor:
 
     def post(self, step: Callable[[], None]) -> None:
         """Run a step soon, after those posted before; may be called from any thread."""
-        if self._loop.is_closed():
-            return
-        if self.is_here:
-            self._loop.call_soon(step)
-        else:
-            self._loop.call_soon_threadsafe(step)
+        try:
+            if self.is_here:
+                self._loop.call_soon(step)
+            else:
+                self._loop.call_soon_threadsafe(step)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            # Nothing runs any more; a proxy may be collected as late as this.
 
     def call_later(self, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
         """Run a step after some time; called on the executor."""
@@ -45,7 +48,7 @@ class AsyncioExecutor:
         """Nothing to end: the loop is its owner's."""
 
     def future(self, promise: Promise[T]) -> asyncio.Future[T]:
-        """Return what an asyncio task can wait for."""
+        """Return what an asyncio task can wait for; cancelling it cancels a task of ours."""
         future: asyncio.Future[T] = self._loop.create_future()
 
         def finish(done: Promise[T]) -> None:
@@ -58,5 +61,10 @@ class AsyncioExecutor:
             else:
                 future.set_result(done.result())
 
+        def give_up(done: asyncio.Future[T]) -> None:
+            if done.cancelled() and isinstance(promise, Task):
+                promise.cancel()
+
         promise.when_done(finish)
+        future.add_done_callback(give_up)
         return future

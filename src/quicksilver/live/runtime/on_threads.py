@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from quicksilver.live.runtime.promises import Promise
+from quicksilver.live.runtime.errors import ClosedError
+from quicksilver.live.runtime.promises import Promise, TaskCancelled
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -37,7 +38,12 @@ class ThreadExecutor:
         self._timers: list[tuple[float, int, _Timer]] = []
         self._numbers = itertools.count()
         self._wake = threading.Event()
-        self._is_closed = False
+        self._lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()
+        """What other threads wait for in ``call``; read and changed under the lock."""
+        self._is_closing = False
+        self._is_over = False
+        """Nothing that is posted would run; read and set under the lock."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -51,9 +57,21 @@ class ThreadExecutor:
         return threading.current_thread() is self._thread
 
     def post(self, step: Callable[[], None]) -> None:
-        """Run a step soon, after those posted before; may be called from any thread."""
-        self._steps.append(step)
+        """Run a step soon, after those posted before; may be called from any thread.
+
+        On an executor that was closed nothing happens.
+        """
+        self._post(step)
+
+    def _post(self, step: Callable[[], None], waiting: Future[Any] | None = None) -> bool:
+        with self._lock:
+            if self._is_over:
+                return False
+            self._steps.append(step)
+            if waiting is not None:
+                self._waiting.add(waiting)
         self._wake.set()
+        return True
 
     def call_later(self, delay_s: float, step: Callable[[], None]) -> _Timer:
         """Run a step after some time; called on the executor."""
@@ -66,13 +84,20 @@ class ThreadExecutor:
         return timer
 
     def call(self, begin: Callable[[], Promise[T] | T]) -> T:
-        """Run something on the executor from another thread, and wait for what it gives."""
+        """Run something on the executor from another thread, and wait for what it gives.
+
+        Raises ClosedError if the executor is closed before it has run.
+        """
         if self.is_here:
             raise RuntimeError("call() would wait for itself: it is for other threads")
         future: Future[T] = Future()
 
         def finish(done: Promise[T]) -> None:
-            if done.error is not None:
+            if future.done():
+                return
+            if isinstance(done.error, TaskCancelled):
+                future.cancel()
+            elif done.error is not None:
                 future.set_exception(done.error)
             else:
                 future.set_result(done.result())
@@ -80,7 +105,7 @@ class ThreadExecutor:
         def run() -> None:
             try:
                 begun = begin()
-            except Exception as error:  # noqa: BLE001  # it is the caller's
+            except BaseException as error:  # noqa: BLE001  # it is the caller's
                 future.set_exception(error)
                 return
             if isinstance(begun, Promise):
@@ -88,12 +113,17 @@ class ThreadExecutor:
             else:
                 future.set_result(begun)
 
-        self.post(run)
-        return future.result()
+        if not self._post(run, future):
+            raise ClosedError("the executor")
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._waiting.discard(future)
 
     def close(self) -> None:
         """Run what was posted, then end the thread."""
-        self._is_closed = True
+        self._is_closing = True
         self._wake.set()
         if not self.is_here:
             self._thread.join()
@@ -101,21 +131,35 @@ class ThreadExecutor:
     def _run(self) -> None:
         steps = self._steps
         while True:
-            while steps:
+            is_last = self._is_closing
+            # Steps that post steps do not keep timers from their turn.
+            for _ in range(len(steps)):
                 self._run_step(steps.popleft())
-            if self._is_closed:
+            if is_last:
+                self._end()
                 return
             self._wake.wait(self._run_timers())
             self._wake.clear()
 
+    def _end(self) -> None:
+        """Take no more steps; whoever waits for one, or for a promise, is told."""
+        with self._lock:
+            self._is_over = True
+            self._steps.clear()
+            waiting = list(self._waiting)
+        for future in waiting:
+            if not future.done():
+                future.set_exception(ClosedError("the executor"))
+
     def _run_timers(self) -> float | None:
         """Run what is due; return how long nothing else will be."""
         timers = self._timers
+        now = time.monotonic()
         while timers:
-            wait = timers[0][0] - time.monotonic()
-            if wait > 0 and not timers[0][2].is_cancelled:
-                return 0.0 if self._steps else wait
-            _, _, timer = heapq.heappop(timers)
+            at, _, timer = timers[0]
+            if at > now and not timer.is_cancelled:
+                return 0.0 if self._steps else max(0.0, at - time.monotonic())
+            heapq.heappop(timers)
             if not timer.is_cancelled:
                 self._run_step(timer.step)
         return 0.0 if self._steps else None
@@ -123,6 +167,6 @@ class ThreadExecutor:
     def _run_step(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception:  # noqa: BLE001  # told, and the thread goes on
+        except BaseException:  # noqa: BLE001  # told, and the thread goes on
             # Components are guarded; this is a step of the program around them.
             _LOG.exception("a step of the runtime of live objects failed")

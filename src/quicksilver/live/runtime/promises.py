@@ -74,42 +74,61 @@ class Promise(Generic[T]):
 class Task(Promise[T]):
     """A coroutine being run; its promise is kept with what it returns."""
 
-    __slots__ = ("_coroutine", "_is_cancelled")
+    __slots__ = ("_awaited", "_coroutine", "_is_running", "_is_to_cancel")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         super().__init__()
         self._coroutine = coroutine
-        self._is_cancelled = False
-        self._step(None)
+        self._awaited: Promise[Any] | None = None
+        """What the coroutine waits for; nothing else resumes it."""
+        self._is_running = False
+        self._is_to_cancel = False
+        """Cancelled by itself: it ends where it waits next."""
+        self._advance(lambda: coroutine.send(None))
 
     def cancel(self) -> None:
-        """Stop the coroutine where it waits; its ``finally`` blocks run."""
-        if self.is_done or self._is_cancelled:
+        """Stop the coroutine where it waits; its ``finally`` blocks run, and may wait again."""
+        if self.is_done:
             return
-        self._is_cancelled = True
+        if self._is_running:
+            self._is_to_cancel = True
+            return
+        self._awaited = None
         self._advance(lambda: self._coroutine.throw(TaskCancelled()))
 
-    def _step(self, kept: Promise[Any] | None) -> None:
-        if self._is_cancelled or self.is_done:
-            return
-        # The result is taken from the promise by its __await__.
-        del kept
-        self._advance(lambda: self._coroutine.send(None))
+    def _step(self, kept: Promise[Any]) -> None:
+        # After a cancellation, what was waited for before may still come.
+        if kept is self._awaited:
+            self._awaited = None
+            self._advance(lambda: self._coroutine.send(None))
 
     def _advance(self, resume: Callable[[], Any]) -> None:
-        try:
-            awaited = resume()
-        except StopIteration as end:
-            self.keep(end.value)
-        except BaseException as error:  # it goes to whoever waits for the task
-            self.fail(error)
-            if not isinstance(error, Exception | TaskCancelled):
-                raise
-        else:
-            if not isinstance(awaited, Promise):
-                self._advance(lambda: self._coroutine.throw(_wrong_await(awaited)))
+        while True:
+            self._is_running = True
+            try:
+                awaited = resume()
+            except StopIteration as end:
+                self.keep(end.value)
                 return
-            awaited.when_done(self._step)
+            except BaseException as error:  # it goes to whoever waits for the task
+                self.fail(error)
+                if not isinstance(error, Exception | TaskCancelled):
+                    raise
+                return
+            finally:
+                self._is_running = False
+            if self._is_to_cancel:
+                self._is_to_cancel = False
+                resume = self._throw(TaskCancelled())
+            elif isinstance(awaited, Promise):
+                self._awaited = awaited
+                awaited.when_done(self._step)
+                return
+            else:
+                resume = self._throw(_wrong_await(awaited))
+
+    def _throw(self, error: BaseException) -> Callable[[], Any]:
+        return lambda: self._coroutine.throw(error)
 
 
 class TaskCancelled(BaseException):

@@ -7,7 +7,7 @@ holds any more is closed as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from quicksilver.live.references.names import list_names
@@ -18,6 +18,7 @@ from quicksilver.live.runtime.errors import (
     ComponentFailedError,
     NoEndpointError,
 )
+from quicksilver.live.types.diagnosis import Diagnosis, Step
 from quicksilver.live.types.model import EndpointType, ObjectType
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Proxy:
         ends: Mapping[str, End],
         owned: tuple[Closeable, ...],
         cells: tuple[Cell, ...],
+        original: Proxy | None = None,
     ) -> None:
         self._runtime = runtime
         self.name = name
@@ -44,13 +46,16 @@ class Proxy:
         self._owned = owned
         self.cells = cells
         """The components behind it."""
+        self._original = original
+        """The proxy that this one shows as another type; it is kept alive, and owns all."""
         self._is_closed = False
+        self._when_closed: list[Callable[[], None]] = []
 
     # Endpoints
 
     def endpoint(self, name: str) -> EndpointReference:
         """Return an endpoint by name; raises NoEndpointError or ClosedError."""
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError(self.name)
         end = self._ends.get(name)
         if end is None:
@@ -66,20 +71,28 @@ class Proxy:
     def cast(self, type_: ObjectType) -> Proxy:
         """Return this proxy seen as a type, which hides all else; raises CastError.
 
-        The new proxy owns this one.
+        Both are one object: closing either closes it, and it lives while either is
+        held. Where a wrapper makes it what it is not, the new proxy owns this one; a
+        wrapper that takes its time needs ``Runtime.cast``.
         """
-        problem = self._runtime.checker.check_object_subtype(self.type, type_)
-        if problem is not None:
+        task = self._runtime.cast(self, type_)
+        if not task.is_done:
+            task.cancel()
+            problem = Diagnosis(Step("whole"), "the wrapper does not start at once: Runtime.cast")
             raise CastError(self.name, problem)
+        return task.result()
+
+    def show_as(self, type_: ObjectType) -> Proxy:
+        """Return this proxy with the endpoints of a supertype of its type."""
         ends = {name: self._ends[name] for name in type_.by_name}
-        return Proxy(self._runtime, self.name, type_, ends, (self,), self.cells)
+        return Proxy(self._runtime, self.name, type_, ends, (), self.cells, original=self)
 
     # Life
 
     @property
     def is_closed(self) -> bool:
         """Whether it was closed."""
-        return self._is_closed
+        return self._is_closed if self._original is None else self._original.is_closed
 
     @property
     def failures(self) -> list[ComponentFailedError]:
@@ -88,6 +101,9 @@ class Proxy:
 
     def close(self) -> None:
         """End everything behind this proxy; on the runtime's executor. Twice is once."""
+        if self._original is not None:
+            self._original.close()
+            return
         if self._is_closed:
             return
         self._is_closed = True
@@ -97,6 +113,18 @@ class Proxy:
                 end.connection.close()
         for owned in reversed(self._owned):
             owned.close()
+        callbacks, self._when_closed = self._when_closed, []
+        for callback in callbacks:
+            callback()
+
+    def when_closed(self, callback: Callable[[], None]) -> None:
+        """Call back when this proxy is closed, at once if it is."""
+        if self._original is not None:
+            self._original.when_closed(callback)
+        elif self._is_closed:
+            callback()
+        else:
+            self._when_closed.append(callback)
 
     def __enter__(self) -> Proxy:
         return self
@@ -105,9 +133,9 @@ class Proxy:
         self.close()
 
     def __del__(self) -> None:
-        if not self._is_closed:
+        if not self._is_closed and self._owned:
             self._runtime.dispose(self._owned)
 
     def __repr__(self) -> str:
-        state = ", closed" if self._is_closed else ""
+        state = ", closed" if self.is_closed else ""
         return f"<proxy {self.name}{state}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
 from typing import Any, TypeVar
@@ -11,23 +12,36 @@ from quicksilver.live.references.library import LibraryPolicy
 from quicksilver.live.references.model import Reference
 from quicksilver.live.references.standard import add_standard
 from quicksilver.live.references.xml import Parsed
+from quicksilver.live.runtime.allowance import Allowance
 from quicksilver.live.runtime.attaching import Attachment, attach
-from quicksilver.live.runtime.cells import Closeable
+from quicksilver.live.runtime.cells import Cell, Closeable
 from quicksilver.live.runtime.components import Components
 from quicksilver.live.runtime.connections import Connection, connect
 from quicksilver.live.runtime.endpoints import EndpointReference, Handler
-from quicksilver.live.runtime.errors import ClosedError, ComponentFailedError, NoServiceError
+from quicksilver.live.runtime.errors import (
+    ClosedError,
+    ComponentFailedError,
+    NoServiceError,
+    WrongThreadError,
+)
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.folders import Library, Registry
 from quicksilver.live.runtime.opening import Opener
-from quicksilver.live.runtime.promises import Task
+from quicksilver.live.runtime.promises import Task, TaskCancelled
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.watching import EndWatch, OnViolation
+from quicksilver.live.runtime.wrapping import cast_proxy
+from quicksilver.live.types.adapting import check_match
 from quicksilver.live.types.convert import Converters
+from quicksilver.live.types.model import ObjectType
+from quicksilver.live.types.reflect import value_type_of
 from quicksilver.live.types.subtyping import Checker, standard_checker
 from quicksilver.stdx.rand import Rng
 
+S = TypeVar("S")
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 FAILURES_KEPT_MAX = 1000
 
@@ -44,6 +58,7 @@ class Runtime:
         policy: LibraryPolicy | None = None,
         services: Mapping[type, object] | None = None,
         checker: Checker | None = None,
+        components: Iterable[type] = (),
         on_failure: Callable[[ComponentFailedError], None] | None = None,
         folder_timeout_s: float = 30.0,
     ) -> None:
@@ -63,10 +78,14 @@ class Runtime:
         self._services: dict[type, object] = dict(services or {})
         self._rng = Rng(seed)
         self._proxies: weakref.WeakSet[Proxy] = weakref.WeakSet()
+        self.cells: dict[Cell, None] = {}
+        """All components that run, oldest first."""
+        self._opening: dict[Task[Proxy], None] = {}
         self._is_closed = False
         add_standard(self.catalogue)
         load_installed(self.catalogue)
         self.add_components((Registry, Library))
+        self.add_components(components)
 
     # What it can run
 
@@ -93,26 +112,62 @@ class Runtime:
 
     # Objects
 
-    def open(self, reference: Reference | Parsed, name: str = "") -> Task[Proxy]:
-        """Dereference; the task's result is the proxy. Whoever holds it must close it."""
-        return Task(self._open(reference, name))
+    def open(
+        self, reference: Reference | Parsed, name: str = "", *, allowance: Allowance | None = None
+    ) -> Task[Proxy]:
+        """Dereference; the task's result is the proxy. Whoever holds it must close it.
 
-    async def _open(self, reference: Reference | Parsed, name: str) -> Proxy:
+        It raises UnsoundReferenceError, OpenError or ClosedError. With an allowance
+        the object is a guest: that limits what it, and all that it opens, may start.
+        """
+        self._check_here()
+        task = Task(self._open(reference, name, allowance))
+        if not task.is_done:
+            self._opening[task] = None
+            task.when_done(lambda _: self._opening.pop(task))
+        return task
+
+    async def _open(
+        self, reference: Reference | Parsed, name: str, allowance: Allowance | None
+    ) -> Proxy:
         if self._is_closed:
             raise ClosedError("the runtime")
-        proxy = await self.opener.open(reference, name)
+        try:
+            proxy = await self.opener.open(reference, name, allowance=allowance)
+        except TaskCancelled:
+            if self.is_closed:
+                raise ClosedError("the runtime") from None
+            raise
         if self.is_closed:  # meanwhile
             proxy.close()
             raise ClosedError("the runtime")
         self._proxies.add(proxy)
         return proxy
 
+    def cast(self, proxy: Proxy, type_: ObjectType) -> Task[Proxy]:
+        """See a proxy as a type; if it is not of the type, a wrapper may make it one (2.1.4 F).
+
+        The task raises CastError if there is none, and OpenError if it does not start.
+        """
+        return Task(cast_proxy(self, proxy, type_))
+
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Task[T]:
         """Run a coroutine that waits for promises."""
         return Task(coroutine)
 
+    def check_match(self, one: EndpointReference, other: EndpointReference) -> str | None:
+        """Return why two endpoints do not match (2.1), registered converters counted; or None."""
+        problem = check_match(self.checker, one.type, other.type, self.converters.conversions)
+        return None if problem is None else problem.line
+
+    def add_converter(self, source: type[S], target: type[T], convert: Callable[[S], T]) -> None:
+        """Convert one class to another at connections; the static check knows it as well."""
+        self.converters.register(source, target, convert)
+        self.catalogue.add_conversion(value_type_of(source), value_type_of(target))
+
     def connect(self, one: EndpointReference, other: EndpointReference) -> Connection:
         """Join two endpoints; raises ConnectError or ClosedError."""
+        self._check_here()
         return connect(self, one, other)
 
     def attach(
@@ -124,6 +179,7 @@ class Runtime:
         on_disconnected: Callable[[], None] | None = None,
     ) -> Attachment:
         """Connect plain functions to an endpoint; raises ConnectError."""
+        self._check_here()
         return attach(self, endpoint, handlers, name=name, on_disconnected=on_disconnected)
 
     def watch(self, endpoint: EndpointReference, on_violation: OnViolation) -> None:
@@ -141,7 +197,10 @@ class Runtime:
         if len(self.failures) < FAILURES_KEPT_MAX:
             self.failures.append(failure)
         if self._on_failure is not None:
-            self._on_failure(failure)
+            try:
+                self._on_failure(failure)
+            except Exception:  # noqa: BLE001  # whoever is told must not make it worse
+                _LOG.exception("a listener to failures of components failed")
 
     def dispose(self, owned: tuple[Closeable, ...]) -> None:
         """Close what a proxy held that nobody holds any more; from any thread."""
@@ -160,9 +219,19 @@ class Runtime:
         return self._is_closed
 
     def close(self) -> None:
-        """Close every proxy that is still open; the executor is its owner's to close."""
+        """Close all that is still open; the executor is its owner's to close."""
         if self._is_closed:
             return
+        self._check_here()
         self._is_closed = True
+        for task in list(self._opening):
+            task.cancel()
         for proxy in sorted(self._proxies, key=lambda proxy: proxy.name):
             proxy.close()
+        # What is left belongs to proxies that nobody holds any more.
+        for cell in reversed(list(self.cells)):
+            cell.close()
+
+    def _check_here(self) -> None:
+        if not self.executor.is_here:
+            raise WrongThreadError

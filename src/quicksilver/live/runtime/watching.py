@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from quicksilver.live.monitors import Violation, Watch
 from quicksilver.live.runtime.endpoints import End, Handler
+from quicksilver.live.runtime.errors import ComponentFailedError
 from quicksilver.live.types.interfaces import Signature
 
 if TYPE_CHECKING:
@@ -28,15 +29,23 @@ class EndWatch:
 
     def wrap(self, way: Way, event: str, signature: Signature, inner: Handler) -> Handler:
         """Return the function with the monitors before it."""
+        converters = self._runtime.converters
         names = [argument.name for argument in signature.arguments]
+        # Formulas speak of plain values: fields are looked up by name.
+        fronts = {
+            argument.name: front
+            for argument in signature.arguments
+            if (front := converters.adapter(argument.annotation).to_plain) is not None
+        }
 
         def watched(*values: Any, **named: Any) -> Any:
-            value: Any
-            if len(names) == 1:
-                value = values[0] if values else named.get(names[0])
-            else:
-                value = {**dict(zip(names, values, strict=False)), **named} or None
-            self._take(way, event, value)
+            given = {**dict(zip(names, values, strict=False)), **named}
+            try:
+                plain = {n: fronts[n](v) if n in fronts else v for n, v in given.items()}
+                value: Any = plain if len(names) > 1 else next(iter(plain.values()), None)
+                self._take(way, event, value)
+            except Exception as error:  # noqa: BLE001  # watching never disturbs what is watched
+                self._report(error)
             return inner(*values, **named)
 
         return watched
@@ -46,11 +55,18 @@ class EndWatch:
         now = self._runtime.executor.now()
         watch = self._watch
         handle = watch.handle_connect if what == "connected" else watch.handle_disconnect
-        for violation in handle(instance=self._name, now=now):
-            self._on_violation(self._name, violation)
+        try:
+            self._tell(handle(instance=self._name, now=now))
+        except Exception as error:  # noqa: BLE001  # watching never disturbs what is watched
+            self._report(error)
 
     def _take(self, way: Way, event: str, value: Any) -> None:
         now = self._runtime.executor.now()
-        found = self._watch.handle_event(way, event, value, instance=self._name, now=now)
-        for violation in found:
+        self._tell(self._watch.handle_event(way, event, value, instance=self._name, now=now))
+
+    def _tell(self, violations: list[Violation]) -> None:
+        for violation in violations:
             self._on_violation(self._name, violation)
+
+    def _report(self, error: Exception) -> None:
+        self._runtime.report(ComponentFailedError(self._name, "its watch", error))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from quicksilver.live.types.adapting import adapt_event
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.interfaces import Argument, Signature
@@ -37,7 +38,8 @@ def bridge_event(
         convert = converters.find(ours[0].annotation, theirs[0].annotation)
         return handler if convert is None else _bridge_one(handler, convert)
     judge = checker if checker is not None else standard_checker()
-    diagnosis = judge.check_value_subtype(source.event.value, target.event.value)
+    carried = adapt_event(source.event, target.event, converters.conversions).value
+    diagnosis = judge.check_value_subtype(carried, target.event.value)
     if diagnosis is not None:
         raise MismatchError(f"event {source.event.name} does not fit", diagnosis)
     if not ours and not theirs:

@@ -55,10 +55,14 @@ class Converters:
         self._checker = checker if checker is not None else standard_checker()
         self._adapters: dict[object, Adapter] = {}
         self._pairs: dict[tuple[object, object], Convert] = {}
+        self.conversions: dict[tuple[bytes, bytes], tuple[type, type]] = {}
+        """Value types that a registered function turns into others: classes by digests."""
 
     def register(self, source: type[S], target: type[T], convert: Callable[[S], T]) -> None:
         """Convert one class to another by this function from now on."""
         self._pairs[source, target] = convert
+        digests = value_type_of(source).digest, value_type_of(target).digest
+        self.conversions[digests] = (source, target)
 
     def find(self, source: object, target: object) -> Convert | None:
         """Return what turns values of one annotation into another's; None: nothing is to be done.
@@ -72,8 +76,25 @@ class Converters:
             return None
         diagnosis = self._checker.check_value_subtype(value_type_of(source), value_type_of(target))
         if diagnosis is not None:
-            raise MismatchError("values do not fit", diagnosis)
+            registered = self._find_by_type(source, target)
+            if registered is None:
+                raise MismatchError("values do not fit", diagnosis)
+            return registered
         return compose(self.adapter(source).to_plain, self.adapter(target).from_plain)
+
+    def _find_by_type(self, source: object, target: object) -> Convert | None:
+        """Use a function between two classes of the same structure as these annotations."""
+        digests = value_type_of(source).digest, value_type_of(target).digest
+        classes = self.conversions.get(digests)
+        if classes is None:
+            return None
+        one, other = classes
+        before = compose(self.adapter(source).to_plain, self.adapter(one).from_plain)
+        after = compose(self.adapter(other).to_plain, self.adapter(target).from_plain)
+        return compose(
+            before if source != one else None,
+            compose(self._pairs[one, other], after if target != other else None),
+        )
 
     def adapter(self, annotation: object) -> Adapter:
         """Return the adapter of an annotation, made when it is first asked for."""

@@ -93,9 +93,13 @@ def _check_name(name: str, what: str) -> None:
 
 
 def _check_distinct(names: list[str], what: str) -> None:
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two {what}s are called {twice!r}")
+    if len(set(names)) == len(names):
+        return
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"two {what}s are called {name!r}")
+        seen.add(name)
 
 
 # --- value types -------------------------------------------------------------
