@@ -12,9 +12,10 @@ from typing import Any
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
 from quicksilver.membership.directory import RegionView
+from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.receive import Budget, ReceiveStream
+from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.repair import ControlFeed, RepairFeed
 from quicksilver.stdx.rand import Rng
@@ -46,7 +47,7 @@ class Node:
         self.settings = ClusterSettings()
         self.counters = Counters()
         self.cache_budget = Budget(1 << 20)
-        self.ahead_budget = Budget(1 << 20)
+        self.ahead_budget = Room(1 << 20)
         self.drained_at = 0.0
         self.tracer = None
         self.rng = Rng(number)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.receive import ASSEMBLIES_MAX, Budget, ReceiveStream
+from quicksilver.multicast.receive import ASSEMBLIES_MAX, ReceiveStream
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
     FLAG_SINGLE,
@@ -38,7 +39,7 @@ class Region:
         self.caches_everything = keeps == 1
         self.counters = Counters()
         self.cache_budget = Budget(cache)
-        self.ahead_budget = Budget(ahead)
+        self.ahead_budget = Room(ahead)
         self.delivered: list[bytes] = []
         self.activity = 0
         self.tokens_due = 0
@@ -307,7 +308,37 @@ class TestRoom:
         waiting = region.ahead_budget.used // 2
         assert region.stream.askable().values(20) == [1, *range(3, 9)]
         region.ahead_budget.limit = 5 * waiting
-        assert region.stream.askable().values(20) == [1, 3, 4]
+        assert region.stream.askable().values(20) == [1, 3]
+        region.ahead_budget.limit = 10 * waiting
+        assert region.stream.askable().values(20) == [1, 3, 4, 5, 6]
+
+    def test_packets_far_ahead_leave_room_for_near_ones(self) -> None:
+        """With late packets alone a stream gets on by one packet a round."""
+        region = Region(ahead=20_000)
+        region.take(0)
+        for sequence in range(200, 300):
+            region.take(sequence, payload=bytes(100))
+        assert region.ahead_budget.used <= 10_000
+        for sequence in range(10, 1, -1):
+            region.take(sequence, payload=bytes(100))
+        region.take(1)
+        assert len(region.delivered) == 11
+
+    def test_what_waits_for_an_older_stream_leaves_room_for_that(self) -> None:
+        """Else the older stream, for which it waits, closes its holes one by one."""
+        older, younger = Region(1), Region(2)
+        older.ahead_budget = younger.ahead_budget = Room(20_000)
+        younger.after[3, 1] = older.stream
+        younger.open((3, 1, 5))
+        for sequence in range(1, 200):
+            younger.take(sequence, payload=bytes(100))
+        assert younger.ahead_budget.used <= 10_000
+        for sequence in range(4, -1, -1):
+            older.take(sequence)
+        assert len(older.delivered) == 5
+        assert younger.delivered
+        assert older.ahead_budget.used == 0
+        assert older.ahead_budget.users == 0
 
     def test_the_next_packet_is_always_asked_for_and_taken(self) -> None:
         """It is delivered at once and needs no room; without it nothing gets any."""

@@ -24,11 +24,12 @@ from quicksilver.membership.events import (
     Welcomed,
 )
 from quicksilver.multicast.agents import RingAgent
+from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.lanes import Lane
 from quicksilver.multicast.outgoing import Outgoing
-from quicksilver.multicast.receive import Budget, ReceiveStream
+from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.repair import ControlFeed, RepairFeed
 from quicksilver.multicast.streams import SendStream
@@ -104,7 +105,7 @@ class Engine:
         self.batch = 0
         self.drained_at = 0.0
         self.cache_budget = Budget(config.cache_bytes_max)
-        self.ahead_budget = Budget(config.ahead_bytes_max)
+        self.ahead_budget = Room(config.ahead_bytes_max)
         self.kernel_drops = 0
         """Datagrams that the kernel dropped in all, kept current by the host."""
         self.is_paused = False

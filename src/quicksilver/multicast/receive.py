@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address, GroupId, NodeId
@@ -41,16 +42,6 @@ ASSEMBLIES_MAX = 16
 """Large messages in progress in one stream; a sender never has more than one a lane."""
 
 
-class Budget:
-    """Bytes in use against a limit, shared by all streams of a node."""
-
-    __slots__ = ("limit", "used")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-
-
 class ReceivingRegion(Protocol):
     """What a stream needs from the region view that it belongs to."""
 
@@ -58,7 +49,7 @@ class ReceivingRegion(Protocol):
     caches_everything: bool
     counters: Counters
     cache_budget: Budget
-    ahead_budget: Budget
+    ahead_budget: Room
     deliver: Callable[[Messages], None]
 
     def is_mine_to_keep(self, sequence: int) -> bool: ...
@@ -89,6 +80,7 @@ class ReceiveStream:
         "_cache_floor",
         "_held",
         "_is_slow",
+        "_is_waiting",
         "_usual_bytes",
         "barriers",
         "cache",
@@ -154,6 +146,8 @@ class ReceiveStream:
         self._held: deque[tuple[Body, int]] = deque()
         self._is_slow = False
         """True while packets cannot simply be delivered: a barrier, or the end."""
+        self._is_waiting = False
+        """True while packets are ahead, and the stream counts as a user of the room."""
         self._usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
         self._assemblies: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
@@ -274,7 +268,9 @@ class ReceiveStream:
         self._usual_bytes = size
         budget = region.ahead_budget
         is_next = sequence == self.low and not self.barriers
-        if budget.used + size > budget.limit and not is_next:
+        distance_bytes = (sequence - self.low) * size
+        is_held = bool(self.barriers)
+        if not is_next and not budget.takes(size, distance_bytes, is_held=is_held):
             region.counters.ahead_dropped += 1
             self.note_high(sequence + 1)
             if self.quiet_rounds:
@@ -290,6 +286,7 @@ class ReceiveStream:
             self._repaired(sequence, data)
         budget.used += size
         self._ahead[sequence] = (body, size)
+        self._count_waiting()
         self._took(sequence, data, now)
         if sequence == self.low:
             self._advance()
@@ -325,8 +322,16 @@ class ReceiveStream:
             self._deliver(waiting[0])
             if self.cut >= 0:
                 self._is_slow = True
+        self._count_waiting()
         if self.waiters:
             self._release_waiters()
+
+    def _count_waiting(self) -> None:
+        """Count the stream among those that need room, as long as packets wait in it."""
+        is_waiting = bool(self._ahead)
+        if is_waiting != self._is_waiting:
+            self._is_waiting = is_waiting
+            self.region.ahead_budget.users += 1 if is_waiting else -1
 
     def _keep(self, sequence: int, data: bytes) -> None:
         budget = self.region.cache_budget
@@ -434,15 +439,19 @@ class ReceiveStream:
         long as they come in order and nothing older is waited for.
         """
         missing = self.missing
-        budget = self.region.ahead_budget
-        fitting = max(0, budget.limit - budget.used) // self._usual_bytes
-        if missing.count() <= fitting:
+        is_held = bool(self.barriers)
+        room = self.region.ahead_budget
+        anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
+        if missing.count() <= anywhere:
             return missing
-        if not self.barriers:
-            start, stop = next(iter(missing))
-            fitting = max(fitting, min(stop - start, IN_ORDER_ASKED_MAX))
-        first = missing.values(fitting) if fitting else []
-        return missing.clamped(0, first[-1] + 1) if first else RangeSet()
+        end = self.low if is_held else self.low + 1 + near
+        if anywhere:
+            end = max(end, missing.values(anywhere)[-1] + 1)
+        start, stop = next(iter(missing))
+        if self.region.caches_everything and not is_held and start == self.low:
+            # Whoever is asked has them all, and sends them in order.
+            end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
+        return missing.clamped(0, end)
 
     def is_stuck(self, seconds: float, now: float) -> bool:
         """Whether the next packet is missing and nothing helped for so long."""
@@ -525,12 +534,14 @@ class ReceiveStream:
         """Forget packets that cannot exist, or that nobody will deliver."""
         for number in [s for s in self._ahead if s >= sequence]:
             self.region.ahead_budget.used -= self._ahead.pop(number)[1]
+        self._count_waiting()
         for number in [s for s in self.cache if s >= sequence]:
             self.region.cache_budget.used -= len(self.cache.pop(number))
 
     def _drop_ahead(self) -> None:
         self.region.ahead_budget.used -= sum(size for _, size in self._ahead.values())
         self._ahead.clear()
+        self._count_waiting()
 
     def close(self) -> None:
         """Free all copies; the region view is over."""

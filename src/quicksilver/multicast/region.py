@@ -15,11 +15,12 @@ from quicksilver.core.ports import Transmit
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.acknowledging import Acknowledging
 from quicksilver.multicast.agents import HELD_CHECKED_MAX, QUIET_ROUNDS, RingAgent
+from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
 from quicksilver.multicast.interfaces import Lower, Report, earlier_cut, trimmed
-from quicksilver.multicast.receive import Budget, ReceiveStream
+from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.streams import SendStream
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
@@ -54,7 +55,7 @@ class RegionHost(Protocol):
     settings: ClusterSettings
     counters: Counters
     cache_budget: Budget
-    ahead_budget: Budget
+    ahead_budget: Room
     drained_at: float
     rng: Rng
     deliver: Callable[[Messages], None]
