@@ -113,7 +113,9 @@ class Watch:
         for constraint in constraints:
             formalism = self._formalisms.find(constraint.formalism)
             monitor = formalism.monitor(formalism.parse(constraint.text, structure))
-            if monitor is None:
+            if monitor is not None:
+                monitor.way = "out" if promise == "provided" else "in"
+            if monitor is None or not monitor.can_judge(structure):
                 self._unwatched.append(constraint)
             else:
                 self._monitors.append((constraint, promise, monitor))

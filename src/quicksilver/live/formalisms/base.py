@@ -54,6 +54,13 @@ class Broken(msgspec.Struct, frozen=True):
 class Monitor(ABC):
     """Watches events for one formula. It is told everything and keeps a bounded part."""
 
+    way: Direction = "out"
+    """Which way the events go by which a promise is kept: ``in`` for one that is required."""
+
+    def can_judge(self, structure: Structure) -> bool:
+        """Whether events of this structure could ever show the formula broken."""
+        return True
+
     @abstractmethod
     def handle_event(self, event: Observed) -> Broken | None:
         """Take the next event; say whether it broke the formula."""

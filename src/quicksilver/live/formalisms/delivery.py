@@ -21,7 +21,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from quicksilver.live.formalisms.base import Formalism
+from quicksilver.live.formalisms.base import Formalism, Monitor
+from quicksilver.live.formalisms.delivery_monitor import DeliveryMonitor
 from quicksilver.live.formalisms.reading import Cursor
 from quicksilver.live.formalisms.structure import Structure
 
@@ -143,6 +144,14 @@ class Delivery(Formalism[Properties]):
         """Name the properties that do not follow."""
         missing = sorted(weaker - self.closure(stronger))
         return f"{', '.join(missing)} does not follow from {' and '.join(sorted(stronger))}"
+
+    def monitor(self, formula: Properties) -> Monitor | None:
+        """Return a monitor of what messages can show that say who sent them."""
+        closed = self.closure(formula)
+        return DeliveryMonitor(closed) if closed & _WATCHED else None
+
+
+_WATCHED = frozenset({"at most once", "fifo", "total"})
 
 
 def _normalise(name: str) -> Property:
