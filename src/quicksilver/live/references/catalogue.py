@@ -152,6 +152,10 @@ class Catalogue:
         for _, wrapper in sorted(self._wrappers.items()):
             yield wrapper
 
+    def find_type(self, name: str) -> types.AnyType | None:
+        """Return the type that is known by a name."""
+        return self._types.get(name)
+
     def named_types(self) -> Iterator[tuple[str, types.AnyType]]:
         """Yield names and types in order of names."""
         yield from sorted(self._types.items())

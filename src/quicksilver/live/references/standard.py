@@ -150,8 +150,12 @@ def add_standard(catalogue: Catalogue) -> None:
 
 @cache
 def standard_catalogue() -> Catalogue:
-    """Return the catalogue used where no other is given, with all that is installed."""
+    """Return the catalogue used where no other is given: the library, and all that is installed."""
+    # The components are above references; who only reads and writes these does not need them.
+    from quicksilver.live.components.library import add_standard_components
+
     catalogue = Catalogue()
     add_standard(catalogue)
+    add_standard_components(catalogue)
     load_installed(catalogue)
     return catalogue

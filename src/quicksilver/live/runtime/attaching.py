@@ -90,11 +90,14 @@ def attach(
     try:
         # Its owner takes on what the endpoint requires. The flipped type would not say so:
         # formulas that speak of "in" and "out" are the endpoint's own.
-        connect(runtime, EndpointReference(end, type_), endpoint, is_known_to_match=True)
+        connection = connect(
+            runtime, EndpointReference(end, type_), endpoint, is_known_to_match=True
+        )
     except BaseException:
         cell.close()
         raise
     cell.is_starting = False
+    connection.when_closed(cell.close)  # it can never be connected again
     return Attachment(cell, end)
 
 

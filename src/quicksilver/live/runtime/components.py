@@ -56,33 +56,17 @@ class Components:
 
         What the catalogue knows already stays: the class must then be a subtype of it.
         """
-        mark: Mark | None = cls.__dict__.get(_MARK)
-        if mark is None:
-            raise ComponentError(cls.__qualname__, "has no identifier: use @component")
-        if self._classes.setdefault(mark.identifier, cls) is not cls:
-            raise DuplicateEntryError("component", mark.identifier)
-        self._announce(cls, catalogue, mark.identifier)
-        if mark.type_name:
-            template = object_type_of(cls)
-            kept = tuple(one for one in template.parameters if one.of != "value")
-            catalogue.add_type(mark.type_name, msgspec.structs.replace(template, parameters=kept))
-        return mark.identifier
+        identifier = mark_of(cls).identifier
+        if self._classes.setdefault(identifier, cls) is not cls:
+            raise DuplicateEntryError("component", identifier)
+        announce(cls, catalogue)
+        return identifier
 
     def add_loaded(self, cls: type, catalogue: Catalogue, identifier: str) -> None:
         """Make a class of a library known; loaded again, the newest copy of its code counts."""
         identifier = normalise_identifier(identifier)
         self._classes[identifier] = cls
-        self._announce(cls, catalogue, identifier)
-
-    def _announce(self, cls: type, catalogue: Catalogue, identifier: str) -> None:
-        known = known_of(cls, identifier)
-        before = catalogue.find(identifier)
-        if before is None:
-            catalogue.add(known)
-            return
-        problem = standard_checker().check_object_subtype(known.type, before.type)
-        if problem is not None:
-            raise ComponentError(cls.__qualname__, f"is not what {identifier} is: {problem.line}")
+        _announce(cls, catalogue, identifier)
 
     def find(self, identifier: str) -> type | None:
         """Return the class of an identifier."""
@@ -100,6 +84,47 @@ class Components:
                 self._blueprints.clear()
             found = self._blueprints[key] = read_blueprint(cls, types)
         return found
+
+
+def mark_of(cls: type) -> Mark:
+    """Return what the decorator wrote on a class; raises ComponentError if it is no component."""
+    mark: Mark | None = cls.__dict__.get(_MARK)
+    if mark is None:
+        raise ComponentError(cls.__qualname__, "has no identifier: use @component")
+    return mark
+
+
+def announce(cls: type, catalogue: Catalogue) -> None:
+    """Make a component class known to a catalogue, as a primitive and by the name of its type.
+
+    What the catalogue knows already stays: the class must then be a subtype of it.
+    """
+    mark = mark_of(cls)
+    _announce(cls, catalogue, mark.identifier)
+    if not mark.type_name:
+        return
+    template = object_type_of(cls)
+    kept = tuple(one for one in template.parameters if one.of != "value")
+    type_ = msgspec.structs.replace(template, parameters=kept)
+    before = catalogue.find_type(mark.type_name)
+    if before is None:
+        catalogue.add_type(mark.type_name, type_)
+    elif before != type_:
+        problem = standard_checker().check_subtype(type_, before)
+        if problem is not None:
+            text = f"is not the type called {mark.type_name}: {problem.line}"
+            raise ComponentError(cls.__qualname__, text)
+
+
+def _announce(cls: type, catalogue: Catalogue, identifier: str) -> None:
+    known = known_of(cls, identifier)
+    before = catalogue.find(identifier)
+    if before is None:
+        catalogue.add(known)
+        return
+    problem = standard_checker().check_object_subtype(known.type, before.type)
+    if problem is not None:
+        raise ComponentError(cls.__qualname__, f"is not what {identifier} is: {problem.line}")
 
 
 def known_of(cls: type, identifier: str) -> Known:

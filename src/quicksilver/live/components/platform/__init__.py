@@ -1,0 +1,10 @@
+"""What makes objects into others, and brings them to other nodes: wrappers and hosting."""
+
+from __future__ import annotations
+
+from quicksilver.live.components.platform.encryption import Encryption
+from quicksilver.live.components.platform.wrappers import add_to
+
+COMPONENTS: tuple[type, ...] = (Encryption,)
+
+__all__ = ["COMPONENTS", "add_to"]
