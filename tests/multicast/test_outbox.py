@@ -127,3 +127,52 @@ def test_threads_put_and_the_core_takes() -> None:
     for each in groups:
         mine = [int(payload) for name, payload in found if name == each.name]
         assert mine == list(range(500))
+
+
+@given(steps=st.lists(st.sampled_from(["short", "long", "take", "rest"]), max_size=40))
+def test_uniform_means_that_all_are_equally_long(steps: list[str]) -> None:
+    """Packets are cut by it without another look at the lengths."""
+    outbox, a = Outbox(), group("a")
+    outbox.attach(a)
+    waiting: list[bytes] = []
+    for step in steps:
+        if step == "take" and outbox:
+            _, taken = outbox.take(2)
+            del waiting[: len(taken)]
+        elif step == "rest":
+            outbox.forget_size()
+            if not waiting:
+                assert outbox.is_uniform
+        elif step in ("short", "long"):
+            payload = b"1" if step == "short" else b"12345"
+            outbox.put(a, payload)
+            waiting.append(payload)
+        if outbox.is_uniform:
+            assert len({len(payload) for payload in waiting}) <= 1
+
+
+def test_threads_with_messages_of_two_lengths_never_look_uniform() -> None:
+    """What is taken together while the box says so has one length."""
+    outbox, a = Outbox(), group("a")
+    outbox.attach(a)
+    each = 20_000
+
+    def work(size: int) -> None:
+        payload = bytes(size)
+        for _ in range(each):
+            outbox.put(a, payload)
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in (3, 3, 7)]
+    for thread in threads:
+        thread.start()
+    taken = 0
+    while taken < 3 * each:
+        if not outbox:
+            outbox.forget_size()
+            continue
+        _, payloads = outbox.take(64)
+        if outbox.is_uniform:
+            assert len(set(map(len, payloads))) == 1
+        taken += len(payloads)
+    for thread in threads:
+        thread.join()

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 class Outbox:
     """The queue of one lane."""
 
-    __slots__ = ("_at", "_groups", "_payloads", "bare", "is_single", "pairs", "primary")
+    __slots__ = (
+        "_at",
+        "_groups",
+        "_payloads",
+        "bare",
+        "is_single",
+        "is_uniform",
+        "pairs",
+        "primary",
+        "size",
+    )
 
     def __init__(self) -> None:
         self.bare: list[bytes] = []
@@ -31,6 +41,13 @@ class Outbox:
         self.primary: GroupSender | None = None
         self.is_single = False
         """True while no group but ``primary`` uses the lane."""
+        self.size = -1
+        """How long the message is that was added last; -1: none since all were taken."""
+        self.is_uniform = True
+        """True while all messages here are ``size`` long: to look at each length once
+        more took a quarter of a packet's time. Whoever adds a message changes the two
+        in the same breath: from there to its end there is no call but the one that
+        adds, so no other thread can come between."""
         # The core's columns: what lies before ``_at`` has been taken.
         self._payloads: list[bytes] = []
         self._groups: list[GroupSender] | None = None
@@ -46,6 +63,10 @@ class Outbox:
 
     def put(self, sender: GroupSender, payload: bytes) -> None:
         """Queue one message; what ``send`` does, for callers that need no speed."""
+        size = len(payload)
+        if size != self.size:
+            self.is_uniform = self.size < 0
+            self.size = size
         if self.is_single:
             self.bare.append(payload)
         else:
@@ -82,6 +103,13 @@ class Outbox:
         if self._at == len(self._payloads):
             self._payloads, self._groups, self._at = [], None, 0
         return groups, payloads
+
+    def forget_size(self) -> None:
+        """Everything was taken and is gone: the next messages may have another length."""
+        if self._at == len(self._payloads) and not self.bare and not self.pairs:
+            # After ``len`` no call until here: see ``is_uniform``.
+            self.size = -1
+            self.is_uniform = True
 
     def put_back(self, groups: list[GroupSender] | None, payloads: list[bytes]) -> None:
         """Return messages to the front, in their order."""

@@ -382,35 +382,41 @@ class BatchSender:
 
 
 class SingleSender:
-    """Sends one packet a call with ``sendto``, keeping the interpreter lock.
+    """Sends packets one a call with ``sendto``, keeping the interpreter lock.
 
-    Measured, 60 KB to loopback multicast: 20 µs, of which 18 are the kernel's;
-    a ``sendmmsg`` of one takes 32, because its structures are filled by Python.
+    Measured, four packets of 59 KB to loopback: 32 µs; 51 when each passed through
+    all that a batch needs, and a ``sendmmsg`` of one takes 12 µs more than a
+    ``sendto``, because its structures are filled by Python.
     """
 
     def __init__(self) -> None:
-        call = _function("sendto")
-        call.argtypes = (  # type: ignore[attr-defined]  # a ctypes function
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_size_t,
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_uint,
-        )
-        self._call = call
+        self._call = _function("sendto")
+        # Arguments that are ctypes objects already spare a conversion: 0.7 µs a
+        # call instead of 1.3 with declared types.
+        self._fd = ctypes.c_int()
+        self._length = ctypes.c_size_t()
+        self._flags = ctypes.c_int(_MSG_DONTWAIT)
+        self._name_length = ctypes.c_uint(_SOCKADDR_BYTES)
         self._names: dict[Address, bytes] = {}
 
-    def send(self, fd: int, destination: Address, packet: bytes) -> int:
-        """Return 0 or an errno. ``destination`` must pass ``is_sendable``."""
+    def send(
+        self, fd: int, destination: Address, packets: list[bytes], start: int
+    ) -> tuple[int, int]:
+        """Send ``packets[start:]``; like ``BatchSender.send``."""
         name = self._names.get(destination)
         if name is None:
             if len(self._names) >= _SOURCES_MAX:
                 self._names.clear()
             name = self._names[destination] = pack_address(destination)
-        if self._call(fd, packet, len(packet), _MSG_DONTWAIT, name, _SOCKADDR_BYTES) < 0:
-            return ctypes.get_errno() or errno.EAGAIN
-        return 0
+        call, length, flags, name_length = self._call, self._length, self._flags, self._name_length
+        own = self._fd
+        own.value = fd
+        for packet in packets[start:]:
+            length.value = len(packet)
+            if call(own, packet, length, flags, name, name_length) < 0:
+                return start, ctypes.get_errno() or errno.EAGAIN
+            start += 1
+        return start, 0
 
 
 def pack_address(destination: Address) -> bytes:

@@ -311,8 +311,8 @@ class DatagramSockets:
             if self._single is not None and (
                 total - at == 1 or len(packet) > GSO_SEGMENT_BYTES_MAX
             ):
-                code = self._single.send(self._unicast.fileno(), destination, packet)
-                at += code == 0
+                # A run's other packets are as long, but for a shorter last one.
+                at, code = self._single.send(self._unicast.fileno(), destination, packets, at)
             elif self._sender is not None:
                 at, code = self._sender.send(
                     self._unicast.fileno(), destination, packets, start, segment_bytes_max

@@ -61,6 +61,9 @@ class Group(GroupBase):
             if room >= 0:
                 lane.room = room
                 box = lane.outbox
+                if size != box.size:
+                    box.is_uniform = box.size < 0
+                    box.size = size
                 if box.is_single:
                     box.bare.append(message)
                 else:
