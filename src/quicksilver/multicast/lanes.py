@@ -112,7 +112,8 @@ class LaneHost(Protocol):
         ...
 
 
-Source = Callable[[], bytes | None]
+Source = Callable[[], bytes | bytearray | memoryview | None]
+"""Gives the next message, or None when there is no other; on the core thread."""
 
 
 class Lane:
@@ -154,7 +155,7 @@ class Lane:
             return self._poll_fragments(now)
         while True:
             if self.sources:
-                self._ask_sources()
+                self._ask_sources(now)
             if not self.outbox:
                 self.outbox.forget_size()
                 return None
@@ -211,37 +212,72 @@ class Lane:
         """Return how much waits here."""
         return self.room_max - self.room
 
-    def _ask_sources(self) -> None:
-        """Fill about a packet from applications that wait to be asked.
+    def _ask_sources(self, now: float) -> None:
+        """Ask applications for about as much as the next poll packs, if it can leave.
 
         And no more, as far as the next message is as long as the last: otherwise every
         other packet carried a single message.
         """
         sources = self.sources
-        put = self.outbox.put
-        room = self._host.config.packet_bytes - self.queued_bytes()
-        asked = 0
-        while sources and room > 0:
+        while sources:
             group, source = sources[0]
-            if not group.streams:
-                break
+            streams = group.streams
+            if not streams or not self._all_open(streams, now):
+                return
+            packets = self._packets_asked(streams)
+            room = packets * self._host.config.packet_bytes - self.queued_bytes()
+            count = packets * self._fit - self.outbox.count()
+            if room <= 0 or count <= 0:
+                return
+            is_only = len(sources) == 1
+            # Several are asked in turn, for one message each.
+            payloads, is_even, is_over = self._ask(source, room, count if is_only else 1)
+            if payloads:
+                self.outbox.put_all(group, payloads, is_even=is_even)
+                asked = len(payloads[0]) * len(payloads) if is_even else sum(map(len, payloads))
+                self.room -= asked
+            if is_over:
+                sources.popleft()
+            elif is_only:
+                return
+            else:
+                sources.rotate(-1)
+
+    def _packets_asked(self, streams: tuple[SendStream, ...]) -> int:
+        """Return how many packets one poll can make for these streams."""
+        flow = streams[0].flow
+        if len(streams) > 1 or flow.rate is not None:
+            return 1
+        left = flow.window.window_bytes - flow.window.pending_bytes
+        return max(1, min(left, RUN_BYTES) // self._host.config.packet_bytes)
+
+    def _ask(self, source: Source, room: int, count: int) -> tuple[list[bytes], bool, bool]:
+        """Return messages, whether all are equally long, and whether no more will come."""
+        payloads: list[bytes] = []
+        is_even = True
+        usual = -1
+        for _ in range(count):
             try:
                 payload = source()
+                if payload is not None and type(payload) is not bytes:
+                    payload = bytes(memoryview(payload))
             except Exception:  # noqa: BLE001  # the application's fault must not stop the core
                 self._host.counters.source_failures += 1
                 payload = None
             if payload is None:
-                sources.popleft()
-                continue
+                return payloads, is_even, True
             size = len(payload)
-            room -= size + 16
-            asked += size
-            put(group, payload)
-            if len(sources) > 1:
-                sources.rotate(-1)
+            if size != usual:
+                if size > MESSAGE_BYTES_MAX:
+                    self._host.counters.source_failures += 1
+                    return payloads, is_even, True
+                is_even = usual < 0
+                usual = size
+            payloads.append(payload)
+            room -= size + PER_MESSAGE_MIXED + PER_MESSAGE_SIZE
             if room < size:
                 break
-        self.room -= asked
+        return payloads, is_even, False
 
     def _drop_unheard(self) -> None:
         """Nobody is in the group's view: its messages are delivered to all of nobody."""

@@ -72,6 +72,20 @@ class Outbox:
         else:
             self.pairs.extend((sender, payload))
 
+    def put_all(self, sender: GroupSender, payloads: list[bytes], *, is_even: bool) -> None:
+        """Queue messages of one group; ``is_even``: all are equally long."""
+        size = len(payloads[-1])
+        pairs: list[Any] = [None] * (2 * len(payloads))
+        pairs[::2] = [sender] * len(payloads)
+        pairs[1::2] = payloads
+        if size != self.size or not is_even:
+            self.is_uniform = self.size < 0 and is_even
+            self.size = size
+        if self.is_single:
+            self.bare.extend(payloads)
+        else:
+            self.pairs.extend(pairs)
+
     def __bool__(self) -> bool:
         return self._at < len(self._payloads) or bool(self.bare) or bool(self.pairs)
 

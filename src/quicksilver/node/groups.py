@@ -159,17 +159,16 @@ class GroupBase:
         """Pull form: ``source`` is asked for the next message just before it
         is sent, on the core thread, until it returns None."""
         sender = self._ready_sender()
-        is_plain = self._encode is None
+        encode = self._encode
 
         def ask() -> bytes | None:
+            assert encode is not None
             value = source()
-            if type(value) is bytes and len(value) <= MESSAGE_BYTES_MAX and is_plain:
-                return value
-            if value is None:
-                return None
-            return checked(self._as_bytes(value))
+            return None if value is None else encode(value)
 
-        self._core.call(lambda: self._core.engine.outgoing.add_source(sender, ask))
+        # Bytes are checked where they are asked for: a call less for each message.
+        chosen = source if encode is None else ask
+        self._core.call(lambda: self._core.engine.outgoing.add_source(sender, chosen))
 
     def _as_bytes(self, message: Any) -> bytes:
         """Return a message as it travels."""
