@@ -218,6 +218,11 @@ class Node:
         self.close(flush_timeout_s=0 if kind is not None else 5.0)
 
     @property
+    def core(self) -> NodeCore:
+        """What is behind this node, for layers that build on it."""
+        return self._core
+
+    @property
     def id(self) -> int:
         """This incarnation's number; 0 while the node is not counted in."""
         return self._core.engine.node

@@ -15,6 +15,7 @@ UNRELIABLE: Final = "UnreliableChannel"
 RELIABLE: Final = "ReliableChannel"
 CHECKPOINTED: Final = "CheckpointedChannel"
 MEMBERSHIP: Final = "Membership"
+PARTICIPANTS: Final = "Participants"
 
 
 class ChannelRequests(Protocol):
@@ -42,7 +43,11 @@ class CheckpointedRequests(Protocol):
 
 
 class CheckpointedDeliveries(Protocol):
-    """What a checkpointed channel gives: first ``initialize``, then updates in one order."""
+    """What a checkpointed channel gives: first ``initialize``, then updates in one order.
+
+    ``initialize`` comes again if this node was counted out and came back: what was
+    there before is replaced.
+    """
 
     def initialize(self, state: bytes | None) -> None:
         """Start from this state; None: nobody has one, start from nothing."""
@@ -52,6 +57,20 @@ class CheckpointedDeliveries(Protocol):
 
     def capture(self, ticket: int) -> None:
         """Answer with ``checkpoint``: the state after all updates received so far."""
+
+
+class ParticipantRequests(Protocol):
+    """What a list of participants takes: nothing."""
+
+
+class ParticipantLists(Protocol):
+    """Who uses a checkpointed channel, told at the same place among the updates to all."""
+
+    def participants(self, names: list[str], me: str) -> None:
+        """Take the users of the channel, in the order they came; ``me`` is this one.
+
+        A user that was counted out and came back has another name.
+        """
 
 
 class MembershipRequests(Protocol):

@@ -1,0 +1,203 @@
+"""Checkpointed channels (dissertation 6.2.1): over a group, or over any channel with views."""
+
+from __future__ import annotations
+
+from quicksilver.live.components.infrastructure.guarding import guarded
+from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
+from quicksilver.live.components.infrastructure.ordering.replica import Replica
+from quicksilver.live.components.interfaces import (
+    CHECKPOINTED,
+    MEMBERSHIP,
+    PARTICIPANTS,
+    RELIABLE,
+    ChannelDeliveries,
+    ChannelRequests,
+    CheckpointedDeliveries,
+    CheckpointedRequests,
+    MembershipRequests,
+    MembershipViews,
+    ParticipantLists,
+    ParticipantRequests,
+)
+from quicksilver.live.runtime.components import component
+from quicksilver.live.runtime.context import Context
+from quicksilver.live.services.groups import Groups, GroupView
+from quicksilver.live.types.declare import Given, endpoint, live_object
+
+_PROVIDED = [("delivery", "exactly once and total")]
+
+
+@component("quicksilver.checkpointed-channel")
+@live_object(title="CheckpointedChannel")
+class CheckpointedGroup:
+    """a group as a totally ordered channel that brings newcomers up to date
+
+    A proxy takes part from when its user connects until it parts. ``safe``: users
+    are given only what all members have. ``founders``: how many nodes must be in
+    the group before one may start from nothing, or from its disk. Who is silent
+    for ``patience_s`` although its node is in the view counts as gone.
+    """
+
+    context: Context
+    channel = endpoint(
+        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
+    )
+    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
+
+    def __init__(
+        self,
+        group: Given[str],
+        safe: Given[bool] = False,
+        founders: Given[int] = 1,
+        patience_s: Given[float] = 10.0,
+    ) -> None:
+        self._safe = safe
+        self._founders = founders
+        self._patience_s = patience_s
+        self._driver: Driver | None = None
+        self._group = self.context.service(Groups).join(
+            group,
+            on_message=guarded(self.context, self._take_message),
+            on_view=guarded(self.context, self._take_view),
+            on_end=self.context.fail,
+        )
+
+    # The group
+
+    def _take_message(self, _: int, message: bytes) -> None:
+        if self._driver is not None:
+            self._driver.handle_message(message)
+
+    def _take_view(self, view: GroupView) -> None:
+        if self._driver is not None:
+            self._driver.handle_view(view.members, view.me)
+
+    # The user
+
+    def channel_connected(self) -> None:
+        replica = Replica(
+            take_number(self.context.runtime),
+            safe=self._safe,
+            founders=self._founders,
+            patience_s=self._patience_s,
+        )
+        self._driver = Driver(
+            self.context, replica, send=self._group.send, user=self.channel, watcher=self.watcher
+        )
+        view = self._group.view
+        if view is not None:
+            # Not now: whoever connects is to be told that it is connected first.
+            driver = self._driver
+            self.context.post(lambda: driver.handle_view(view.members, view.me))
+
+    def channel_disconnected(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def channel_send(self, message: bytes) -> None:
+        if self._driver is not None:
+            self._driver.send(message)
+
+    def channel_checkpoint(self, ticket: int, state: bytes) -> None:
+        if self._driver is not None:
+            self._driver.checkpoint(ticket, state)
+
+    def watcher_connected(self) -> None:
+        if self._driver is not None:
+            self._driver.tell_participants()
+
+    def close(self) -> None:
+        """Say goodbye to the others and leave the group."""
+        group = getattr(self, "_group", None)
+        if group is not None:
+            if self._driver is not None:
+                self._driver.close()
+            group.close()
+
+
+@component("quicksilver.total-order", type_name="TotalOrder")
+@live_object(title="TotalOrder")
+class TotalOrder:
+    """a checkpointed channel made of any reliable channel and the views of its users
+
+    The same as a checkpointed group, for channels and membership objects that are
+    composed with it. What is closed together with the channel below cannot say
+    goodbye: the others notice by the view, or after ``patience_s``.
+    """
+
+    context: Context
+    below = endpoint(
+        ChannelDeliveries,
+        ChannelRequests,
+        requires=[("delivery", "exactly once and fifo")],
+        name=RELIABLE,
+    )
+    views = endpoint(MembershipViews, MembershipRequests, name=MEMBERSHIP)
+    channel = endpoint(
+        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
+    )
+    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
+
+    def __init__(
+        self,
+        safe: Given[bool] = False,
+        founders: Given[int] = 1,
+        patience_s: Given[float] = 10.0,
+    ) -> None:
+        self._safe = safe
+        self._founders = founders
+        self._patience_s = patience_s
+        self._driver: Driver | None = None
+        self._view: tuple[tuple[int, ...], int] | None = None
+
+    # Below
+
+    def _send_below(self, message: bytes) -> None:
+        self.below.send(message)
+
+    def below_receive(self, message: bytes) -> None:
+        if self._driver is not None:
+            self._driver.handle_message(message)
+
+    def views_view(self, number: int, members: list[int], me: int) -> None:
+        self._view = (tuple(members), me)
+        if self._driver is not None:
+            self._driver.handle_view(*self._view)
+
+    # The user
+
+    def channel_connected(self) -> None:
+        replica = Replica(
+            take_number(self.context.runtime),
+            safe=self._safe,
+            founders=self._founders,
+            patience_s=self._patience_s,
+        )
+        self._driver = Driver(
+            self.context,
+            replica,
+            send=self._send_below,
+            user=self.channel,
+            watcher=self.watcher,
+        )
+        if self._view is not None:
+            driver, view = self._driver, self._view
+            self.context.post(lambda: driver.handle_view(*view))
+
+    def channel_disconnected(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def channel_send(self, message: bytes) -> None:
+        if self._driver is not None:
+            self._driver.send(message)
+
+    def channel_checkpoint(self, ticket: int, state: bytes) -> None:
+        if self._driver is not None:
+            self._driver.checkpoint(ticket, state)
+
+    def watcher_connected(self) -> None:
+        if self._driver is not None:
+            self._driver.tell_participants()

@@ -1,0 +1,51 @@
+"""A group of the multicast engine as a reliable channel (dissertation 4.2.1)."""
+
+from __future__ import annotations
+
+from quicksilver.live.components.infrastructure.guarding import guarded
+from quicksilver.live.components.interfaces import (
+    RELIABLE,
+    ChannelDeliveries,
+    ChannelRequests,
+)
+from quicksilver.live.runtime.components import component
+from quicksilver.live.runtime.context import Context
+from quicksilver.live.services.groups import Groups
+from quicksilver.live.types.declare import Given, endpoint, live_object
+
+
+@component("quicksilver.group-channel")
+@live_object(title="ReliableChannel")
+class GroupChannel:
+    """a group as a reliable channel: everything arrives once, in each sender's order
+
+    What is sent before the group is joined is kept, up to a limit, and goes out
+    then. Whoever sends hears it too. A message reaches all who were in the group
+    when it left; if its sender crashes at that moment, all or none of the others,
+    as the engine promises.
+    """
+
+    context: Context
+    channel = endpoint(
+        ChannelRequests,
+        ChannelDeliveries,
+        provides=[("delivery", "exactly once and fifo")],
+        name=RELIABLE,
+    )
+
+    def __init__(self, group: Given[str]) -> None:
+        groups = self.context.service(Groups)
+        self._group = groups.join(
+            group,
+            on_message=guarded(self.context, lambda _, message: self.channel.receive(message)),
+            on_end=self.context.fail,
+        )
+
+    def channel_send(self, message: bytes) -> None:
+        self._group.send(message)
+
+    def close(self) -> None:
+        """Leave the group."""
+        group = getattr(self, "_group", None)
+        if group is not None:
+            group.close()

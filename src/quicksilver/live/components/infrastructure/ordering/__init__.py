@@ -1,0 +1,1 @@
+"""Total order and state transfer over a reliable channel and views; see ``replica``."""

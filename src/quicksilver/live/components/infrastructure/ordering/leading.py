@@ -1,0 +1,292 @@
+"""What the leader does: order updates, follow how far all are, bring newcomers in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    CHUNK_BYTES,
+    ENTRIES_MAX,
+    JOIN,
+    LEAVE,
+    UPDATE,
+    Author,
+    Chunk,
+    Entry,
+    Member,
+    Order,
+    Snapshot,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from quicksilver.live.components.infrastructure.ordering.replica import Replica
+
+WINDOW_ENTRIES = 20_000
+WINDOW_BYTES = 32 << 20
+"""How much may be ordered that not all members have."""
+HISTORY_BYTES_MAX = 64 << 20
+"""What is kept for newcomers; one that needs more is given a newer state."""
+CHUNKS_AHEAD = 8
+"""Chunks under way: the next goes when one has come back to us."""
+RESEND_S = 1.0
+
+
+class Transfer:
+    """A state on its way to newcomers."""
+
+    def __init__(self, to: list[Member], index: int, data: bytes) -> None:
+        self.to = to
+        self.index = index
+        self._data = data
+        self.parts = max(1, -(-len(data) // CHUNK_BYTES))
+        self.sent = 0
+        self.echoed = 0
+
+    def next_data(self) -> bytes:
+        """Return the data of the next chunk."""
+        at = self.sent * CHUNK_BYTES
+        return self._data[at : at + CHUNK_BYTES]
+
+
+class Leadership:
+    """The leader's part of a replica, for one epoch."""
+
+    def __init__(self, replica: Replica, acks: dict[Member, int]) -> None:
+        self._replica = replica
+        self._acks = dict(acks)
+        """How far the members that have a state are."""
+        self._heard_at = dict.fromkeys(acks, replica.now)
+        self._joiners: dict[Member, int] = {}
+        """Members without a state, and the index that all must have before they get one."""
+        self._served: dict[Member, int] = {}
+        """Those to whom a state is on its way, and its index."""
+        self._served_at = replica.now
+        self._transfer: Transfer | None = None
+        self._is_capturing = False
+        self._unsent: list[Entry] = []
+        self._unsent_from = 0
+        self._announced = replica.stable
+        self._is_news_urgent = False
+
+    def begin(self) -> None:
+        """Let go of who is gone, welcome who waits, order what waits."""
+        self._update_stable()
+        self.handle_members()
+        self._order_waiting()
+
+    # Order
+
+    def order_from(self, author: Author) -> None:
+        """Order what an author sent, as far as it is here and the window allows."""
+        replica = self._replica
+        if author not in replica.table.authors:
+            return
+        log = replica.log
+        while log.top - replica.stable < WINDOW_ENTRIES and log.bytes < self._bytes_max():
+            number = replica.table.last[author] + 1
+            payload = log.take(author, number)
+            if payload is None:
+                return
+            self._order(Entry(UPDATE, author, number, payload=payload))
+
+    def _bytes_max(self) -> int:
+        return HISTORY_BYTES_MAX if self._served else WINDOW_BYTES
+
+    def _order_waiting(self) -> None:
+        for author in self._replica.log.authors():
+            self.order_from(author)
+
+    def _order(self, entry: Entry) -> None:
+        replica = self._replica
+        replica.append(entry)
+        if not self._unsent:
+            self._unsent_from = replica.log.top
+        if entry.kind == UPDATE:
+            entry = Entry(UPDATE, entry.who, entry.number)
+        self._unsent.append(entry)
+        self._update_stable()
+
+    def has_unsent(self) -> bool:
+        """Whether there is something to say."""
+        return bool(self._unsent) or self._is_news_urgent
+
+    def flush(self) -> None:
+        """Tell all what was ordered."""
+        replica = self._replica
+        self._is_news_urgent = False
+        entries, self._unsent = self._unsent, []
+        if not entries:
+            self._say(replica.log.top + 1, [])
+        for at in range(0, len(entries), ENTRIES_MAX):
+            self._say(self._unsent_from + at, entries[at : at + ENTRIES_MAX])
+
+    def _say(self, first: int, entries: list[Entry]) -> None:
+        replica = self._replica
+        self._announced = replica.stable
+        replica.emit(Order(replica.epoch, first, entries, replica.stable, replica.log.top))
+
+    # How far all are
+
+    def handle_ack(self, who: Member, top: int) -> None:
+        """A member says how far it is."""
+        replica = self._replica
+        if who not in replica.table.roster or who == replica.me:
+            return
+        if who in self._joiners:
+            if who not in self._served or top < self._served[who]:
+                return  # said before it became a newcomer
+            del self._joiners[who]
+            del self._served[who]
+        self._heard_at[who] = replica.now
+        self._acks[who] = max(top, self._acks.get(who, 0))
+        self._update_stable()
+        self._order_waiting()
+        self._serve()
+
+    def _update_stable(self) -> None:
+        replica = self._replica
+        before = replica.stable
+        replica.set_stable(min([replica.log.top, *self._acks.values()]))
+        if replica.stable > before and replica.is_safe:
+            self._is_news_urgent = True
+
+    def trim(self) -> None:
+        """Forget what nobody can ask for."""
+        replica = self._replica
+        log = replica.log
+        keep = min([replica.stable, replica.applied, *self._served.values()])
+        log.trim(keep)
+
+    def handle_tick(self) -> None:
+        """Ask who is behind; count out who is silent; tell what is stable."""
+        replica = self._replica
+        top = replica.log.top
+        late = replica.now - replica.patience_s
+        for who in sorted(self._acks):
+            if self._acks[who] >= top:
+                self._heard_at[who] = replica.now
+            elif self._heard_at[who] <= late:
+                replica.gone.add(who)
+        if self._served and self._served_at <= late:
+            replica.gone.update(self._served)
+        self.handle_members()
+        if self._unsent or top > replica.stable or self._announced < replica.stable:
+            self.flush()
+
+    def is_busy(self) -> bool:
+        """Whether time must pass for something to happen."""
+        replica = self._replica
+        return bool(
+            self._unsent
+            or self._joiners
+            or replica.log.top > replica.stable
+            or self._announced < replica.stable
+        )
+
+    # Who comes and goes
+
+    def handle_members(self) -> None:
+        """Bring the log up to date with the view."""
+        replica = self._replica
+        for member in list(replica.table.roster):
+            if member != replica.me and not replica.is_there(member):
+                self._let_go(member)
+        for who in sorted(replica.hellos):
+            self.greet(who)
+        self._update_stable()
+        self._order_waiting()
+        self._serve()
+
+    def _let_go(self, member: Member) -> None:
+        self._acks.pop(member, None)
+        self._heard_at.pop(member, None)
+        self._joiners.pop(member, None)
+        self._served.pop(member, None)
+        self._order(Entry(LEAVE, member))
+
+    def greet(self, who: Member) -> None:
+        """A newcomer said hello: give it a place in the log, then the state."""
+        replica = self._replica
+        hello = replica.hellos.get(who)
+        if hello is None or who[0] not in replica.nodes or who == replica.me:
+            return
+        del replica.hellos[who]
+        replica.gone.discard(who)
+        for member, author in list(replica.table.roster.items()):
+            if author == hello.author and member not in (who, replica.me):
+                self._let_go(member)  # it was counted out, and is back under another number
+        if who not in replica.table.roster:
+            self._order(Entry(JOIN, who, author=hello.author))
+            self._joiners[who] = replica.log.top
+        elif who not in self._joiners:
+            self.restart_joiner(who)
+        elif who in self._served:
+            is_old = replica.now - self._served_at >= RESEND_S
+            if self._transfer is None and not self._is_capturing and is_old:
+                del self._served[who]
+        self._serve()
+
+    def restart_joiner(self, who: Member) -> None:
+        """A member has no state any more, or cannot get on with the one it has."""
+        replica = self._replica
+        if who not in replica.table.roster or who == replica.me:
+            return
+        self._acks.pop(who, None)
+        self._served.pop(who, None)
+        self._joiners[who] = replica.log.top
+        self._serve()
+
+    # The state
+
+    def _serve(self) -> None:
+        """Have a state made for newcomers that every member knows of.
+
+        One batch after the other: a newcomer that may already have a state counts
+        among those who must know of the next ones.
+        """
+        replica = self._replica
+        if self._served or self._transfer is not None or self._is_capturing:
+            return
+        reach = min(replica.stable, replica.applied)
+        if any(index <= reach for index in self._joiners.values()):
+            self._is_capturing = True
+            replica.want_capture()
+
+    def handle_captured(self, snapshot: Snapshot) -> None:
+        """The user gave its state."""
+        if not self._is_capturing:
+            return
+        self._is_capturing = False
+        replica = self._replica
+        reach = min(replica.stable, snapshot.index)
+        to = sorted(who for who, index in self._joiners.items() if index <= reach)
+        if not to:
+            return
+        self._served = dict.fromkeys(to, snapshot.index)
+        self._served_at = replica.now
+        self._transfer = Transfer(to, snapshot.index, encode(snapshot))
+        self._send_chunks()
+
+    def handle_echo(self, chunk: Chunk) -> None:
+        """A chunk of ours came back: the channel has room for another."""
+        transfer = self._transfer
+        if transfer is None or chunk.index != transfer.index:
+            return
+        self._served_at = self._replica.now
+        transfer.echoed = chunk.part + 1
+        if transfer.echoed == transfer.parts:
+            self._transfer = None
+        else:
+            self._send_chunks()
+
+    def _send_chunks(self) -> None:
+        transfer = self._transfer
+        assert transfer is not None
+        epoch = self._replica.epoch
+        while transfer.sent < min(transfer.parts, transfer.echoed + CHUNKS_AHEAD):
+            part, data = transfer.sent, transfer.next_data()
+            transfer.sent += 1
+            self._replica.emit(
+                Chunk(epoch, transfer.to, transfer.index, part, transfer.parts, data)
+            )

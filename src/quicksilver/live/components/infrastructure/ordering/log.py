@@ -1,0 +1,128 @@
+"""The log of a replica: what is complete, what is ordered but not here, what is not ordered."""
+
+from __future__ import annotations
+
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    ENTRIES_BYTES,
+    ENTRIES_MAX,
+    UPDATE,
+    Author,
+    Entry,
+)
+
+AHEAD_MAX = 100_000
+"""Orders kept for which something earlier is missing; more are asked for later."""
+POOL_BYTES_MAX = 64 << 20
+"""Updates kept that are not ordered; their authors send what is dropped again."""
+
+
+class Log:
+    """Entries from ``trimmed + 1`` to ``top``, complete; and pieces of what comes next."""
+
+    def __init__(self) -> None:
+        self.trimmed = 0
+        """Entries up to here are on every member, and forgotten."""
+        self.top = 0
+        self.bytes = 0
+        self._entries: dict[int, Entry] = {}
+        self.ahead: dict[int, Entry] = {}
+        """Orders past ``top``; an update's payload is in the pool, if it is here."""
+        self._pool: dict[Author, dict[int, bytes]] = {}
+        self._pool_bytes = 0
+
+    def restart(self, index: int) -> None:
+        """Begin after a state; orders and updates that came early stay."""
+        self._entries.clear()
+        self.bytes = 0
+        self.trimmed = self.top = index
+        for early in [i for i in self.ahead if i <= index]:
+            del self.ahead[early]
+
+    def __getitem__(self, index: int) -> Entry:
+        return self._entries[index]
+
+    def append(self, entry: Entry) -> None:
+        """Add the next entry, complete."""
+        self.top += 1
+        self._entries[self.top] = entry
+        self.bytes += len(entry.payload)
+
+    def trim(self, index: int) -> None:
+        """Forget entries up to here."""
+        while self.trimmed < min(index, self.top):
+            self.trimmed += 1
+            self.bytes -= len(self._entries.pop(self.trimmed).payload)
+
+    def piece(self, first: int, last: int) -> list[Entry]:
+        """Return entries from ``first`` on, as many as one message carries."""
+        found: list[Entry] = []
+        size = 0
+        for index in range(first, min(last, self.top) + 1):
+            entry = self._entries[index]
+            size += len(entry.payload)
+            if found and (size > ENTRIES_BYTES or len(found) >= ENTRIES_MAX):
+                break
+            found.append(entry)
+        return found
+
+    # What comes next
+
+    def note_order(self, index: int, entry: Entry) -> None:
+        """Keep an order past the end."""
+        if index > self.top and len(self.ahead) < AHEAD_MAX:
+            self.ahead[index] = entry
+
+    def next_complete(self) -> Entry | None:
+        """Return and remove the entry after ``top``, if all of it is here."""
+        entry = self.ahead.get(self.top + 1)
+        if entry is None:
+            return None
+        if entry.kind == UPDATE:
+            payload = self.take(entry.who, entry.number)
+            if payload is None:
+                return None
+            entry = Entry(UPDATE, entry.who, entry.number, payload=payload)
+        del self.ahead[self.top + 1]
+        return entry
+
+    # The pool
+
+    def put(self, author: Author, number: int, payload: bytes) -> bool:
+        """Keep an update until it is ordered; False if there is no room."""
+        kept = self._pool.setdefault(author, {})
+        if number in kept:
+            return True
+        if self._pool_bytes + len(payload) > POOL_BYTES_MAX:
+            return False
+        kept[number] = payload
+        self._pool_bytes += len(payload)
+        return True
+
+    def take(self, author: Author, number: int) -> bytes | None:
+        """Return and remove an update that is not ordered yet."""
+        kept = self._pool.get(author)
+        payload = None if kept is None else kept.pop(number, None)
+        if payload is not None:
+            self._pool_bytes -= len(payload)
+            if not kept:
+                del self._pool[author]
+        return payload
+
+    def drop(self, author: Author, upto: int) -> None:
+        """Forget an author's updates up to a number."""
+        kept = self._pool.get(author)
+        if not kept:
+            return
+        for number in [n for n in kept if n <= upto]:
+            self._pool_bytes -= len(kept.pop(number))
+        if not kept:
+            del self._pool[author]
+
+    def drop_author(self, author: Author) -> None:
+        """Forget all that an author sent and nobody ordered."""
+        for payload in self._pool.pop(author, {}).values():
+            self._pool_bytes -= len(payload)
+
+    def authors(self) -> list[Author]:
+        """Return who has updates in the pool."""
+        return sorted(self._pool)

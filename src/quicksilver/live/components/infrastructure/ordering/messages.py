@@ -1,0 +1,201 @@
+"""What replicas of a checkpointed channel say to each other, and its bounded codec."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+Pair: TypeAlias = tuple[int, int]
+Member: TypeAlias = Pair
+"""A replica in a view: its node, and its number on that node."""
+Author: TypeAlias = Pair
+"""Who sends updates: the member that a replica was first, even if it was counted out since."""
+Epoch: TypeAlias = tuple[int, int, int]
+"""A number that grows, and the member who leads."""
+
+NO_EPOCH: Final[Epoch] = (0, 0, 0)
+
+UPDATE: Final = 0
+JOIN: Final = 1
+LEAVE: Final = 2
+
+CHUNK_BYTES: Final = 64 << 10
+STATE_BYTES_MAX: Final = 256 << 20
+PARTS_MAX: Final = STATE_BYTES_MAX // CHUNK_BYTES + 1
+ENTRIES_MAX: Final = 500
+ENTRIES_BYTES: Final = 256 << 10
+"""What one message of entries carries, but always at least one entry."""
+UPDATE_BYTES_MAX: Final = 8 << 20
+ROSTER_MAX: Final = 100_000
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One step of the log: an update, or a member's coming or going."""
+
+    kind: int
+    who: Pair
+    """The author of an update; the member that comes or goes."""
+    number: int = 0
+    """Counts an author's updates from 1."""
+    author: Pair = (0, 0)
+    """Whose updates a member that comes will send."""
+    payload: bytes = b""
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """An update that its author wants ordered."""
+
+    author: Author
+    number: int
+    payload: bytes
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The leader's order: entries from an index on, without the updates' payloads."""
+
+    epoch: Epoch
+    first: int
+    entries: list[Entry]
+    stable: int
+    """All members have the log up to here."""
+    top: int
+    """The end of the leader's log."""
+
+
+class Entries(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """A piece of the log with payloads, for one who asked."""
+
+    epoch: Epoch
+    to: Member
+    first: int
+    entries: list[Entry]
+
+
+class Need(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Somebody lacks a piece of the log."""
+
+    who: Member
+    to: Member
+    first: int
+    last: int
+
+
+class Ack(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """A member has the log up to here."""
+
+    epoch: Epoch
+    who: Member
+    top: int
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """A newcomer wants the state; it may have an old one of its own."""
+
+    who: Member
+    author: Author
+    saved_epoch: Epoch
+    saved_index: int
+
+
+class Bye(msgspec.Struct, frozen=True, array_like=True, tag=7):
+    """A member leaves."""
+
+    who: Member
+
+
+class Query(msgspec.Struct, frozen=True, array_like=True, tag=8):
+    """Somebody wants to lead an epoch and asks how far everybody is."""
+
+    epoch: Epoch
+    is_founding: bool
+    """A newcomer asks: it may lead only if nobody has a state."""
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """The answer, and unless founding a promise to follow no earlier epoch."""
+
+    epoch: Epoch
+    who: Member
+    has_state: bool
+    top: int
+
+
+class Lead(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """An epoch begins, after all that any member has."""
+
+    epoch: Epoch
+    top: int
+    stable: int
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """A piece of the state for newcomers."""
+
+    epoch: Epoch
+    to: list[Member]
+    index: int
+    part: int
+    parts: int
+    data: bytes
+
+
+Message: TypeAlias = (
+    Request | Order | Entries | Need | Ack | Hello | Bye | Query | Report | Lead | Chunk
+)
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The state at an index: the user's, and what the channel itself must remember."""
+
+    epoch: Epoch
+    index: int
+    roster: list[tuple[Member, Author]]
+    last: list[tuple[Author, int]]
+    """How many updates of each author are in the log, authors gone longest first."""
+    state: bytes | None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_SNAPSHOTS = msgspec.msgpack.Decoder(Snapshot)
+
+
+class BadMessageError(ValueError):
+    """Bytes that no replica sent."""
+
+
+def encode(message: Message | Snapshot) -> bytes:
+    """Return a message as it travels."""
+    return _ENCODER.encode(message)
+
+
+def parse(data: bytes) -> Message:
+    """Read a message; raises BadMessageError."""
+    try:
+        message: Message = _DECODER.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise BadMessageError(str(error)) from error
+    match message:
+        case Order() | Entries() if len(message.entries) > ENTRIES_MAX or message.first < 1:
+            raise BadMessageError("entries")
+        case Chunk():
+            is_right = 0 <= message.part < message.parts <= PARTS_MAX
+            if not is_right or len(message.data) > CHUNK_BYTES or len(message.to) > ROSTER_MAX:
+                raise BadMessageError("chunk")
+        case Need() if not 1 <= message.first <= message.last:
+            raise BadMessageError("need")
+        case _:
+            pass
+    return message
+
+
+def parse_snapshot(data: bytes) -> Snapshot:
+    """Read a snapshot; raises BadMessageError."""
+    try:
+        snapshot = _SNAPSHOTS.decode(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise BadMessageError(str(error)) from error
+    if len(snapshot.roster) > ROSTER_MAX or snapshot.index < 0:
+        raise BadMessageError("snapshot")
+    return snapshot

@@ -1,0 +1,1 @@
+"""What live objects need of the world outside: groups, datagrams, storage."""

@@ -1,0 +1,238 @@
+"""Groups over a real node: its core thread on one side, the executor on the other.
+
+What the core thread delivers is queued and handed to the executor in batches;
+while more than ``inbound_bytes_max`` waits, the node leaves data in the kernel,
+which holds its senders back. What objects send waits here while the node's own
+queue is full, up to ``outbound_bytes_max`` a group.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView
+from quicksilver.multicast.lanes import GroupSender
+from quicksilver.node.aio import Node as AioNode
+from quicksilver.node.core import NodeCore
+from quicksilver.node.inbox import cost
+from quicksilver.node.messages import Batch, View
+from quicksilver.node.sync import Node as SyncNode
+
+INBOUND_BYTES_MAX = 32 << 20
+OUTBOUND_BYTES_MAX = 64 << 20
+BATCHES_A_STEP = 64
+"""Batches handed over before the executor may do something else."""
+
+
+class OutboundFullError(GroupsError):
+    """Objects send faster than the network takes it."""
+
+    def __init__(self, group: str, limit: int) -> None:
+        super().__init__(group, limit)
+        self.group, self.limit = group, limit
+
+    def __str__(self) -> str:
+        return (
+            f"more than {self.limit >> 20} MiB wait to be sent to group {self.group!r}: "
+            "send slower, or find the member that holds everybody up"
+        )
+
+
+class NodeGroups(GroupHub):
+    """The groups of one connected node; one for each node."""
+
+    def __init__(
+        self,
+        node: AioNode | SyncNode,
+        executor: Executor,
+        *,
+        inbound_bytes_max: int = INBOUND_BYTES_MAX,
+        outbound_bytes_max: int = OUTBOUND_BYTES_MAX,
+    ) -> None:
+        super().__init__(executor)
+        self._core: NodeCore = node.core
+        self._inbound_bytes_max = inbound_bytes_max
+        self._outbound_bytes_max = outbound_bytes_max
+        self._sinks: dict[str, _Sink] = {}
+        self._inbound: deque[tuple[Callable[[], None], int]] = deque()
+        self._in_bytes = 0
+        """Written by the core thread only …"""
+        self._out_bytes = 0
+        """… and this by the executor only: their difference is what waits."""
+        self._is_handing = False
+        self._pausing: _Sink | None = None
+
+    # Executor
+
+    def subscribe(self, join: Sequence[str], leave: Sequence[str]) -> None:
+        """Make one request."""
+        sinks = [_Sink(self, name) for name in join]
+        for name in leave:
+            left = self._sinks.pop(name, None)
+            if left is not None:
+                self._core.call(left.finish_on_core)
+        self._sinks.update((sink.name, sink) for sink in sinks)
+        try:
+            future = self._core.subscribe(join=sinks, leave=leave)
+        except Exception as error:  # noqa: BLE001  # the node is closed or has failed
+            self.end_all(error)
+            return
+        future.add_done_callback(partial(self._post_done, tuple(join)))
+
+    def _post_done(self, names: tuple[str, ...], future: Future[dict[str, int]]) -> None:
+        error = None if future.cancelled() else future.exception()
+        self.put(lambda: self._finish_request(names, error), 0)
+
+    def _finish_request(self, names: tuple[str, ...], error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            self.handle_failed(names, error)
+        else:
+            for name in names:
+                self.handle_joined(name)
+        self.handle_subscribed()
+
+    def transmit(self, name: str, message: bytes) -> None:
+        """Send to a group that is joined."""
+        sink = self._sinks.get(name)
+        if sink is None:
+            return
+        if sink.waiting_bytes() > self._outbound_bytes_max:
+            raise OutboundFullError(name, self._outbound_bytes_max)
+        sink.put(message)
+
+    def _hand_over(self) -> None:
+        self._is_handing = False
+        inbound = self._inbound
+        for _ in range(BATCHES_A_STEP):
+            try:
+                step, size = inbound.popleft()
+            except IndexError:
+                break
+            self._out_bytes += size
+            step()
+        if inbound:
+            self._plan()
+        pausing = self._pausing
+        if pausing is not None and self._in_bytes - self._out_bytes <= self._inbound_bytes_max // 2:
+            self._pausing = None
+            self._core.call(lambda: self._core.resume_on_core(pausing))
+
+    # Core thread, or whoever completes a request
+
+    def put(self, step: Callable[[], None], size: int, sink: _Sink | None = None) -> None:
+        """Have the executor do a step, after what was put before."""
+        if size:
+            self._in_bytes += size
+        self._inbound.append((step, size))
+        if (
+            sink is not None
+            and self._pausing is None
+            and self._in_bytes - self._out_bytes > self._inbound_bytes_max
+        ):
+            self._pausing = sink
+            self._core.pause_on_core(sink)
+        self._plan()
+
+    def _plan(self) -> None:
+        if not self._is_handing:
+            self._is_handing = True
+            self._executor.post(self._hand_over)
+
+    def is_current(self, sink: _Sink) -> bool:
+        """Whether a sink was not replaced by a later join of its group."""
+        return self._sinks.get(sink.name) is sink
+
+    @property
+    def core(self) -> NodeCore:
+        """The node's inner part."""
+        return self._core
+
+
+class _Sink:
+    """One joined group, between core thread and executor."""
+
+    def __init__(self, hub: NodeGroups, name: str) -> None:
+        self._hub = hub
+        self.name = name
+        self.sender: GroupSender | None = None
+        self.joined_batch = 0
+        self.echo = True
+        self._outbound: deque[bytes] = deque()
+        self._in_bytes = 0
+        self._out_bytes = 0
+        self._is_sending = False
+
+    @property
+    def is_member(self) -> bool:
+        return True
+
+    # Executor
+
+    def waiting_bytes(self) -> int:
+        return self._in_bytes - self._out_bytes
+
+    def put(self, message: bytes) -> None:
+        self._in_bytes += len(message)
+        self._outbound.append(message)
+        if not self._is_sending:
+            self._is_sending = True
+            self._hub.core.call(self._send_on_core)
+
+    # Core thread
+
+    def _send_on_core(self) -> None:
+        self._is_sending = False
+        sender = self.sender
+        if sender is None:
+            return
+        lane = sender.lane
+        outbound = self._outbound
+        while outbound:
+            if lane.room < 0:
+                self._is_sending = True
+                lane.on_room.append(lambda: self._hub.core.call(self._send_on_core))
+                return
+            self._move(sender)
+
+    def finish_on_core(self) -> None:
+        """The group is being left: what waits goes out whatever room there is."""
+        if self.sender is not None:
+            while self._outbound:
+                self._move(self.sender)
+
+    def _move(self, sender: GroupSender) -> None:
+        message = self._outbound.popleft()
+        self._out_bytes += len(message)
+        lane = sender.lane
+        lane.outbox.put(sender, message)
+        lane.room -= len(message)
+
+    def ready_on_core(self, sender: GroupSender) -> None:
+        self.sender = sender
+
+    def deliver_on_core(self, batch: Batch) -> None:
+        def hand() -> None:
+            if self._hub.is_current(self):
+                self._hub.handle_messages(self.name, batch.sender, batch.payloads)
+
+        self._hub.put(hand, cost(batch), self)
+
+    def view_on_core(self, view: View) -> None:
+        news = GroupView(view.number, tuple(map(int, view.members)), self._hub.core.engine.node)
+
+        def hand() -> None:
+            if self._hub.is_current(self):
+                self._hub.handle_view(self.name, news)
+
+        self._hub.put(hand, 0)
+
+    def fail_on_core(self, error: Exception) -> None:
+        def hand() -> None:
+            if self._hub.is_current(self):
+                self._hub.handle_failed((self.name,), error)
+
+        self._hub.put(hand, 0)

@@ -1,0 +1,120 @@
+"""Groups over a simulated node: the same engine and GMS, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.services.groups import GroupHub, GroupView
+from quicksilver.membership.directory import GroupView as DirectoryView
+from quicksilver.membership.events import (
+    ClientEvent,
+    SubscriptionCompleted,
+    ViewsChanged,
+)
+from quicksilver.trials.watch import Watcher
+
+if TYPE_CHECKING:
+    from quicksilver.trials.cluster import Cluster
+    from quicksilver.trials.node import SimNode
+
+
+class SimGroups(GroupHub):
+    """The groups of one simulated node."""
+
+    def __init__(self, node: SimNode, executor: Executor) -> None:
+        super().__init__(executor)
+        self._node = node
+        self._asked: tuple[str, ...] | None = None
+        """What the request under way joins."""
+        self._number = 0
+        """The number of that request."""
+        self._numbers: dict[str, tuple[int, int]] = {}
+        """This node and the newest view told, by group."""
+        _Dispatcher.of(node.cluster).hubs[node] = self
+
+    def subscribe(self, join: Sequence[str], leave: Sequence[str]) -> None:
+        """Make one request."""
+        for name in leave:
+            self._numbers.pop(name, None)
+        self._asked = tuple(join)
+        node = self._node
+        node.joined.update(join)
+        node.joined.difference_update(leave)
+        node.ready.difference_update(leave)
+        if leave:
+            node.cluster.tell("on_left", node, tuple(leave))
+        self._number = node.engine.subscribe(join=tuple(join), leave=tuple(leave))
+        for name in leave:
+            node.engine.outgoing.forget_sender(name)
+
+    def transmit(self, name: str, message: bytes) -> None:
+        """Send to a group that is joined."""
+        self._node.send(name, message)
+
+    # Upcalls, in a turn of the host
+
+    def on_event(self, event: ClientEvent) -> None:
+        """The node heard from the GMS."""
+        if isinstance(event, ViewsChanged):
+            for view in event.groups:
+                self._tell_view(view)
+        elif isinstance(event, SubscriptionCompleted):
+            directory = self._node.engine.client.directory
+            outgoing = self._node.engine.outgoing
+            for name, group in event.groups.items():
+                if name not in self._node.joined:
+                    continue
+                outgoing.sender_for(name).echo = True
+                found = directory.groups.get(group)
+                if found is not None:
+                    self._tell_view(found)
+                self.handle_joined(name)
+            outgoing.refresh_lanes()
+            if event.request == self._number and self._asked is not None:
+                self._asked = None
+                self.handle_subscribed()
+
+    def _tell_view(self, view: DirectoryView) -> None:
+        me = self._node.engine.node
+        if view.name not in self._node.joined or me not in view.members:
+            return
+        if (me, view.view) <= self._numbers.get(view.name, (0, 0)):
+            return
+        self._numbers[view.name] = (me, view.view)
+        self.handle_view(view.name, GroupView(view.view, tuple(map(int, view.members)), me))
+
+
+class _Dispatcher(Watcher):
+    """Hands what a cluster tells to the hub of the node that it happened on."""
+
+    name = "live objects"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.hubs: dict[SimNode, SimGroups] = {}
+
+    @staticmethod
+    def of(cluster: Cluster) -> _Dispatcher:
+        for watcher in cluster.watchers:
+            if isinstance(watcher, _Dispatcher):
+                return watcher
+        made = _Dispatcher(cluster)
+        cluster.watchers.append(made)
+        return made
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        hub = self.hubs.get(node)
+        if hub is not None:
+            hub.handle_messages(self.cluster.group_name(group), sender, (payload,))
+
+    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+        hub = self.hubs.get(node)
+        if hub is not None:
+            hub.on_event(event)
+
+    def on_crashed(self, node: SimNode) -> None:
+        self.hubs.pop(node, None)
