@@ -1,0 +1,130 @@
+"""What a message may carry besides its value: a key, headers, and who published it when.
+
+Messages of groups are plain bytes. One that is published by a job that may be
+run again begins with an envelope that says which query, batch, partition and
+row it is; whoever receives it drops what was there before. The mark at the
+beginning tells the two apart: a plain message that happens to begin with it and
+to be well-formed to its end would be taken for an envelope.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+
+import msgspec
+
+MARK = b"\xf5qs\x01"
+_HEAD = struct.Struct("<4sB16sQIQ")
+_SIZE = struct.Struct("<I")
+_HAS_KEY, _HAS_HEADERS = 1, 2
+
+KEY_BYTES_MAX = 1 << 20
+HEADERS_BYTES_MAX = 1 << 20
+PUBLISHERS_KEPT_MAX = 10_000
+
+Headers = list[tuple[str, bytes]]
+_headers_encoder = msgspec.msgpack.Encoder()
+_headers_decoder = msgspec.msgpack.Decoder(Headers)
+
+
+class Origin(msgspec.Struct, frozen=True, order=True):
+    """Which row of which run of which query a message is."""
+
+    query: bytes
+    """16 bytes that no other query has."""
+    partition: int
+    batch: int
+    row: int
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """A message taken apart."""
+
+    origin: Origin
+    value: bytes
+    key: bytes | None = None
+    headers: Headers | None = None
+
+
+def pack_envelope(
+    origin: Origin, value: bytes, key: bytes | None = None, headers: Headers | None = None
+) -> bytes:
+    """Return a message with its envelope."""
+    flags = (_HAS_KEY if key is not None else 0) | (_HAS_HEADERS if headers is not None else 0)
+    head = _HEAD.pack(MARK, flags, origin.query, origin.batch, origin.partition, origin.row)
+    if not flags:
+        return head + value
+    parts = [head]
+    if key is not None:
+        parts += (_SIZE.pack(len(key)), key)
+    if headers is not None:
+        packed = _headers_encoder.encode(headers)
+        parts += (_SIZE.pack(len(packed)), packed)
+    parts.append(value)
+    return b"".join(parts)
+
+
+def parse_envelope(message: bytes) -> Envelope | None:
+    """Return a message taken apart; None if it is a plain one."""
+    if not message.startswith(MARK) or len(message) < _HEAD.size:
+        return None
+    _, flags, query, batch, partition, row = _HEAD.unpack_from(message)
+    if flags & ~(_HAS_KEY | _HAS_HEADERS):
+        return None
+    at = _HEAD.size
+    key: bytes | None = None
+    headers: Headers | None = None
+    if flags & _HAS_KEY:
+        found = _take(message, at, KEY_BYTES_MAX)
+        if found is None:
+            return None
+        key, at = found
+    if flags & _HAS_HEADERS:
+        found = _take(message, at, HEADERS_BYTES_MAX)
+        if found is None:
+            return None
+        packed, at = found
+        try:
+            headers = _headers_decoder.decode(packed)
+        except (msgspec.MsgspecError, ValueError):
+            return None
+    return Envelope(Origin(query, partition, batch, row), message[at:], key, headers)
+
+
+def _take(message: bytes, at: int, bytes_max: int) -> tuple[bytes, int] | None:
+    if len(message) - at < _SIZE.size:
+        return None
+    (size,) = _SIZE.unpack_from(message, at)
+    at += _SIZE.size
+    if size > bytes_max or len(message) - at < size:
+        return None
+    return message[at : at + size], at + size
+
+
+class Repeats:
+    """Tells which messages of a group were there before.
+
+    A task publishes its rows in order, each time it is run, so a row is new
+    exactly if it lies after all that came from its query's partition. The
+    publishers heard of longest ago are forgotten past ``PUBLISHERS_KEPT_MAX``.
+    """
+
+    def __init__(self) -> None:
+        self._newest: OrderedDict[tuple[bytes, int], tuple[int, int]] = OrderedDict()
+        self.dropped = 0
+
+    def is_new(self, origin: Origin) -> bool:
+        """Whether a row is not a repeat; it is one from now on."""
+        key = (origin.query, origin.partition)
+        place = (origin.batch, origin.row)
+        newest = self._newest
+        before = newest.get(key)
+        if before is not None and place <= before:
+            self.dropped += 1
+            return False
+        newest[key] = place
+        newest.move_to_end(key)
+        if len(newest) > PUBLISHERS_KEPT_MAX:
+            newest.popitem(last=False)
+        return True

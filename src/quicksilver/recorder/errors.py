@@ -1,0 +1,78 @@
+"""What can be wrong with a recording, as errors that hold data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quicksilver.node.errors import QuicksilverError
+
+
+class RecorderError(QuicksilverError):
+    """Something about a recording."""
+
+
+class NoLogError(RecorderError):
+    """There is no recording where one is looked for."""
+
+    def __init__(self, path: Path, known: tuple[str, ...] = ()) -> None:
+        super().__init__(path, known)
+        self.path = path
+        self.known = known
+
+    def __str__(self) -> str:
+        there = f"; there is: {', '.join(self.known[:8])}" if self.known else ""
+        return f"{self.path} holds no recorded group{there}; record one with `quicksilver record`"
+
+
+class NewerVersionError(RecorderError):
+    """A segment was written by a newer quicksilver."""
+
+    def __init__(self, path: Path, version: str, supported: str) -> None:
+        super().__init__(path, version, supported)
+        self.path = path
+        self.version = version
+        self.supported = supported
+
+    def __str__(self) -> str:
+        reads = f"this quicksilver reads {self.supported}: update it"
+        return f"{self.path} has version {self.version}; {reads}"
+
+
+class DamagedSegmentError(RecorderError):
+    """Bytes of a segment are not the ones that were written."""
+
+    def __init__(self, path: Path, first: int, problem: str) -> None:
+        super().__init__(path, first, problem)
+        self.path = path
+        self.first = first
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem} from offset {self.first} on"
+
+
+class OffsetsLostError(RecorderError):
+    """Offsets that were asked for are not there any more."""
+
+    def __init__(self, group: str, first: int, end: int, why: str) -> None:
+        super().__init__(group, first, end, why)
+        self.group = group
+        self.first = first
+        self.end = end
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"offsets {self.first} to {self.end - 1} of group {self.group!r} are lost: {self.why}"
+        )
+
+
+class LogBusyError(RecorderError):
+    """Another recorder writes into this folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path} is being written by another recorder: give each its own --path"

@@ -1,0 +1,1 @@
+"""Data pipelines on Spark: groups as streams, traces into figures, plans of regions, sweeps."""

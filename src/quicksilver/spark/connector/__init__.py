@@ -1,0 +1,1 @@
+"""Groups as Spark tables and streams: ``format("quicksilver")``."""

@@ -1,0 +1,43 @@
+"""The data source that Spark finds under the name ``quicksilver``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+)
+
+from quicksilver.spark.connector.options import parse_source_options
+from quicksilver.spark.connector.rows import row_schema
+from quicksilver.spark.connector.source import GroupReader, GroupStreamReader
+from quicksilver.spark.connector.typed import find_decoder
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class GroupSource(DataSource):
+    """Groups: recorded ones to read, live ones to write to."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "quicksilver"
+
+    def schema(self) -> StructType | str:
+        """Return the columns."""
+        options = parse_source_options(self.options, is_stream=False)
+        if options.schema is not None:
+            return find_decoder(options.schema).spark_schema
+        return row_schema(options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query."""
+        return GroupReader(parse_source_options(self.options, is_stream=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return the reader of a streaming query."""
+        return GroupStreamReader(parse_source_options(self.options, is_stream=True), schema)
