@@ -14,7 +14,7 @@ SOAK_SECONDS ?= 600
 PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit seeds integration sim bench peers soak clean
+.PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,13 +27,13 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "python3 lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,cli,metrics]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,cli,metrics,spark,live]'
 	@touch $@
 
 demo: setup ## a local cluster with injected loss and a crash, in which nothing is missing
 	$(BIN)/quicksilver demo
 
-test: lint types unit seeds integration ## everything a change must pass
+test: lint types unit seeds integration spark ## everything a change must pass
 
 lint: setup ## style, format and layers
 	$(BIN)/ruff check
@@ -44,14 +44,17 @@ types: setup ## mypy, strict
 	$(BIN)/mypy
 
 unit: setup ## tests that need no network, in parallel
-	$(BIN)/pytest -q -n auto --maxprocesses=8 -m 'not integration and not namespaces'
+	$(BIN)/pytest -q -n auto --maxprocesses=8 -m 'not integration and not namespaces and not spark'
 
 seeds: setup ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)
 
 # Real sockets share ports, buffers and cores: one at a time, with the machine to themselves.
 integration: setup ## tests with real sockets and processes, one at a time
-	$(BIN)/pytest -q -m 'integration or namespaces'
+	$(BIN)/pytest -q -m '(integration or namespaces) and not spark'
+
+spark: setup ## tests with real Spark, which share one session
+	$(BIN)/pytest -q -m spark
 
 sim: setup ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
 	$(BIN)/quicksilver sim --seeds $(SIM_SEEDS)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quicksilver.cli import demo, doctor, experiment, gms, pub, sim, sub, top, up
+from quicksilver.cli import demo, doctor, experiment, gms, pub, record, sim, sub, top, up
 
 app = typer.Typer(
     name="quicksilver",
@@ -50,6 +50,7 @@ app.command("demo")(demo.demo)
 app.command("gms")(gms.gms)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
+app.command("record")(record.record)
 app.command("up")(up.up)
 app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)

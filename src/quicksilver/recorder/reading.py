@@ -7,7 +7,9 @@ A reader sees what the index names, which is what is safe on disk.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 
 import pyarrow as pa
@@ -112,15 +114,20 @@ class LogReader:
         return (segments[0].first, segments[-1].first)
 
     def find_time(self, timestamp_us: int) -> int:
-        """Return the first offset of a batch with a row at or after a time; the end if none."""
+        """Return the offset of the first row at or after a time; the end if there is none.
+
+        Only indexes are looked at, and the one batch that has the row. Times do
+        not always ascend: rows that were fetched from another recorder keep theirs.
+        """
         for segment in self.segments():
-            for entry in segment.entries():
-                if entry.latest_us >= timestamp_us:
-                    batch = segment.read(entry)
-                    times = batch.column("timestamp").cast(pa.int64())
-                    for row, at in enumerate(times):
-                        if at.as_py() >= timestamp_us:
-                            return entry.first + row
+            entries = segment.entries()
+            newest = list(accumulate((entry.latest_us for entry in entries), max))
+            at = bisect_left(newest, timestamp_us)
+            if at == len(entries):
+                continue
+            times = segment.read(entries[at]).column("timestamp").cast(pa.int64())
+            is_late = times.to_numpy() >= timestamp_us
+            return entries[at].first + int(is_late.argmax())
         return self.bounds()[1]
 
     def read(self, first: int, past: int, *, strict: bool = True) -> Iterator[pa.RecordBatch]:

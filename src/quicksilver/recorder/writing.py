@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -18,9 +17,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
 from quicksilver.recorder.index import ENTRY_BYTES, Entry, load_entries, pack_entry
-from quicksilver.recorder.schema import COLUMNS, segment_schema
+from quicksilver.recorder.pending import Pending
+from quicksilver.recorder.schema import segment_schema
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,30 +36,30 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogWriter:
-    """The log of one group, for its one writer."""
+    """The log of one group, for its one writer.
+
+    ``pending`` takes rows; ``cut`` takes them away, and ``write`` makes what was
+    cut safe, perhaps in another thread, one call at a time and in the order of
+    the cuts.
+    """
 
     def __init__(self, path: Path, group: str, config: LogConfig | None = None) -> None:
         self.group = group
         self.config = config if config is not None else LogConfig()
         self.folder = folder_of(path, group)
+        is_new = not self.folder.is_dir()
         self.folder.mkdir(parents=True, exist_ok=True)
+        if is_new and self.config.does_sync:
+            sync_folder(path)
         self._schema = segment_schema(group)
         self._data: BinaryIO | None = None
         self._index: BinaryIO | None = None
         self._position = 0
         self._segment_first = 0
+        self._problem: OSError | None = None
         self.durable = 0
         """The offset after the last row that is safe."""
-        self._senders: list[int] = []
-        self._sequences: list[int] = []
-        self._batches: list[int] = []
-        self._times: list[int] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes] = []
-        self._headers: list[list[tuple[str, bytes]] | None] = []
-        self._has_keys = False
-        self._has_headers = False
-        self.waiting_bytes = 0
+        self.pending = Pending()
         self._recover()
 
     # Opening
@@ -69,12 +70,14 @@ class LogWriter:
             return
         first = stems[-1]
         data, index = data_path(self.folder, first), index_path(self.folder, first)
+        header = self._schema.serialize()
+        if data.stat().st_size < header.size:
+            # The machine stopped while the file was begun: nothing in it was promised.
+            data.write_bytes(header)
+            index.write_bytes(b"")
         entries = load_entries(index, first, data.stat().st_size)
-        header = self._schema.serialize().size
-        end = entries[-1].end if entries else header
+        end = entries[-1].end if entries else header.size
         self.durable = entries[-1].past if entries else first
-        if data.stat().st_size < header:
-            data.write_bytes(bytes(self._schema.serialize()))
         self._data = data.open("r+b")
         self._data.truncate(end)
         self._data.seek(end)
@@ -85,87 +88,39 @@ class LogWriter:
 
     # Rows
 
-    def append(
-        self,
-        values: Sequence[bytes],
-        *,
-        sender: int,
-        sequences: Sequence[int],
-        batch: int,
-        at_us: int,
-        keys: Sequence[bytes | None] | None = None,
-        headers: Sequence[list[tuple[str, bytes]] | None] | None = None,
-    ) -> None:
-        """Add messages of one sender; they are safe after the next ``flush``."""
-        count = len(values)
-        self._values += values
-        self._sequences += sequences
-        self._senders += [sender] * count
-        self._batches += [batch] * count
-        self._times += [at_us] * count
-        if keys is not None:
-            self._has_keys = True
-        if headers is not None:
-            self._has_headers = True
-        self._keys += keys if keys is not None else [None] * count
-        self._headers += headers if headers is not None else [None] * count
-        self.waiting_bytes += sum(map(len, values)) + 40 * count
-
-    @property
-    def waiting(self) -> int:
-        """Rows that are not on disk."""
-        return len(self._values)
-
     @property
     def is_full(self) -> bool:
         """Whether enough rows wait to be written."""
-        return self.waiting_bytes >= self.config.flush_bytes
+        return self.pending.size_bytes >= self.config.flush_bytes
 
-    def flush(self) -> int:
-        """Write what waits and make it safe; return the offset after the last safe row."""
-        if self._values:
-            first = self.durable
-            count = len(self._values)
-            self._write(self._take(first), first, count)
-            self.durable = first + count
+    def cut(self) -> Pending | None:
+        """Take away the rows that wait; None if there are none."""
+        if not self.pending:
+            return None
+        rows, self.pending = self.pending, Pending()
+        return rows
+
+    def write(self, rows: Pending) -> int:
+        """Make rows safe; return the offset after the last safe one.
+
+        After an error nothing more is written: what the disk holds beyond the
+        last safe row is unknown until the log is opened again.
+        """
+        if self._problem is not None:
+            raise LogBrokenError(self.folder, self._problem.strerror or str(self._problem))
+        first = self.durable
+        try:
+            self._write(rows.to_batch(first), first, len(rows))
+        except OSError as error:
+            self._problem = error
+            raise LogBrokenError(self.folder, error.strerror or str(error)) from error
+        self.durable = first + len(rows)
         return self.durable
 
-    def _take(self, first: int) -> pa.RecordBatch:
-        count = len(self._values)
-        empty = pa.nulls
-        arrays = [
-            pa.array(range(first, first + count), pa.int64()),
-            pa.array(self._times, pa.int64()).cast(COLUMNS.field("timestamp").type),
-            pa.array(self._senders, pa.int64()),
-            pa.array(self._sequences, pa.int64()),
-            pa.array(self._batches, pa.int64()),
-            pa.array(self._keys, pa.binary()) if self._has_keys else empty(count, pa.binary()),
-            pa.array(self._values, pa.binary()),
-            self._take_headers(count),
-        ]
-        for column in (
-            self._values,
-            self._times,
-            self._senders,
-            self._sequences,
-            self._batches,
-            self._keys,
-            self._headers,
-        ):
-            column.clear()
-        self._has_keys = self._has_headers = False
-        self.waiting_bytes = 0
-        return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
-
-    def _take_headers(self, count: int) -> pa.Array:
-        type_ = COLUMNS.field("headers").type
-        if not self._has_headers:
-            return pa.nulls(count, type_)
-        rows = [
-            None if one is None else [{"key": key, "value": value} for key, value in one]
-            for one in self._headers
-        ]
-        return pa.array(rows, type_)
+    def flush(self) -> int:
+        """Make safe what waits; return the offset after the last safe row."""
+        rows = self.cut()
+        return self.durable if rows is None else self.write(rows)
 
     def _write(self, batch: pa.RecordBatch, first: int, count: int) -> None:
         if self._data is None or self._position >= self.config.segment_bytes:
@@ -176,14 +131,14 @@ class LogWriter:
         start = self._position
         self._data.write(data)
         self._sync(self._data)
-        times = batch.column("timestamp").cast(pa.int64())
+        times = pc.min_max(batch.column("timestamp").cast(pa.int64()))
         entry = Entry(
             first,
             count,
             start,
             start + data.size,
-            pc.min(times).as_py(),
-            pc.max(times).as_py(),
+            times["min"].as_py(),
+            times["max"].as_py(),
             zlib.crc32(data),
         )
         self._index.write(pack_entry(entry))
@@ -223,8 +178,11 @@ class LogWriter:
 
     def close(self) -> None:
         """Write what waits and let go of the files."""
-        self.flush()
-        self._close_files()
+        try:
+            if self._problem is None:
+                self.flush()
+        finally:
+            self._close_files()
 
     def _close_files(self) -> None:
         for file in (self._data, self._index):

@@ -1,0 +1,129 @@
+"""Asking a recorder over TCP; blocking, for a thread."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from quicksilver.node.errors import AddressError
+from quicksilver.node.options import parse_gms_address
+from quicksilver.recorder.coverage import Source, to_state
+from quicksilver.recorder.errors import PeerError
+from quicksilver.recorder.protocol import (
+    ANSWER_BYTES_MAX,
+    LENGTH,
+    Answer,
+    AskRows,
+    AskState,
+    Problem,
+    Question,
+    Rows,
+    State,
+    encode_frame,
+    parse_answer,
+    parse_rows,
+)
+from quicksilver.stdx.ranges import RangeSet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class RecorderClient:
+    """A connection to one recorder; raises PeerError for all that goes wrong."""
+
+    def __init__(self, address: str, timeout_s: float = 10.0) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+
+    def state(self, group: str) -> State:
+        """Return what the recorder has of a group, safe on disk."""
+        answer = self._ask(AskState(group))
+        if not isinstance(answer, State):
+            raise self._unfit(answer)
+        return answer
+
+    def rows(
+        self, group: str, offset: int, wanted: Mapping[Source, RangeSet] | None = None
+    ) -> tuple[list[pa.RecordBatch], int]:
+        """Return some rows from an offset on, and where to go on; no progress means the end."""
+        chosen = None if wanted is None else to_state(wanted.items())
+        answer = self._ask(AskRows(group, offset, chosen))
+        if not isinstance(answer, Rows):
+            raise self._unfit(answer)
+        batches = parse_rows(answer.data)
+        if batches is None or answer.following < offset:
+            raise PeerError(self.address, "sent rows that are none")
+        return batches, answer.following
+
+    def missing(
+        self, group: str, wanted: Mapping[Source, RangeSet], past: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the wanted messages from the recorder's log up to an offset."""
+        offset = 0
+        while offset < past:
+            batches, following = self.rows(group, offset, wanted)
+            yield from batches
+            if following <= offset:
+                return
+            offset = following
+
+    def _ask(self, question: Question) -> Answer:
+        try:
+            stream = self._connected()
+            stream.sendall(encode_frame(question))
+            (size,) = LENGTH.unpack(self._receive(stream, LENGTH.size))
+            if size > ANSWER_BYTES_MAX:
+                raise PeerError(self.address, f"answers with {size} bytes, which is too much")
+            answer = parse_answer(self._receive(stream, size))
+        except OSError as error:
+            self.close()
+            raise PeerError(self.address, error.strerror or str(error) or "no answer") from None
+        if answer is None:
+            self.close()
+            raise PeerError(self.address, "sent what is no answer; is it a recorder?")
+        return answer
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            try:
+                place = parse_gms_address(self.address)
+            except AddressError:
+                raise PeerError(self.address, "no address; give host:port") from None
+            self._socket = socket.create_connection(place, self._timeout_s)
+        return self._socket
+
+    @staticmethod
+    def _receive(stream: socket.socket, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            part = stream.recv(min(size - len(data), 1 << 20))
+            if not part:
+                raise ConnectionResetError("it hung up")
+            data += part
+        return bytes(data)
+
+    def _unfit(self, answer: Answer) -> PeerError:
+        if isinstance(answer, Problem):
+            return PeerError(self.address, answer.text[:200])
+        return PeerError(self.address, "answered something else")
+
+    def close(self) -> None:
+        """Hang up; the next question connects again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,210 @@
+"""The log of one group as a recorder keeps it: nothing twice, envelopes taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from quicksilver.node.messages import Batch
+from quicksilver.recorder.coverage import find_runs
+from quicksilver.recorder.envelope import (
+    MARK,
+    Headers,
+    pack_origin,
+    parse_envelope,
+    parse_origin,
+)
+from quicksilver.recorder.memory import encode_memory, restore, store_memory
+from quicksilver.recorder.pending import Pending
+from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.retention import Retention, find_cut, find_segments, load_commits
+from quicksilver.recorder.writing import LogConfig, LogWriter
+
+
+class GroupLog:
+    """One group: what arrives goes in once, in the order of arrival.
+
+    ``take`` and ``cut`` belong to one thread; ``write`` and ``trim`` may run in
+    another, one at a time.
+    """
+
+    def __init__(self, path: Path, group: str, config: LogConfig | None = None) -> None:
+        self.writer = LogWriter(path, group, config)
+        self.reader = LogReader(path, group)
+        self.coverage, self.repeats, self.unreadable = restore(self.reader)
+        """``unreadable`` counts rows whose batches are damaged: they may come again."""
+        self.group = group
+        self.messages = 0
+        """Recorded since it was opened."""
+        self.covered = 0
+        """Left out because they were there."""
+        self.fetched = 0
+        """Taken from other recorders."""
+        self.removed_segments = 0
+        self._latest_us = 0
+
+    # Rows
+
+    def take(self, batch: Batch, now_us: int) -> None:
+        """Add messages as a node received them."""
+        count = len(batch.payloads)
+        payloads: Sequence[bytes] = batch.payloads
+        sequences: Sequence[int]
+        if batch.sequences is None:
+            first, stop = batch.first, batch.first + count
+            sequences = range(first, stop)
+        else:
+            sequences = batch.sequences
+            first, stop = sequences[0], sequences[-1] + 1
+        cluster, sender = batch.cluster, batch.sender
+        coverage = self.coverage
+        if not coverage.is_fresh(cluster, sender, first, stop):
+            fresh = [
+                at
+                for at, number in enumerate(sequences)
+                if not coverage.contains(cluster, sender, number)
+            ]
+            self.covered += count - len(fresh)
+            payloads = [payloads[at] for at in fresh]
+            sequences = [sequences[at] for at in fresh]
+        if not payloads:
+            return
+        if len(sequences) == stop - first:
+            coverage.add(cluster, sender, first, stop)
+        else:
+            for number in sequences:
+                coverage.add(cluster, sender, number, number + 1)
+        # The clock may be set back; a log whose times ascend is quicker to search.
+        self._latest_us = now_us = max(now_us, self._latest_us)
+        append = self.writer.pending.append
+        if any(payload.startswith(MARK) for payload in payloads):
+            self._take_rows(payloads, sequences, batch, now_us)
+        else:
+            append(
+                payloads,
+                cluster=cluster,
+                sender=sender,
+                sequences=sequences,
+                batch=batch.batch,
+                at_us=now_us,
+            )
+            self.messages += len(payloads)
+
+    def _take_rows(
+        self, payloads: Sequence[bytes], sequences: Sequence[int], batch: Batch, now_us: int
+    ) -> None:
+        """Add messages of which some are rows of a job."""
+        values: list[bytes] = []
+        numbers: list[int] = []
+        keys: list[bytes | None] = []
+        headers: list[Headers | None] = []
+        origins: list[bytes | None] = []
+        for payload, number in zip(payloads, sequences, strict=True):
+            envelope = parse_envelope(payload)
+            if envelope is None:
+                values.append(payload)
+                keys.append(None)
+                headers.append(None)
+                origins.append(None)
+            elif self.repeats.is_new(envelope.origin):
+                values.append(envelope.value)
+                keys.append(envelope.key)
+                headers.append(envelope.headers)
+                origins.append(pack_origin(envelope.origin))
+            else:
+                continue
+            numbers.append(number)
+        self.writer.pending.append(
+            values,
+            cluster=batch.cluster,
+            sender=batch.sender,
+            sequences=numbers,
+            batch=batch.batch,
+            at_us=now_us,
+            keys=keys,
+            headers=headers,
+            origins=origins,
+        )
+        self.messages += len(values)
+
+    def take_recorded(self, rows: pa.RecordBatch) -> int:
+        """Add rows of another recorder's log, those that lack here; return how many."""
+        added = 0
+        start = 0
+        clusters, senders, sequences = (
+            rows.column(name) for name in ("cluster", "sender", "sequence")
+        )
+        for cluster, sender, first, stop in find_runs(clusters, senders, sequences):
+            run = rows.slice(start, stop - first)
+            start += stop - first
+            if not self.coverage.is_fresh(cluster, sender, first, stop):
+                lacking = [
+                    not self.coverage.contains(cluster, sender, number)
+                    for number in range(first, stop)
+                ]
+                run = run.filter(pa.array(lacking))
+            added += self._add_run(run, cluster, sender)
+        self.messages += added
+        self.fetched += added
+        return added
+
+    def _add_run(self, run: pa.RecordBatch, cluster: int, sender: int) -> int:
+        added = 0
+        for row in run.to_pylist():
+            self.coverage.add(cluster, sender, row["sequence"], row["sequence"] + 1)
+            origin = row["origin"]
+            if origin is not None and not self.repeats.is_new(parse_origin(origin)):
+                continue
+            headers = row["headers"]
+            self.writer.pending.append(
+                [row["value"]],
+                cluster=cluster,
+                sender=sender,
+                sequences=[row["sequence"]],
+                batch=row["batch"],
+                at_us=int(row["timestamp"].timestamp() * 1_000_000),
+                keys=None if row["key"] is None else [row["key"]],
+                headers=None
+                if headers is None
+                else [[(one["key"], one["value"]) for one in headers]],
+                origins=None if origin is None else [origin],
+            )
+            added += 1
+        return added
+
+    # Disk
+
+    def cut(self) -> Pending | None:
+        """Take away the rows that wait, to be written; None if there are none."""
+        return self.writer.cut()
+
+    def write(self, rows: Pending) -> int:
+        """Make rows safe; return the offset after the last safe one."""
+        return self.writer.write(rows)
+
+    def memory(self, waiting: Pending | None) -> bytes:
+        """Return what to keep once the rows that were cut are safe; call it with the cut."""
+        past = self.writer.durable + (0 if waiting is None else len(waiting))
+        return encode_memory(past, self.coverage, self.repeats)
+
+    def find_cut(self, retention: Retention, now_us: int) -> int | None:
+        """Return the offset before which segments may go; None if none may."""
+        segments, open_bytes = find_segments(self.reader)
+        commits = load_commits(self.writer.folder)
+        slowest = min(commits.values()) if commits else None
+        cut = find_cut(segments, retention, now_us, slowest, open_bytes)
+        return cut if segments and cut > segments[0].first else None
+
+    def trim(self, cut: int, memory: bytes) -> int:
+        """Remove the segments before an offset, after keeping what was known of them."""
+        store_memory(self.writer.folder, memory)
+        removed = self.writer.remove_before(cut)
+        self.removed_segments += removed
+        return removed
+
+    def close(self) -> None:
+        """Write what waits, and keep what is known."""
+        self.writer.close()
+        store_memory(self.writer.folder, self.memory(None))

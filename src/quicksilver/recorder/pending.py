@@ -1,0 +1,115 @@
+"""Rows that wait to be written: plain lists, until they become one Arrow batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from quicksilver.recorder.envelope import Headers
+from quicksilver.recorder.schema import COLUMNS, HEADERS_TYPE, ORIGIN_BYTES
+
+T = TypeVar("T")
+
+ROW_BYTES = 56
+"""What a row costs in a segment besides its value, roughly."""
+
+
+class Pending:
+    """Columns that grow; those that few messages have are made only if one has them."""
+
+    __slots__ = (
+        "_batches",
+        "_clusters",
+        "_headers",
+        "_keys",
+        "_origins",
+        "_senders",
+        "_sequences",
+        "_times",
+        "_values",
+        "size_bytes",
+    )
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._clusters: list[int] = []
+        self._senders: list[int] = []
+        self._sequences: list[int] = []
+        self._batches: list[int] = []
+        self._values: list[bytes] = []
+        self._keys: list[bytes | None] | None = None
+        self._headers: list[Headers | None] | None = None
+        self._origins: list[bytes | None] | None = None
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def append(
+        self,
+        values: Sequence[bytes],
+        *,
+        cluster: int,
+        sender: int,
+        sequences: Sequence[int],
+        batch: int,
+        at_us: int,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers | None] | None = None,
+        origins: Sequence[bytes | None] | None = None,
+    ) -> None:
+        """Add messages of one sender."""
+        before, count = len(self._values), len(values)
+        self._keys = _grow(self._keys, keys, before, count)
+        self._headers = _grow(self._headers, headers, before, count)
+        self._origins = _grow(self._origins, origins, before, count)
+        self._values += values
+        self._sequences += sequences
+        self._clusters += [cluster] * count
+        self._senders += [sender] * count
+        self._batches += [batch] * count
+        self._times += [at_us] * count
+        self.size_bytes += sum(map(len, values)) + ROW_BYTES * count
+
+    def to_batch(self, first: int) -> pa.RecordBatch:
+        """Return the rows with offsets that begin with ``first``."""
+        count = len(self._values)
+        arrays = [
+            pa.array(range(first, first + count), pa.int64()),
+            pa.array(self._times, pa.int64()).cast(COLUMNS.field("timestamp").type),
+            pa.array(self._clusters, pa.int64()),
+            pa.array(self._senders, pa.int64()),
+            pa.array(self._sequences, pa.int64()),
+            pa.array(self._batches, pa.int64()),
+            _column(self._keys, count, pa.binary()),
+            pa.array(self._values, pa.binary()),
+            self._header_column(count),
+            _column(self._origins, count, pa.binary(ORIGIN_BYTES)),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+
+    def _header_column(self, count: int) -> pa.Array:
+        if self._headers is None:
+            return pa.nulls(count, HEADERS_TYPE)
+        shaped = [
+            None if one is None else [{"key": key, "value": value} for key, value in one]
+            for one in self._headers
+        ]
+        return pa.array(shaped, HEADERS_TYPE)
+
+
+def _grow(
+    column: list[T | None] | None, more: Sequence[T | None] | None, before: int, count: int
+) -> list[T | None] | None:
+    if column is None:
+        if more is None:
+            return None
+        column = [None] * before
+    column += more if more is not None else [None] * count
+    return column
+
+
+def _column(values: list[bytes | None] | None, count: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(count, kind) if values is None else pa.array(values, kind)

@@ -1,0 +1,123 @@
+"""Telling rows that a job sent again from new ones.
+
+A task that fails is run again, perhaps by another process, and sends its rows
+again: same query, batch, partition and row number for the same row. Whoever
+keeps what was seen as sets of rows can drop the repeats, whatever part of a run
+it saw. A batch begins only after the one before it is complete, so few batches
+of a partition need to be kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from quicksilver.recorder.envelope import Origin
+from quicksilver.recorder.schema import ORIGIN_BYTES
+from quicksilver.stdx.ranges import RangeSet, parse_flat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PUBLISHERS_KEPT_MAX = 10_000
+BATCHES_KEPT_MAX = 4
+RANGES_MAX = 100_000
+
+_LAYOUT = np.dtype(
+    [
+        ("query", "<u8"),
+        ("query_rest", "<u8"),
+        ("batch", "<u8"),
+        ("partition", "<u4"),
+        ("row", "<u8"),
+    ]
+)
+assert _LAYOUT.itemsize == ORIGIN_BYTES
+
+State = list[tuple[bytes, int, int, list[int]]]
+"""Query, partition, batch, rows: what is kept on disk."""
+
+
+class Repeats:
+    """Which rows of which jobs a group has had.
+
+    Of each query's partition the newest ``BATCHES_KEPT_MAX`` batches are known
+    row by row; what comes from older ones counts as a repeat. Partitions heard
+    of longest ago are forgotten past ``PUBLISHERS_KEPT_MAX``.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[bytes, int], dict[int, RangeSet]] = OrderedDict()
+        self.dropped = 0
+
+    def is_new(self, origin: Origin) -> bool:
+        """Whether a row is not a repeat; it is one from now on."""
+        rows = self._rows_of(origin.query, origin.partition, origin.batch)
+        if rows is None or origin.row in rows:
+            self.dropped += 1
+            return False
+        rows.add(origin.row, origin.row + 1)
+        return True
+
+    def _rows_of(self, query: bytes, partition: int, batch: int) -> RangeSet | None:
+        """Return the set to note rows in; None for a batch that is over."""
+        key = (query, partition)
+        batches = self._seen.get(key)
+        if batches is None:
+            batches = self._seen[key] = {}
+            if len(self._seen) > PUBLISHERS_KEPT_MAX:
+                self._seen.popitem(last=False)
+        rows = batches.get(batch)
+        if rows is not None:
+            return rows
+        if len(batches) >= BATCHES_KEPT_MAX:
+            oldest = min(batches)
+            if batch < oldest:
+                return None
+            del batches[oldest]
+        rows = batches[batch] = RangeSet()
+        self._seen.move_to_end(key)
+        return rows
+
+    def add_column(self, origins: pa.Array) -> None:
+        """Note the origins of recorded rows, in the order of the log."""
+        if origins.null_count == len(origins):
+            return
+        kept = origins.drop_null()
+        data = b"".join(kept.to_pylist())
+        table = np.frombuffer(data, _LAYOUT)
+        row = table["row"].astype(np.int64)
+        same = (
+            (table["query"][1:] == table["query"][:-1])
+            & (table["query_rest"][1:] == table["query_rest"][:-1])
+            & (table["partition"][1:] == table["partition"][:-1])
+            & (table["batch"][1:] == table["batch"][:-1])
+            & (row[1:] == row[:-1] + 1)
+        )
+        starts = [0, *(np.flatnonzero(~same) + 1).tolist()]
+        for start, stop in zip(starts, [*starts[1:], len(table)], strict=True):
+            one = table[start]
+            rows = self._rows_of(one.tobytes()[:16], int(one["partition"]), int(one["batch"]))
+            if rows is not None:
+                rows.add(int(row[start]), int(row[stop - 1]) + 1)
+
+    def state(self) -> State:
+        """Return all that is known, to be kept."""
+        return [
+            (query, partition, batch, rows.to_flat())
+            for (query, partition), batches in self._seen.items()
+            for batch, rows in batches.items()
+        ]
+
+    def restore(self, state: State) -> None:
+        """Know again what was kept; what cannot be is left out."""
+        for query, partition, batch, flat in state:
+            rows = parse_flat(flat, RANGES_MAX)
+            if rows is None or len(query) != 16:
+                continue
+            known = self._rows_of(query, partition, batch)
+            if known is not None:
+                for start, stop in rows:
+                    known.add(start, stop)

@@ -1,0 +1,55 @@
+"""``quicksilver record`` as a user runs it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quicksilver.recorder.reading import LogReader
+from tests.cli.processes import check_one_line, read_event, run, running, running_gms
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def gms() -> Iterator[str]:
+    with running_gms() as address:
+        yield address
+
+
+def test_records_until_interrupted(gms: str, tmp_path: Path) -> None:
+    """What pub sent is on disk after Ctrl-C, and the last line says how much."""
+    with running("record", "a", "b", "--path", str(tmp_path), "--gms", gms, "--json") as process:
+        assert read_event(process)["event"] == "ready"
+        sent = run("pub", "a", "--count", "200", "--gms", gms)
+        assert sent.returncode == 0, sent.stderr
+        process.send_signal(signal.SIGINT)
+        event = read_event(process)
+        while event["event"] == "progress":
+            event = read_event(process)
+        assert event["event"] == "stopped"
+        assert [(one["group"], one["durable"]) for one in event["groups"]] == [("a", 200), ("b", 0)]
+        assert process.wait(10) == 0
+    assert LogReader(tmp_path, "a").bounds() == (0, 200)
+
+
+def test_mistakes_are_one_line(gms: str, tmp_path: Path) -> None:
+    """What happened, and what to do."""
+    path = str(tmp_path)
+    check_one_line(run("record", "a", "--path", path, "--listen", "x"), 2, "give host:port")
+    check_one_line(run("record", "a", "--path", path, "--gms", "127.0.0.1:1"), 1, "no GMS at")
+    with running("record", "a", "--path", path, "--gms", gms, "--json") as process:
+        read_event(process)
+        check_one_line(
+            run("record", "a", "--path", path, "--gms", gms), 1, "another recorder: give each"
+        )
+
+
+def test_doctor_names_java_and_spark() -> None:
+    """One line each."""
+    outcome = run("doctor")
+    assert "PySpark" in outcome.stdout
+    assert any(line.startswith("java") for line in outcome.stdout.splitlines())
