@@ -1,0 +1,98 @@
+"""A number that many people add to."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Protocol
+
+import msgspec
+
+from quicksilver.live.components.applications.codec import BadMessageError, Codec
+from quicksilver.live.components.applications.replica import Replica
+from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.runtime.components import component
+from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.live.types.reflect import Ref
+
+TOTAL_MAX: Final = (1 << 63) - 1
+
+
+class CounterRequests(Protocol):
+    """What a counter takes."""
+
+    def add(self, amount: int) -> None:
+        """Add, or with a negative amount subtract."""
+
+
+class CounterValues(Protocol):
+    """What a counter gives."""
+
+    def total(self, value: int) -> None:
+        """Take the sum of all that was added; everybody sees the same totals in one order."""
+
+    def refused(self, reason: str) -> None:
+        """Hear that a request was not carried out."""
+
+
+class Added(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An update: an amount to add."""
+
+    amount: int
+
+
+class Total(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The state."""
+
+    value: int
+
+
+@component("quicksilver.counter", type_name="Counter")
+@live_object(title="Counter")
+class Counter(Replica[Added, Total]):
+    """a number that many people add to
+
+    Totals stay within 64 bits: an amount that would lead outside changes nothing.
+    """
+
+    updates: ClassVar = Codec[Added](Added, "an amount", 64)
+    states: ClassVar = Codec[Total](Total, "a total", 64)
+
+    counter = endpoint(
+        CounterRequests, CounterValues, provides=[("delivery", "total")], name="Counter"
+    )
+
+    def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
+        super().__init__(channel)
+        self._value = 0
+
+    def counter_add(self, amount: int) -> None:
+        """Add for everybody."""
+        self.submit(Added(amount))
+
+    def counter_connected(self) -> None:
+        """Begin with the total so far."""
+        if self.is_ready:
+            self.announce()
+
+    def load(self, state: Total | None) -> None:
+        """Begin with a total."""
+        self._value = 0 if state is None else state.value
+
+    def save(self) -> Total:
+        """Return the total."""
+        return Total(self._value)
+
+    def apply(self, update: Added) -> None:
+        """Add."""
+        value = self._value + update.amount
+        if abs(value) > TOTAL_MAX:
+            raise BadMessageError("an amount", "leads out of the range of 64 bits")
+        self._value = value
+        self.announce()
+
+    def announce(self) -> None:
+        """Say the total."""
+        self.counter.total(self._value)
+
+    def refuse(self, reason: str) -> None:
+        """Say why not."""
+        self.counter.refused(reason)
