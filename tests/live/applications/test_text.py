@@ -29,12 +29,6 @@ EDITS = st.lists(
 )
 
 
-def edit_somewhere(user: User, where: float, removed: int, inserted: str) -> None:
-    length = len(user.component.document.text)
-    position = int(where * length)
-    user.port.edit(position, min(removed, length - position), inserted)
-
-
 def follow(user: User) -> str:
     """The text of an editor that never looks at ``changed`` after the first."""
     text: str | None = None
@@ -62,9 +56,9 @@ def test_any_interleaving_of_edits_converges(
         user = users[who]
         length = len(user.component.document.text)
         position = int(where * length)
-        removed = min(removed, length - position)
-        user.seen.append(("mine", position, removed, inserted))
-        user.port.edit(position, removed, inserted)
+        edit = (position, min(removed, length - position), inserted)
+        user.seen.append(("mine", *edit))
+        user.port.edit(*edit)
         assert user.got("refused") == []
         desk.run(1.0 if is_alone else 0.05)
     desk.run(5.0)

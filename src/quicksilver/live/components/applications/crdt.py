@@ -15,7 +15,7 @@ from quicksilver.live.components.applications.codec import BadMessageError
 from quicksilver.live.components.applications.needs import need
 
 if TYPE_CHECKING:
-    from pycrdt import Doc, Text, TextEvent
+    from pycrdt import Doc, Text
 
 TEXT_CHARACTERS_MAX: Final = 1_000_000
 _ROOT = "text"
@@ -45,7 +45,7 @@ class TextDocument:
         root: Text = crdt.Text()
         return root
 
-    def _note(self, event: TextEvent) -> None:
+    def _note(self, event: Any) -> None:
         self._deltas.append(event.delta)
 
     # Editing

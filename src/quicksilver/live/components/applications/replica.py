@@ -85,6 +85,9 @@ class Replica(Generic[U, S]):
         """Tell the user the whole state."""
         raise NotImplementedError
 
+    def handle_initialized(self, is_new: bool) -> None:
+        """Take note that the replica is up to date; ``is_new``: nobody had a state."""
+
     def refuse(self, reason: str) -> None:
         """Tell the user that a request was not carried out."""
         raise NotImplementedError
@@ -118,6 +121,7 @@ class Replica(Generic[U, S]):
         self.announce()
         while self._pending:
             self.channel.send(self._pending.popleft())
+        self.handle_initialized(state is None)
 
     def channel_receive(self, message: bytes) -> None:
         """Apply an update, after those that came before."""

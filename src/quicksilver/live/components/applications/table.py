@@ -1,0 +1,212 @@
+"""A table that many people change: rows by key, and the protocol that bridges share.
+
+A plain table, an SQLite table and a range of a spreadsheet can be participants of
+one object: all speak of rows, and of two changes of one row the later one in the
+channel's order counts, whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+import msgspec
+
+from quicksilver.live.components.applications.codec import (
+    STATE_BYTES_MAX,
+    UPDATE_BYTES_MAX,
+    BadMessageError,
+    Codec,
+)
+from quicksilver.live.components.applications.identity import draw_identity
+from quicksilver.live.components.applications.replica import Replica
+from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.runtime.components import component
+from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.live.types.reflect import Ref
+
+ROWS_MAX: Final = 100_000
+ROWS_BYTES_MAX: Final = 8 << 20
+ROW_BYTES_MAX: Final = UPDATE_BYTES_MAX - 2048
+COLUMNS_MAX: Final = 256
+KEY_CHARACTERS_MAX: Final = 1000
+
+Cell: TypeAlias = bool | int | float | str | bytes | None
+Row: TypeAlias = dict[str, Cell]
+
+
+class TableRequests(Protocol):
+    """What a table takes."""
+
+    def put(self, key: str, row: Row) -> None:
+        """Set a row, whole."""
+
+    def remove(self, key: str) -> None:
+        """Remove a row; nothing happens if it is not there."""
+
+
+class TableChanges(Protocol):
+    """What a table gives."""
+
+    def snapshot(self, rows: dict[str, Row]) -> None:
+        """Take everything: at the beginning, and when the channel starts anew."""
+
+    def changed(self, key: str, row: Row) -> None:
+        """Hear that a row was set."""
+
+    def removed(self, key: str) -> None:
+        """Hear that a row was removed."""
+
+    def refused(self, reason: str) -> None:
+        """Hear that a request was not carried out."""
+
+    def problem(self, text: str) -> None:
+        """Hear that what lies below, a database or a file, could not follow."""
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    pass
+
+
+class RowPut(_Message, frozen=True, tag="put"):
+    """Set a row."""
+
+    origin: int
+    number: int
+    """The origin's own count of what it sends, or 0."""
+    key: str
+    row: dict[str, Any]
+    """A row, once its cells are checked: msgspec cannot tell text from bytes in a union."""
+
+
+class RowRemoved(_Message, frozen=True, tag="remove"):
+    """Remove a row."""
+
+    origin: int
+    number: int
+    key: str
+
+
+Update: TypeAlias = RowPut | RowRemoved
+
+
+def row_size(key: str, row: dict[str, Any]) -> int:
+    """Return what a row takes of a table's room; raises BadMessageError if it cannot be one."""
+    if not key or len(key) > KEY_CHARACTERS_MAX:
+        raise BadMessageError("a key", f"has 1 to {KEY_CHARACTERS_MAX} characters")
+    if len(row) > COLUMNS_MAX:
+        raise BadMessageError(f"row {key}", f"has more than {COLUMNS_MAX} columns")
+    for column, cell in row.items():
+        if not isinstance(cell, bool | int | float | str | bytes | None):
+            problem = f"is a {type(cell).__name__} in column {column!r:.40}"
+            raise BadMessageError(f"row {key}", problem)
+    try:
+        size = len(msgspec.msgpack.encode((key, row)))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadMessageError(f"row {key}", f"cannot be sent: {error}") from error
+    if size > ROW_BYTES_MAX:
+        raise BadMessageError(f"row {key}", f"has {size} bytes of at most {ROW_BYTES_MAX}")
+    return size
+
+
+class TableReplica(Replica[Update, dict[str, Row]]):
+    """What a table and the bridges to one share."""
+
+    updates: ClassVar = Codec[Update](Update, "a row", UPDATE_BYTES_MAX)
+    states: ClassVar = Codec[dict[str, Row]](dict[str, dict[str, Any]], "a table", STATE_BYTES_MAX)
+
+    table = endpoint(TableRequests, TableChanges, provides=[("delivery", "total")], name="Table")
+
+    def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
+        super().__init__(channel)
+        self.me = draw_identity(self.context)
+        self.rows: dict[str, Row] = {}
+        """All rows, after all updates that came so far."""
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+
+    # What a bridge does besides
+
+    def handle_update(self, update: Update, problem: str | None) -> None:
+        """Take note of an update, and whether it was refused."""
+
+    def check_request(self, key: str, row: Row) -> None:
+        """Refuse a row that the user wants; raises BadMessageError."""
+
+    # The user
+
+    def table_put(self, key: str, row: Row) -> None:
+        """Set a row for everybody."""
+        try:
+            row_size(key, row)
+            self.check_request(key, row)
+        except BadMessageError as error:
+            self.refuse(str(error))
+            return
+        self.submit(RowPut(self.me, 0, key, row))
+
+    def table_remove(self, key: str) -> None:
+        """Remove a row for everybody."""
+        self.submit(RowRemoved(self.me, 0, key))
+
+    def table_connected(self) -> None:
+        """Begin with all that is there."""
+        if self.is_ready:
+            self.announce()
+
+    # The state
+
+    def load(self, state: dict[str, Row] | None) -> None:
+        """Begin with these rows."""
+        self.rows, self._sizes, self._bytes = {}, {}, 0
+        for key, row in (state or {}).items():
+            self._set(key, row)
+
+    def save(self) -> dict[str, Row]:
+        """Return all rows."""
+        return self.rows
+
+    def apply(self, update: Update) -> None:
+        """Change a row."""
+        key = update.key
+        try:
+            if isinstance(update, RowPut):
+                self._set(key, update.row)
+        except BadMessageError as error:
+            self.handle_update(update, str(error))
+            raise
+        if isinstance(update, RowPut):
+            self.table.changed(key, update.row)
+        elif key in self.rows:
+            del self.rows[key]
+            self._bytes -= self._sizes.pop(key)
+            self.table.removed(key)
+        self.handle_update(update, None)
+
+    def announce(self) -> None:
+        """Say everything."""
+        self.table.snapshot(dict(self.rows))
+
+    def refuse(self, reason: str) -> None:
+        """Say why not."""
+        self.table.refused(reason)
+
+    def _set(self, key: str, row: Row) -> None:
+        size = row_size(key, row)
+        grown = self._bytes + size - self._sizes.get(key, 0)
+        if grown > ROWS_BYTES_MAX or (len(self.rows) >= ROWS_MAX and key not in self.rows):
+            raise BadMessageError("the table", "is full")
+        self._bytes = grown
+        self._sizes[key] = size
+        self.rows[key] = row
+
+
+@component("quicksilver.table", type_name="Table")
+@live_object(title="Table")
+class Table(TableReplica):
+    """a table that many people change, of any columns
+
+    At most 100,000 rows and 8 MiB, 62 KiB a row; the later of two changes counts.
+    """
+
+    def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
+        super().__init__(channel)
