@@ -24,7 +24,7 @@ SENSOR = primitive("quicksilver.sensor", channel=LOSSY, source="roof", rate_hz=1
 COORDINATES = primitive("quicksilver.coordinates", channel=LOSSY)
 VIDEO = primitive("quicksilver.video", channel=LOSSY, part_bytes=100)
 RELIABLE_VIDEO = primitive(
-    "quicksilver.video_reliable", channel=primitive("test.reliable", group="s"), rate_hz=100.0
+    "quicksilver.reliable-video", channel=primitive("test.reliable", group="s"), rate_hz=100.0
 )
 
 
@@ -172,7 +172,7 @@ def test_the_pattern_plays_through_a_stream() -> None:
     desk = Desk()
     player = (
         composite()
-        .component("source", primitive("quicksilver.video_pattern", frames=20, rate_hz=20.0))
+        .component("source", primitive("quicksilver.video-pattern", frames=20, rate_hz=20.0))
         .component("stream", VIDEO)
         .connect("source.Video", "stream.Video")
         .build()

@@ -180,7 +180,7 @@ class VideoStream(VideoReplica):
             self.channel.send(self._parts.encode(part))
 
 
-@component("quicksilver.video_reliable", type_name="ReliableVideoStream")
+@component("quicksilver.reliable-video", type_name="ReliableVideoStream")
 @live_object(title="ReliableVideoStream")
 class ReliableVideoStream(VideoReplica):
     """frames of video over a reliable channel, skipped while too many are on their way

@@ -19,7 +19,7 @@ def draw_pattern(width: int, height: int, number: int) -> bytes:
     return b"P5 %d %d 255\n" % (width, height) + bytes(row) * height
 
 
-@component("quicksilver.video_pattern", type_name="VideoPattern")
+@component("quicksilver.video-pattern", type_name="VideoPattern")
 @live_object(title="VideoPattern")
 class VideoPattern:
     """a source of video frames for trying things out
