@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -22,7 +22,8 @@ from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked
 from quicksilver.node.inbox import Inbox
-from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
+from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.nodes import NodeBase
 from quicksilver.node.options import NodeOptions, Overflow
 
 
@@ -187,12 +188,11 @@ class TypedGroup(Group):
         await Group.send(self, self._as_bytes(message))
 
 
-class Node:
+class Node(NodeBase[Group]):
     """A node in the asyncio form; use it as an async context manager."""
 
-    def __init__(self, gms: str, options: NodeOptions) -> None:
-        self._core = NodeCore(gms, options)
-        self._options = options
+    _plain = Group
+    _typed = TypedGroup
 
     async def __aenter__(self) -> Self:
         self._core.start()
@@ -210,21 +210,6 @@ class Node:
         trace: TracebackType | None,
     ) -> None:
         await self.close(flush_timeout_s=0 if kind is not None else 5.0)
-
-    @property
-    def core(self) -> NodeCore:
-        """What is behind this node, for layers that build on it."""
-        return self._core
-
-    @property
-    def id(self) -> int:
-        """This incarnation's number; 0 while the node is not counted in."""
-        return self._core.engine.node
-
-    @property
-    def exclusions(self) -> int:
-        """How often this node was counted as failed and came back as a new one."""
-        return self._core.exclusions
 
     async def join(
         self,
@@ -256,19 +241,9 @@ class Node:
         overflow: Overflow | None = None,
     ) -> list[Group]:
         """Join many groups in one request."""
-        kind = Group if type_ is None else TypedGroup
-        groups = [
-            kind(
-                self._core,
-                name,
-                type_,
-                inbox=Inbox(
-                    queue_bytes or self._options.queue_bytes, overflow or self._options.overflow
-                ),
-                echo=echo,
-            )
-            for name in names
-        ]
+        groups = self._groups_to_join(
+            names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+        )
         await self._wait(self._core.subscribe(join=groups))
         return groups
 
@@ -278,16 +253,13 @@ class Node:
 
     async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
-        kind = Group if type_ is None else TypedGroup
-        groups = [kind(self._core, name, type_, inbox=None) for name in names]
+        groups = self._groups_to_open(names, type_)
         await self._wait(self._core.subscribe(open_=groups))
         return groups
 
     async def leave(self, *groups: Group) -> None:
         """Leave groups; what they queued can still be read."""
-        members = [g.name for g in groups if g.is_member]
-        senders = [g.name for g in groups if not g.is_member]
-        await self._wait(self._core.subscribe(leave=members, close=senders))
+        await self._wait(self._leave(groups))
 
     async def _wait(self, future: Any) -> Any:
         try:
@@ -300,15 +272,6 @@ class Node:
     async def flush(self) -> None:
         """Wait until everything sent is on every surviving member."""
         await asyncio.wrap_future(self._core.flush())
-
-    def on_burst(self, callback: Callable[[Burst], None]) -> None:
-        """Have whole packets handled on the core thread: the least work a message.
-
-        A burst holds messages of one sender to any of the joined groups, as
-        columns; ``Group.id`` tells the groups apart. Queues and the groups' own
-        callbacks are passed over. The callback must be short and must not block.
-        """
-        self._core.call(lambda: setattr(self._core, "on_burst", callback))
 
     async def stats(self) -> NodeStats:
         """Return what this node counted so far."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +23,8 @@ from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked
 from quicksilver.node.inbox import Inbox
-from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
+from quicksilver.node.messages import Batch, Message, NodeStats, View
+from quicksilver.node.nodes import NodeBase
 from quicksilver.node.options import NodeOptions, Overflow
 
 LOOK_S = 0.2
@@ -193,12 +194,11 @@ class TypedGroup(Group):
         Group.send(self, self._as_bytes(message))
 
 
-class Node:
+class Node(NodeBase[Group]):
     """A node in the synchronous form; use it as a context manager."""
 
-    def __init__(self, gms: str, options: NodeOptions) -> None:
-        self._core = NodeCore(gms, options)
-        self._options = options
+    _plain = Group
+    _typed = TypedGroup
 
     def __enter__(self) -> Self:
         self._core.start()
@@ -216,21 +216,6 @@ class Node:
         trace: TracebackType | None,
     ) -> None:
         self.close(flush_timeout_s=0 if kind is not None else 5.0)
-
-    @property
-    def core(self) -> NodeCore:
-        """What is behind this node, for layers that build on it."""
-        return self._core
-
-    @property
-    def id(self) -> int:
-        """This incarnation's number; 0 while the node is not counted in."""
-        return self._core.engine.node
-
-    @property
-    def exclusions(self) -> int:
-        """How often this node was counted as failed and came back as a new one."""
-        return self._core.exclusions
 
     def join(
         self,
@@ -256,19 +241,9 @@ class Node:
         overflow: Overflow | None = None,
     ) -> list[Group]:
         """Join many groups in one request."""
-        kind = Group if type_ is None else TypedGroup
-        groups = [
-            kind(
-                self._core,
-                name,
-                type_,
-                inbox=Inbox(
-                    queue_bytes or self._options.queue_bytes, overflow or self._options.overflow
-                ),
-                echo=echo,
-            )
-            for name in names
-        ]
+        groups = self._groups_to_join(
+            names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+        )
         self._wait(self._core.subscribe(join=groups))
         return groups
 
@@ -278,16 +253,13 @@ class Node:
 
     def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
-        kind = Group if type_ is None else TypedGroup
-        groups = [kind(self._core, name, type_, inbox=None) for name in names]
+        groups = self._groups_to_open(names, type_)
         self._wait(self._core.subscribe(open_=groups))
         return groups
 
     def leave(self, *groups: Group) -> None:
         """Leave groups; what they queued can still be read."""
-        members = [g.name for g in groups if g.is_member]
-        senders = [g.name for g in groups if not g.is_member]
-        self._wait(self._core.subscribe(leave=members, close=senders))
+        self._wait(self._leave(groups))
 
     def _wait(self, future: Any) -> Any:
         try:
@@ -301,15 +273,6 @@ class Node:
             self._core.flush().result(timeout=timeout_s)
         except FutureTimeout:
             raise TimeoutError(f"not everything was acknowledged within {timeout_s} s") from None
-
-    def on_burst(self, callback: Callable[[Burst], None]) -> None:
-        """Have whole packets handled on the core thread: the least work a message.
-
-        A burst holds messages of one sender to any of the joined groups, as
-        columns; ``Group.id`` tells the groups apart. Queues and the groups' own
-        callbacks are passed over. The callback must be short and must not block.
-        """
-        self._core.call(lambda: setattr(self._core, "on_burst", callback))
 
     def stats(self) -> NodeStats:
         """Return what this node counted so far."""

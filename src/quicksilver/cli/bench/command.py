@@ -134,33 +134,34 @@ def groups(
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """Rate and memory with many groups, against one group, in turns."""
+    """Rate and memory with many groups: against one group, and against the ceiling.
+
+    The application's own work grows with its groups, so the protocol-free loop is
+    slower with many, too: ``ceiling_ratio_to_one`` says by how much.
+    """
 
     def pair() -> dict[str, Any]:
-        base = Plan(
-            receivers=receivers,
-            size=size,
-            seconds=seconds,
-            interface=interface,
-            with_ceiling=False,
-        )
-        one = measure_ours(base)
-        many = measure_ours(
-            Plan(
+        def run(number: int) -> dict[str, Any]:
+            plan = Plan(
                 receivers=receivers,
                 size=size,
                 seconds=seconds,
                 interface=interface,
-                groups=count,
-                with_ceiling=False,
+                groups=number,
             )
-        )
+            return measure(plan)
+
+        one, many = run(1), run(count)
+        ceilings = [report["ceiling_messages_per_second"] for report in (one, many)]
         grown = many["sender_rss_bytes"] - one["sender_rss_bytes"]
         return {
             "groups": count,
             "one_group_messages_per_second": one["messages_per_second"],
             "messages_per_second": many["messages_per_second"],
             "ratio": round(many["messages_per_second"] / one["messages_per_second"], 3),
+            "ceiling_messages_per_second": ceilings[1],
+            "ratio_to_ceiling": many["ratio"],
+            "ceiling_ratio_to_one": round(ceilings[1] / ceilings[0], 3),
             "sender_bytes_per_group": round(grown / (count - 1)),
             "lost": one["lost"] + many["lost"],
         }

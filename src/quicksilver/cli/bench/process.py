@@ -143,7 +143,7 @@ def run_sender(settings: dict[str, Any]) -> None:
                         send(payload)
                     place = place + step if place + step < groups else 0
                     count += 1
-            sent = _sent_counts(groups, count, rounds, step)
+            sent = _sent_counts(groups, count, step)
         node.flush(timeout_s=60)
         flushed = clock()
         after = usage()
@@ -157,11 +157,10 @@ def run_sender(settings: dict[str, Any]) -> None:
         sys.stdin.readline()
 
 
-def _sent_counts(groups: int, count: int, rounds: int, step: int) -> list[int]:
+def _sent_counts(groups: int, count: int, step: int) -> list[int]:
     """Return how many messages went to each group after ``count`` steps."""
     if groups <= step:
         return [count] * groups
-    del rounds
     sent = [0] * groups
     slices = -(-groups // step)
     for which in range(slices):
