@@ -98,8 +98,22 @@ def test_a_replica_ends_with_its_channel() -> None:
     desk.run()
     channel = desk.hub.members("c")[0]
     channel.context.fail(ValueError("cable cut"))
+    desk.run()
     assert not user.attachment.is_connected
     assert "the channel of" in str(user.proxy.failures[0])
+
+
+def test_closing_is_no_failure() -> None:
+    desk = Desk()
+    for kind in ("counter", "text"):
+        channel = primitive("test.checkpointed", group=kind)
+        reference = primitive(f"quicksilver.{kind}", channel=channel)
+        user = desk.join(reference, kind.capitalize())
+        desk.run()
+        user.proxy.close()
+        desk.run()
+        assert user.runtime.failures == []
+        assert desk.hub.members(kind) == []
 
 
 # The dictionary

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.xml import parse
 from quicksilver.live.runtime.errors import LiveRuntimeError
-from quicksilver.live.runtime.promises import Promise
+from quicksilver.live.runtime.promises import Promise, Task
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.context import Context
@@ -82,7 +82,6 @@ class Opening:
     ) -> None:
         """Begin; raises DesktopLimitError if this desktop may not be where it is."""
         self._context = context
-        self._runtime = context.runtime
         self._windows = _find_windows(context)
         self._opened_max = opened_max
         self._on_opened = on_opened
@@ -93,7 +92,7 @@ class Opening:
         self._is_closed = False
         self.proxies: dict[int, Proxy] = {}
         self.failures: dict[int, str] = {}
-        self._ledger = _ledgers.setdefault(self._runtime, _Ledger())
+        self._ledger = _ledgers.setdefault(context.runtime, _Ledger())
         self._check_place(channel)
         self._ledger.desktops[id(self)] = (context.name, channel)
         self._look_later()
@@ -152,7 +151,8 @@ class Opening:
         parsed = parse(reference, source=f"item {item}")
         self._busy.add(item)
         self._ledger.opened += 1
-        task = self._runtime.open(parsed, f"{self._context.name}{_ITEM}{item}")
+        # As the desktop's own: if it is a guest here, what lies on it counts as part of it.
+        task = Task(self._context.open(parsed.reference, f"{_ITEM[1:]}{item}"))
         task.when_done(lambda done: self._finish(item, done))
 
     def _finish(self, item: int, done: Promise[Proxy]) -> None:

@@ -43,6 +43,12 @@ class ChannelLostError(Exception):
         return f"the channel of {self.name} ended; open the object again"
 
 
+def end_with_channel(context: Context) -> None:
+    """End a component whose channel is gone, unless it is being closed itself."""
+    # A proxy that is closed parts from everything first: then there is no component by then.
+    context.post(lambda: context.fail(ChannelLostError(context.name)))
+
+
 class Replica(Generic[U, S]):
     """One participant's copy; subclasses say what the state is and what updates do to it."""
 
@@ -142,7 +148,7 @@ class Replica(Generic[U, S]):
 
     def channel_disconnected(self) -> None:
         """End with the channel: a replica that hears nothing would be wrong soon."""
-        self.context.fail(ChannelLostError(self.context.name))
+        end_with_channel(self.context)
 
     def _apply(self, message: bytes) -> None:
         try:

@@ -16,7 +16,7 @@ import msgspec
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
 from quicksilver.live.components.applications.identity import draw_identity
-from quicksilver.live.components.applications.replica import ChannelLostError
+from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
     ChannelDeliveries,
@@ -151,7 +151,7 @@ class LatestStream:
 
     def channel_disconnected(self) -> None:
         """End with the channel."""
-        self.context.fail(ChannelLostError(self.context.name))
+        end_with_channel(self.context)
 
     def repeat_all(self) -> None:
         """Tell the user the latest value of every source."""

@@ -19,7 +19,7 @@ from quicksilver.live.components.applications.codec import (
 )
 from quicksilver.live.components.applications.crdt import TextDocument
 from quicksilver.live.components.applications.identity import draw_identity
-from quicksilver.live.components.applications.replica import ChannelLostError
+from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     CheckpointedChannel,
@@ -202,4 +202,4 @@ class CheckpointedText(TextReplica):
 
     def channel_disconnected(self) -> None:
         """End with the channel."""
-        self.context.fail(ChannelLostError(self.context.name))
+        end_with_channel(self.context)

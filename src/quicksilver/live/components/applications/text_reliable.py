@@ -17,7 +17,7 @@ from quicksilver.live.components.applications.codec import (
     Codec,
 )
 from quicksilver.live.components.applications.identity import draw_identity
-from quicksilver.live.components.applications.replica import ChannelLostError
+from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.applications.text import TextReplica
 from quicksilver.live.components.interfaces import (
     RELIABLE,
@@ -165,4 +165,4 @@ class ReliableText(TextReplica):
 
     def channel_disconnected(self) -> None:
         """End with the channel."""
-        self.context.fail(ChannelLostError(self.context.name))
+        end_with_channel(self.context)

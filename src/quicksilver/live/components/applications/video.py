@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
 from quicksilver.live.components.applications.identity import draw_identity
-from quicksilver.live.components.applications.replica import ChannelLostError
+from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.applications.streams import never_back
 from quicksilver.live.components.applications.video_assembly import (
     FRAME_BYTES_MAX,
@@ -143,7 +143,7 @@ class VideoReplica:
 
     def channel_disconnected(self) -> None:
         """End with the channel."""
-        self.context.fail(ChannelLostError(self.context.name))
+        end_with_channel(self.context)
 
 
 @component("quicksilver.video", type_name="VideoStream")
