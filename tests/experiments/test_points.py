@@ -56,7 +56,7 @@ def test_a_tiny_point_gives_every_column(name: str, tmp_path: Path) -> None:
     points = list(experiment.points(axes=axes, settings=settings, place="sim", rounds=1, seed=1))
     store = PointStore(tmp_path)
     store.open(fresh=False)
-    (done,) = run_points(experiment, points, store)
+    (done,) = run_points(points, store)
     assert done.metrics is not None
     row = store.finished()[0].row()
     missing = {column.name for column in experiment.columns} - row.keys()
@@ -85,7 +85,7 @@ def test_points_that_are_there_are_not_run_again(tmp_path: Path) -> None:
     def points(*nodes: int) -> list[object]:
         axes["nodes"] = list(nodes)
         found = experiment.points(axes=axes, settings=settings, place=None, rounds=1, seed=1)
-        return list(run_points(experiment, list(found), store))
+        return list(run_points(list(found), store))
 
     (first,) = points(2)
     assert first.metrics is not None  # type: ignore[attr-defined]

@@ -212,7 +212,6 @@ def _run(
     is_shown = sys.stderr.isatty() and not as_json and "NO_PROGRESS" not in os.environ
     with _PointProgress(experiment.name, len(points), is_shown=is_shown) as progress:
         for done in run_points(
-            experiment,
             points,
             store,
             jobs=jobs,

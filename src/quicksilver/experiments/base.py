@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal
 
 import msgspec
@@ -158,6 +159,12 @@ class Experiment(ABC):
 def choose(rows: Sequence[Row], **wanted: Any) -> list[Row]:
     """Return the rows with these values."""
     return [row for row in rows if all(row.get(k) == v for k, v in wanted.items())]
+
+
+def median_of(rows: Sequence[Row], name: str) -> float | None:
+    """Return the median of a metric over rows that have it; None without any."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return float(median(values)) if values else None
 
 
 def mean_of(rows: Sequence[Row], name: str) -> float | None:

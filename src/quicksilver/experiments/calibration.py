@@ -3,23 +3,28 @@
 Whole processes: runs with different shapes of packets (59 messages in 60 KB, one
 message in 60 KB, one message in 1 KB) give, by solving three equations, the
 processor time for a packet, a byte and a message at sender and receiver, with all
-that surrounds them: threads, system calls, the interpreter. More receivers tell
-what one more costs the sender's kernel. Parts alone: the engine in this process,
-without sockets, for a data packet and for a token. What a hop of a token takes at
-light load, beyond that work, is the latency between two processes: mostly the time
-that the system takes to wake the reader.
+that surrounds them: threads, system calls, the interpreter. At light load every
+message wakes its receiver; what that takes beyond the work on a packet is the cost
+of sleeping and waking. Parts alone: the engine in this process, without sockets, for
+a data packet and for a token; and what sharing a machine costs (``costs``). What a
+hop of a token takes at light load, beyond all this, is latency. Those two, waking and
+latency, are what is left over, so they are set by simulating that same run of two
+receivers until it uses as much processor time and its token takes as long.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
 from quicksilver.experiments.base import Context, Metrics
+from quicksilver.experiments.costs import fit_cold, measure_cold, measure_copies
 from quicksilver.experiments.machines import MACHINES, Machine
 from quicksilver.experiments.real import RealRun, run_real
+from quicksilver.experiments.scenario import Scenario, run_scenario
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.sim.model import IDEAL, CpuModel, HostModel, LinkModel
 from quicksilver.trials.cluster import Cluster
@@ -27,6 +32,7 @@ from quicksilver.wire.packets import KIND_TOKEN
 
 HEADER_BYTES = 60
 LIGHT_RATE = 1000.0
+FITS = 4
 SHAPES = ((1000, 0), (58_000, 0), (1000, 1_100))
 """Size of messages and of packets; 0: what loopback carries."""
 
@@ -50,24 +56,29 @@ def calibrate(*, seconds: float, rounds: int, context: Context) -> Metrics:
         )
     send = _solve([(m, b, s) for m, b, s, _ in shapes])
     receive = _solve([(m, b, r) for m, b, _, r in shapes])
-    copy_us = _measure_copies(shapes[0][2], seconds, rounds, quiet)
+    rings = measure_cold()
+    cold_us, cold_us_max = fit_cold(rings)
     light = [
         run_real(RealRun(nodes=2, rate=LIGHT_RATE, seconds=seconds), quiet) for _ in range(rounds)
     ]
     engine = _measure_engine()
     hop_us = 1e3 * median(run["token_rtt_ms"] for run in light) / 2
-    return {
+    metrics = {
         "send_message_us": send[2],
         "send_packet_us": send[0],
         "send_byte_ns": 1e3 * send[1],
-        "send_copy_us": copy_us,
+        "send_copy_us": measure_copies(),
         "deliver_message_us": receive[2],
         "receive_packet_us": receive[0],
         "receive_byte_ns": 1e3 * receive[1],
         "token_us": engine["engine_token_us"],
-        # A token's hop without its work: from the sending call to the reader's running.
-        "latency_us": max(1.0, hop_us - engine["engine_token_us"] - send[0] - receive[0]),
+        "wake_us": 0.0,
+        "latency_us": hop_us / 2,
+        "cold_us": cold_us,
+        "cold_us_max": cold_us_max,
+        "cold_us_by_others": rings,
         "light_token_hop_us": hop_us,
+        "light_receiver_us": median(run["receiver_cpu_us_per_message"] for run in light),
         "light_message_us": 1e3 * median(run["latency_ms_p50"] for run in light),
         "sender_packet_59_us": shapes[0][2],
         "receiver_packet_59_us": shapes[0][3],
@@ -75,6 +86,28 @@ def calibrate(*, seconds: float, rounds: int, context: Context) -> Metrics:
         "receiver_packet_1_us": shapes[2][3],
         **engine,
     }
+    return _fit_light(metrics, context)
+
+
+def _fit_light(metrics: Metrics, context: Context) -> Metrics:
+    """Set waking and latency so that two simulated receivers behave as the real ones."""
+    for _ in range(FITS):
+        scenario = Scenario(
+            machine=local_machine(machine_from(metrics), 2),
+            nodes=2,
+            rate=LIGHT_RATE,
+            seconds=2.0,
+            cores=os.cpu_count() or 1,
+        )
+        found = run_scenario(scenario, Context(seed=context.seed))
+        used_us = 1e4 * found["receiver_cpu_percent"] / LIGHT_RATE
+        hop_us = 1e3 * found["token_rtt_ms"] / 2
+        wake_us = max(0.0, metrics["wake_us"] + metrics["light_receiver_us"] - used_us)
+        # A longer way to wake up is part of the hop.
+        excess_us = hop_us - metrics["light_token_hop_us"] + wake_us - metrics["wake_us"]
+        latency_us = max(1.0, metrics["latency_us"] - excess_us)
+        metrics = metrics | {"wake_us": wake_us, "latency_us": latency_us}
+    return metrics
 
 
 def _solve(shapes: list[tuple[int, int, float]]) -> tuple[float, float, float]:
@@ -89,14 +122,6 @@ def _solve(shapes: list[tuple[int, int, float]]) -> tuple[float, float, float]:
     message = max(0.0, (a - b) / (many - 1))
     packet = max(0.0, c - small * byte - message)
     return packet, byte, message
-
-
-def _measure_copies(alone_us: float, seconds: float, rounds: int, context: Context) -> float:
-    """What one more receiver costs the sender, for a large packet."""
-    plan = RealRun(nodes=3, seconds=seconds)
-    runs = [run_real(plan, context) for _ in range(rounds)]
-    three = float(median(run["sender_cpu_us_per_message"] for run in runs)) * 59
-    return max(0.0, (three - alone_us) / 2)
 
 
 def _measure_engine() -> Metrics:
@@ -154,6 +179,9 @@ def machine_from(metrics: Metrics) -> Machine:
         send_message_s=metrics["send_message_us"] / 1e6,
         # Charged where a token arrives and where it leaves.
         token_s=metrics["token_us"] / 2e6,
+        wake_s=metrics["wake_us"] / 1e6,
+        cold_s=metrics["cold_us"] / 1e6,
+        cold_s_max=metrics["cold_us_max"] / 1e6,
     )
     return Machine(
         host=HostModel(cpu=cpu),

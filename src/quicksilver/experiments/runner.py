@@ -41,7 +41,6 @@ def run_point(point: Point, traces: Path | None, model: Path | None, folder: Pat
 
 
 def run_points(
-    experiment: Experiment,
     points: Sequence[Point],
     store: PointStore,
     *,
@@ -51,7 +50,6 @@ def run_points(
     on_start: Callable[[Point], None] | None = None,
 ) -> Iterator[Done]:
     """Run what is not there yet; yields every point as it is finished."""
-    del experiment
     known = {finished.point for finished in store.finished()}
     todo: list[Point] = []
     for point in points:

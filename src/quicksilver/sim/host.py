@@ -146,6 +146,9 @@ class SimHost:
         self._has_core = False
         """True between two turns of one time slice."""
         self._slice_until = 0.0
+        self._is_asleep = False
+        self._cold_left_s = 0.0
+        """What cold caches will still cost."""
         self._rate = model.nic_bytes_per_s
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
@@ -176,8 +179,22 @@ class SimHost:
     def charge(self, seconds: float) -> None:
         """The process computes for a while."""
         spent = seconds * self._factor
+        if self._cold_left_s:
+            spent += self._warm_up(spent)
         self._local += spent
         self.counters.busy_s += spent
+
+    def _warm_up(self, spent: float) -> float:
+        """Return what work takes longer because caches are cold."""
+        extra = min(spent, self._cold_left_s)
+        self._cold_left_s -= extra
+        return extra
+
+    def charge_wake(self) -> None:
+        """The process was asleep; what that costs is measured with caches cold already."""
+        cold, self._cold_left_s = self._cold_left_s, 0.0
+        self.charge(self._cpu.wake_s)
+        self._cold_left_s = cold
 
     def charge_sent(self, messages: int) -> None:
         self.charge(messages * self._cpu.send_message_s)
@@ -287,9 +304,8 @@ class SimHost:
         elif self._has_core:
             self._run_shared(cpu)
         elif not self._waits_for_core:
-            if cpu.take(self._take_core):
-                self._slice_until = now + cpu.slice_s
-                self._run_shared(cpu)
+            if cpu.take(self.index, self._take_core, woke=self._is_asleep):
+                self._begin_slice(cpu, now)
             else:
                 self._waits_for_core = True
 
@@ -300,30 +316,36 @@ class SimHost:
         self._waits_for_core = False
         now = self._events.now
         if self.is_dead or now < self.frozen_until:
-            cpu.give_back(now, 0.0)
+            cpu.give_back(self.index, now)
             self._turn()
             return
+        self._begin_slice(cpu, now)
+
+    def _begin_slice(self, cpu: SharedCpu, now: float) -> None:
         self._slice_until = now + cpu.slice_s
+        costs = self._cpu
+        others = cpu.others_since(self.index)
+        self._cold_left_s = min(costs.cold_s * others, costs.cold_s_max)
         self._run_shared(cpu)
 
     def _drop_core(self) -> None:
         """The process stops in the middle of its time slice."""
         if self._has_core and self._shared_cpu is not None:
             self._has_core = False
-            self._shared_cpu.give_back(self._events.now, 0.0)
+            self._shared_cpu.give_back(self.index, self._events.now)
 
     def _run_shared(self, cpu: SharedCpu) -> None:
         busy = self.counters.busy_s
         self._has_core = False
         self._run_turn()
+        cpu.charge(self.index, self.counters.busy_s - busy)
         ended = self._local
-        next_turn = self._next_turn
-        has_more = next_turn is not None and next_turn <= ended + TURN_SPACING_S
-        if has_more and ended < self._slice_until and ended >= self.frozen_until:
+        has_more = not self._is_asleep and self._next_turn is not None
+        may_stay = ended < self._slice_until and ended >= self.frozen_until
+        if has_more and may_stay and not cpu.must_yield(self.index):
             self._has_core = True
-            cpu.busy_s += self.counters.busy_s - busy
         else:
-            cpu.give_back(ended, self.counters.busy_s - busy)
+            cpu.give_back(self.index, ended)
 
     def _run_turn(self) -> None:
         now = self._events.now
@@ -335,6 +357,8 @@ class SimHost:
         cpu = self._cpu
         if cpu.gc_per_mb:
             self._factor = 1.0 + cpu.gc_per_mb * self._memory() / 1e6
+        if self._is_asleep:
+            self.charge_wake()
         self.charge(cpu.turn_s)
         scheduler = self.scheduler
         if scheduler.has_requests():
@@ -360,6 +384,12 @@ class SimHost:
         self._is_in_turn = False
         if not self.is_dead:
             self._plan_next(timeout, is_dry=is_dry, sending=sending)
+            self._is_asleep = self._has_nothing_to_do()
+
+    def _has_nothing_to_do(self) -> bool:
+        """Whether the next turn has to wait for something else than the processor."""
+        due = self._next_turn
+        return due is None or due > self._local + TURN_SPACING_S
 
     def _note_alarm(self, delay_s: float) -> None:
         counters = self.counters
@@ -417,6 +447,8 @@ class SimHost:
                 cost += cpu.token_s
             local += cost * factor
             arrived.append((packet, 0, source))
+        if self._cold_left_s:
+            local += self._warm_up(local - begun)
         self._local = local
         self.counters.busy_s += local - begun
         self.counters.received += len(arrived)

@@ -41,6 +41,16 @@ class CpuModel:
     token_s: float = 29e-6
     """What a token, an acknowledgement or another control packet costs more."""
 
+    wake_s: float = 0.0
+    """Going to sleep and waking up again: system calls, the scheduler, the first steps."""
+
+    cold_s: float = 0.0
+    """Filling caches again, for each other process that the machine has run meanwhile …"""
+
+    cold_s_max: float = 0.0
+    """… up to this: nothing of the process was left. Work that touches little pays little:
+    at most, it takes twice as long."""
+
     gc_per_mb: float = 0.0
     """Part of the cost that every megabyte of packets held adds."""
 
@@ -55,6 +65,9 @@ class CpuModel:
             send_byte_s=self.send_byte_s * factor,
             send_message_s=self.send_message_s * factor,
             token_s=self.token_s * factor,
+            wake_s=self.wake_s * factor,
+            cold_s=self.cold_s * factor,
+            cold_s_max=self.cold_s_max * factor,
             gc_per_mb=self.gc_per_mb,
         )
 

@@ -18,7 +18,7 @@ from quicksilver.experiments.base import (
     Row,
     Value,
     choose,
-    mean_of,
+    median_of,
 )
 from quicksilver.experiments.calibration import local_machine
 from quicksilver.experiments.machines import load_machine
@@ -41,7 +41,7 @@ class Agree(Experiment):
     name = "agree"
     figures = "–"
     title = "simulation against reality"
-    varies = "nodes; where it runs"
+    varies = "nodes; where it runs (medians of --rounds)"
     places = ("sim", "real")
     claim = "None in the papers: our own condition for believing the simulator (within 25 %)."
     sweep = {"nodes": (2, 4, 8, 12)}
@@ -102,8 +102,8 @@ class Agree(Experiment):
         found = []
         for nodes in sorted({row["nodes"] for row in rows}):
             for name, title in COMPARED:
-                ours = mean_of(choose(rows, nodes=nodes, place="sim"), name)
-                real = mean_of(choose(rows, nodes=nodes, place="real"), name)
+                ours = median_of(choose(rows, nodes=nodes, place="sim"), name)
+                real = median_of(choose(rows, nodes=nodes, place="real"), name)
                 if ours is not None and real:
                     found.append(
                         Finding(

@@ -36,6 +36,9 @@ class Calibrate(Experiment):
         Column("receive_packet_us", "packet µs", "{:.2f}"),
         Column("receive_byte_ns", "byte ns", "{:.4f}"),
         Column("token_us", "token µs", "{:.1f}"),
+        Column("wake_us", "wake µs", "{:.0f}"),
+        Column("cold_us", "cold, an other µs", "{:.0f}"),
+        Column("cold_us_max", "at most µs", "{:.0f}"),
         Column("latency_us", "latency µs", "{:.0f}"),
     )
 
