@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import pi, sin
+
 import pytest
 
 from quicksilver.experiments.base import ExperimentError
 from quicksilver.experiments.calibration import _solve
-from quicksilver.experiments.gauges import percentile, variation
+from quicksilver.experiments.costs import fit_cold, slope
+from quicksilver.experiments.gauges import percentile, strongest_wave, variation
 from quicksilver.experiments.latency import latency_metrics, recovery_ms
 from quicksilver.experiments.machines import (
     MACHINES,
@@ -93,3 +96,24 @@ def test_shared_parsing_is_parsing_and_ends() -> None:
     with shared_parsing():
         assert vars(receive)["parse_body"] is not parse_body
     assert vars(receive)["parse_body"] is parse_body
+
+
+def test_a_wave_is_found_by_its_period() -> None:
+    wave = [100 + 7 * sin(2 * pi * at * 0.25 / 8.0) for at in range(256)]
+    period, amplitude = strongest_wave(wave, 0.25)
+    assert period == pytest.approx(8.0)
+    assert amplitude == pytest.approx(0.07)
+    assert strongest_wave([5.0] * 64, 0.25)[1] == pytest.approx(0.0)
+    assert strongest_wave([], 0.25) == (0.0, 0.0)
+
+
+def test_a_slope_is_never_below_zero() -> None:
+    assert slope([(1, 3.0), (2, 5.0), (4, 9.0)]) == pytest.approx(2.0)
+    assert slope([(1, 3.0), (2, 1.0)]) == 0.0
+    assert slope([(1, 3.0)]) == 0.0
+
+
+def test_cold_caches_cost_more_with_each_of_a_few_others_and_no_more_with_many() -> None:
+    each, most = fit_cold([(0, 10.0), (1, 60.0), (3, 160.0), (7, 200.0), (11, 220.0)])
+    assert each == pytest.approx(50.0)
+    assert most == pytest.approx(200.0)

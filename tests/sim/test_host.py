@@ -128,3 +128,26 @@ def test_one_core_serves_processes_in_turn() -> None:
     one, other = (len(engine.received) for engine in world.engines[1:])
     assert one + other < 250
     assert abs(one - other) <= 24
+
+
+def test_waking_costs_once_however_much_there_is_to_do() -> None:
+    """A process that is asleep pays for waking; one that goes on does not pay again."""
+    cpu = replace(IDEAL.cpu, wake_s=1e-3)
+    world = World(2, replace(IDEAL, cpu=cpu))
+    before = world.hosts[1].counters.busy_s
+    world.send(0, [packet(number) for number in range(100)])
+    world.events.run(1)
+    assert len(world.engines[1].received) == 100
+    assert world.hosts[1].counters.busy_s - before == pytest.approx(1e-3)
+
+
+@given(st.integers(1, 5), st.floats(1e-5, 1e-3))
+@settings(max_examples=20, deadline=None)
+def test_cold_caches_at_most_double_the_work(others: int, cold: float) -> None:
+    cpu = replace(IDEAL.cpu, receive_packet_s=1e-4, cold_s=cold, cold_s_max=1.0)
+    world = World(others + 2, replace(IDEAL, cpu=cpu), cores=1)
+    before = [host.counters.busy_s for host in world.hosts]
+    world.send(0, [packet(1)])
+    world.events.run(1)
+    for host, busy in zip(world.hosts[1:], before[1:], strict=True):
+        assert 1e-4 < host.counters.busy_s - busy <= 2e-4 + 1e-12

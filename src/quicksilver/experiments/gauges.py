@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from math import cos, hypot, pi, sin
 from typing import Any
 
 from quicksilver.experiments.base import Metrics
@@ -37,6 +38,26 @@ def variation(values: Sequence[float]) -> float:
     if not middle:
         return 0.0
     return float((sum((v - middle) ** 2 for v in values) / len(values)) ** 0.5 / middle)
+
+
+def strongest_wave(values: Sequence[float], step_s: float) -> tuple[float, float]:
+    """Return the period of the strongest oscillation and its amplitude over the mean.
+
+    A discrete Fourier transform of values at even times; whole waves in the run and at
+    least four values a wave.
+    """
+    count, middle = len(values), mean(values)
+    if count < 4 or not middle:
+        return 0.0, 0.0
+    best_s, best = 0.0, 0.0
+    for waves in range(1, count // 4 + 1):
+        turn = 2 * pi * waves / count
+        real = sum((v - middle) * cos(turn * at) for at, v in enumerate(values))
+        imaginary = sum((v - middle) * sin(turn * at) for at, v in enumerate(values))
+        amplitude = 2 * hypot(real, imaginary) / count / middle
+        if amplitude > best:
+            best_s, best = count * step_s / waves, amplitude
+    return best_s, best
 
 
 class Traffic:

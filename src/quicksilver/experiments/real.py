@@ -124,6 +124,7 @@ def summarise(run: RealRun, sent: list[dict[str, Any]], got: list[dict[str, Any]
         "sender_cpu_us_per_message": 1e6 * sum(one["cpu_s"] for one in sent) / max(1, total),
         "receiver_cpu_us_per_message": 1e6
         * max(one["cpu_s"] / max(1, one["count"]) for one in got),
+        "receiver_switches_per_message": max(one["switches"] / max(1, one["count"]) for one in got),
         "sender_rss_bytes": max(one["rss_bytes"] for one in sent),
         "sender_rss_max_bytes": max(one["rss_max_bytes"] for one in sent),
         "sender_rss_empty_bytes": max(one["rss_empty_bytes"] for one in sent),

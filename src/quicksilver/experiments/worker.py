@@ -43,6 +43,12 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def switches() -> int:
+    """Return how often this process has left its core, by itself or not."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_nvcsw + used.ru_nivcsw
+
+
 def rss_bytes() -> int:
     """Return the resident memory of this process now."""
     with open("/proc/self/statm", encoding="ascii") as file:
@@ -161,7 +167,7 @@ def run_receiver(settings: dict[str, Any]) -> None:
         say(ready=True)
         sys.stdin.readline()
         ledger.clear()
-        began_cpu, began = cpu_s(), clock()
+        began_cpu, began, began_switches = cpu_s(), clock(), switches()
         before = node.stats().counters
         total = json.loads(sys.stdin.readline())["sent"]
         deadline = clock() + 30
@@ -174,6 +180,7 @@ def run_receiver(settings: dict[str, Any]) -> None:
             first=state[1],
             last=state[2],
             cpu_s=cpu_s() - began_cpu,
+            switches=switches() - began_switches,
             wall_s=clock() - began,
             rss_bytes=rss_bytes(),
             collections=[each["collections"] for each in gc.get_stats()],

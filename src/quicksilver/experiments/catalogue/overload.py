@@ -17,11 +17,15 @@ from quicksilver.experiments.base import (
     mean_of,
 )
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
-from quicksilver.experiments.gauges import Timeline, variation
+from quicksilver.experiments.gauges import Timeline, strongest_wave, variation
 from quicksilver.experiments.scenario import Run, Scenario, run_scenario
 
 CV_MAX = 0.05
 """A rate whose seconds vary by more than this oscillates."""
+
+
+WAVE_MAX = 0.05
+"""So does one with a single wave of more than this part of the mean."""
 
 
 class Overload(Experiment):
@@ -42,8 +46,8 @@ class Overload(Experiment):
         "machine": "gigabit",
         "nodes": 50,
         "slowness": 20.0,
-        "seconds": 10.0,
-        "warmup": 1.0,
+        "seconds": 64.0,
+        "warmup": 2.0,
     }
     quick_settings = {"nodes": 5, "seconds": 2.0, "warmup": 0.5}
     columns = (
@@ -52,6 +56,8 @@ class Overload(Experiment):
         Column("messages_per_second", "messages/s"),
         Column("variation_sent", "CV sent", "{:.4f}"),
         Column("variation_received", "CV received", "{:.4f}"),
+        Column("wave_period_s", "wave, s", "{:.1f}"),
+        Column("wave_amplitude", "its amplitude", "{:.4f}"),
         Column("receiver_cpu_percent", "receiver CPU %"),
         Column("lost_packets", "lost"),
         Column("kernel_drops", "drops"),
@@ -75,7 +81,13 @@ class Overload(Experiment):
             end = scenario.warmup_s + scenario.seconds
             sent = timeline.rates("sent_messages", scenario.warmup_s, end)
             got = timeline.rates("received_messages_min", scenario.warmup_s, end)
+            period_s, wave = strongest_wave(
+                timeline.rates("received_messages_min", scenario.warmup_s, end, timeline.step_s),
+                timeline.step_s,
+            )
             return {
+                "wave_period_s": period_s,
+                "wave_amplitude": wave,
                 "capacity_messages_per_second": capacity,
                 "offered_messages_per_second": offered,
                 "variation_sent": variation(sent),
@@ -109,5 +121,19 @@ def _judge(rows: Sequence[Row], load: float, senders: int, calm: float | None) -
             "variation of the seconds' throughput",
             f"{cv:.4f}{beside}, {100 * rate / capacity:.0f} % of capacity delivered",
             cv <= CV_MAX,
+        ),
+        *_waves(rows, load, senders),
+    ]
+
+
+def _waves(rows: Sequence[Row], load: float, senders: int) -> list[Finding]:
+    """The strongest wave of each run: an oscillation would be one that stands out."""
+    return [
+        Finding(
+            f"strongest wave at {100 * load:.0f} % offered load, {senders} sender(s)",
+            f"period {row['wave_period_s']:.1f} s, amplitude {100 * row['wave_amplitude']:.2f} %",
+            row["wave_amplitude"] <= WAVE_MAX,
         )
+        for row in rows
+        if row.get("wave_amplitude") is not None
     ]

@@ -25,6 +25,7 @@ SETTINGS: Mapping[str, Value] = {
     "replication": 0,
     "failure_timeout": 0.0,
     "receive_buffer_bytes": 0,
+    "window_bytes": 0,
     "latency_us": 0.0,
     "jitter_us": 0.0,
 }
@@ -46,7 +47,14 @@ def make_scenario(point: Point, context: Context, **changes: Any) -> Scenario:
             jitter_s=float(given["jitter_us"]) / 1e6,
         )
         machine = replace(machine, link=link)
-    config = _given(given, {"token_bytes": "token_bytes", "token_interval": "token_interval_s"})
+    config = _given(
+        given,
+        {
+            "token_bytes": "token_bytes",
+            "token_interval": "token_interval_s",
+            "window_bytes": "window_bytes_max",
+        },
+    )
     settings = _given(
         given,
         {
