@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli import options
+from quicksilver.cli.objectrun import run
 from quicksilver.cli.output import emit, make_console, plural, say
 from quicksilver.cli.problems import CommandError, MisuseError
 
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from quicksilver.live.references.xml import Parsed
 
 app = typer.Typer(
-    help="Live objects: check, show and compare references (.liveobject files).",
+    help="Live objects: check, show, compare and run references (.liveobject files).",
     no_args_is_help=True,
 )
+app.command("run")(run)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .liveobject file.")]
 Registry = Annotated[

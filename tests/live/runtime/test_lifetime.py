@@ -66,7 +66,7 @@ def test_what_a_component_opened_ends_with_it(world: World, log: list[str]) -> N
     assert world.names == ["it", "it.inner"]
     world.call(proxy.close)
     assert world.names == []
-    assert "inner closed" in log
+    assert log == ["inner connected", "inner disconnected", "inner closed"]
 
 
 def test_an_inner_object_that_fails_is_told_of_and_the_outer_goes_on(

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from quicksilver.live.runtime.errors import ClosedError
 from quicksilver.live.runtime.promises import Promise, TaskCancelled
@@ -83,16 +83,20 @@ class ThreadExecutor:
             self.post(lambda: heapq.heappush(self._timers, entry))
         return timer
 
-    def call(self, begin: Callable[[], Promise[T] | T]) -> T:
+    @overload
+    def call(self, begin: Callable[[], Promise[T]]) -> T: ...
+    @overload
+    def call(self, begin: Callable[[], T]) -> T: ...
+    def call(self, begin: Callable[[], Any]) -> Any:
         """Run something on the executor from another thread, and wait for what it gives.
 
         Raises ClosedError if the executor is closed before it has run.
         """
         if self.is_here:
             raise RuntimeError("call() would wait for itself: it is for other threads")
-        future: Future[T] = Future()
+        future: Future[Any] = Future()
 
-        def finish(done: Promise[T]) -> None:
+        def finish(done: Promise[Any]) -> None:
             if future.done():
                 return
             if isinstance(done.error, TaskCancelled):

@@ -108,9 +108,11 @@ class Proxy:
             return
         self._is_closed = True
         # From the outside in: what the parts say to each other at the end is not heard outside.
-        for end in self._ends.values():
-            if end.connection is not None:
-                end.connection.close()
+        # A single component ends at once, and is not told that it loses what it uses.
+        if self._owned != self.cells:
+            for end in self._ends.values():
+                if end.connection is not None:
+                    end.connection.close()
         for owned in reversed(self._owned):
             owned.close()
         callbacks, self._when_closed = self._when_closed, []

@@ -1,0 +1,309 @@
+"""Live objects in a few lines.
+
+In asyncio:
+
+    from quicksilver import live
+
+    async with live.platform("127.0.0.1:7401", registry="registry/") as platform:
+        async with await platform.open("notes.liveobject") as notes:
+            text = notes.attach("Text", {"changed": print})
+            text.port.edit(0, 0, "hello")
+
+In scripts and threads, where every call waits until it is done:
+
+    with live.platform_in_thread("127.0.0.1:7401") as platform:
+        with platform.open("notes.liveobject") as notes:
+            text = notes.attach("Text", {"changed": print})
+            text.say("edit", 0, 0, "hello")
+
+Without an address, groups are those of this process alone. Functions that are
+attached run on the platform's executor: in asyncio on the loop, otherwise on a
+thread of the platform's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from quicksilver.live.components.library import equip
+from quicksilver.live.components.platform.keys import KeyRing
+from quicksilver.live.references.library import LibraryPolicy
+from quicksilver.live.references.model import Reference
+from quicksilver.live.references.registryfiles import load_registry
+from quicksilver.live.references.xml import Parsed, load
+from quicksilver.live.runtime.attaching import Attachment
+from quicksilver.live.runtime.endpoints import EndpointReference, Handler
+from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError
+from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
+from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.proxies import Proxy
+from quicksilver.live.runtime.runtime import Runtime
+from quicksilver.live.runtime.watching import OnViolation
+from quicksilver.live.services.groups import Groups
+from quicksilver.live.services.local import LocalGroups, LocalNetwork
+from quicksilver.live.services.on_node import NodeGroups
+
+Openable: TypeAlias = str | Path | Reference | Parsed
+"""A ``.liveobject`` file, or what was read from one."""
+Handlers: TypeAlias = Mapping[str, Handler] | Callable[..., Any] | None
+Registry: TypeAlias = str | Path | Mapping[str, Reference] | None
+OnFailure: TypeAlias = Callable[[ComponentFailedError], None]
+
+
+def make_runtime(
+    executor: Executor,
+    *,
+    registry: Registry = None,
+    libraries: Sequence[str] = (),
+    keys: str | Path | None = None,
+    on_failure: OnFailure | None = None,
+) -> Runtime:
+    """Return a runtime with the whole library, and what this node allows.
+
+    ``registry`` is a directory of files or a mapping; ``libraries`` are places that
+    code may be loaded from; ``keys`` is a directory of key files.
+    """
+    if isinstance(registry, str | Path):
+        registry = load_registry(Path(registry)).references
+    runtime = Runtime(
+        executor,
+        seed=secrets.randbits(63),
+        registry=registry,
+        policy=LibraryPolicy(sources=tuple(libraries)),
+        on_failure=on_failure,
+    )
+    equip(runtime)
+    if keys is not None:
+        runtime.provide(KeyRing, KeyRing.load(Path(keys)))
+    return runtime
+
+
+def read(target: Openable) -> Reference | Parsed:
+    """Return a reference; raises OSError or MalformedReferenceError if a file is none."""
+    return load(Path(target)) if isinstance(target, str | Path) else target
+
+
+class _Object:
+    """A running object, whoever holds it."""
+
+    def __init__(self, runtime: Runtime, proxy: Proxy) -> None:
+        self._runtime = runtime
+        self.proxy = proxy
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Names of the endpoints that are free."""
+        return list(self._free())
+
+    @property
+    def failures(self) -> list[ComponentFailedError]:
+        """What went wrong in its components."""
+        return self.proxy.failures
+
+    def _free(self) -> dict[str, EndpointReference]:
+        names = sorted(self.proxy.type.by_name)
+        found = {name: self.proxy.endpoint(name) for name in names}
+        return {name: one for name, one in found.items() if not one.is_connected}
+
+    def _find(self, name: str) -> EndpointReference:
+        if name:
+            return self.proxy.endpoint(name)
+        free = self._free()
+        if len(free) != 1:
+            known = ", ".join(free) or "none"
+            raise NoEndpointError(self.proxy.name, "", f"{known}; say which")
+        return next(iter(free.values()))
+
+
+class LiveObject(_Object):
+    """A running object in asyncio; leaving its context closes it."""
+
+    def attach(
+        self,
+        endpoint: str = "",
+        handlers: Handlers = None,
+        *,
+        on_disconnected: Callable[[], None] | None = None,
+    ) -> Attachment:
+        """Connect functions to an endpoint, by default the only one that is free."""
+        return self._runtime.attach(self._find(endpoint), handlers, on_disconnected=on_disconnected)
+
+    def watch(self, on_violation: OnViolation) -> None:
+        """Check from now on that promises are kept, at all endpoints."""
+        for one in self.proxy.endpoints():
+            self._runtime.watch(one, on_violation)
+
+    def close(self) -> None:
+        """End it."""
+        self.proxy.close()
+
+    async def __aenter__(self) -> LiveObject:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+class Platform:
+    """Where objects run, in asyncio; made by ``platform``."""
+
+    def __init__(self, runtime: Runtime, executor: AsyncioExecutor) -> None:
+        self.runtime = runtime
+        self._executor = executor
+
+    async def open(self, target: Openable, name: str = "") -> LiveObject:
+        """Dereference a file or a reference; raises what is wrong with it."""
+        proxy = await self._executor.future(self.runtime.open(read(target), name))
+        return LiveObject(self.runtime, proxy)
+
+
+@asynccontextmanager
+async def platform(
+    gms: str | None = None,
+    *,
+    registry: Registry = None,
+    libraries: Sequence[str] = (),
+    keys: str | Path | None = None,
+    on_failure: OnFailure | None = None,
+    network: LocalNetwork | None = None,
+    **node_options: Any,
+) -> AsyncIterator[Platform]:
+    """Run objects on this loop, in the groups of the GMS at ``host:port``.
+
+    Without an address, in groups of this process; several platforms may share a
+    ``network`` of that kind. Other arguments are fields of ``NodeOptions``.
+    """
+    from quicksilver.node.aio import connect
+
+    executor = AsyncioExecutor()
+    runtime = make_runtime(
+        executor, registry=registry, libraries=libraries, keys=keys, on_failure=on_failure
+    )
+    async with AsyncExitStack() as stack:
+        if gms is None:
+            local = LocalGroups(network if network is not None else LocalNetwork(), executor)
+            runtime.provide(Groups, local)
+        else:
+            node = await stack.enter_async_context(connect(gms, **node_options))
+            runtime.provide(Groups, NodeGroups(node, executor))
+        try:
+            yield Platform(runtime, executor)
+        finally:
+            runtime.close()
+            await asyncio.sleep(0)  # what was posted on the way out
+
+
+class SyncAttachment:
+    """Functions at an endpoint, used from other threads."""
+
+    def __init__(self, executor: ThreadExecutor, attachment: Attachment) -> None:
+        self._executor = executor
+        self._attachment = attachment
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the endpoint is still there."""
+        return self._attachment.is_connected
+
+    def say(self, event: str, *values: Any) -> None:
+        """Send an event into the endpoint; raises AttributeError if it has none of that name."""
+        self._executor.call(lambda: getattr(self._attachment.port, event)(*values))
+
+    def close(self) -> None:
+        """Part from the endpoint."""
+        self._executor.call(self._attachment.close)
+
+
+class SyncObject(_Object):
+    """A running object, used from other threads; leaving its context closes it."""
+
+    def __init__(self, runtime: Runtime, proxy: Proxy, executor: ThreadExecutor) -> None:
+        super().__init__(runtime, proxy)
+        self._executor = executor
+
+    def attach(
+        self,
+        endpoint: str = "",
+        handlers: Handlers = None,
+        *,
+        on_disconnected: Callable[[], None] | None = None,
+    ) -> SyncAttachment:
+        """Connect functions to an endpoint; they are called on the platform's thread."""
+        made = self._executor.call(
+            lambda: self._runtime.attach(
+                self._find(endpoint), handlers, on_disconnected=on_disconnected
+            )
+        )
+        return SyncAttachment(self._executor, made)
+
+    def watch(self, on_violation: OnViolation) -> None:
+        """Check from now on that promises are kept, at all endpoints."""
+
+        def begin() -> None:
+            for one in self.proxy.endpoints():
+                self._runtime.watch(one, on_violation)
+
+        self._executor.call(begin)
+
+    def close(self) -> None:
+        """End it."""
+        self._executor.call(self.proxy.close)
+
+    def __enter__(self) -> SyncObject:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SyncPlatform:
+    """Where objects run, on a thread; made by ``platform_in_thread``."""
+
+    def __init__(self, runtime: Runtime, executor: ThreadExecutor) -> None:
+        self.runtime = runtime
+        self.executor = executor
+
+    def open(self, target: Openable, name: str = "") -> SyncObject:
+        """Dereference a file or a reference; raises what is wrong with it."""
+        reference = read(target)
+        proxy = self.executor.call(lambda: self.runtime.open(reference, name))
+        return SyncObject(self.runtime, proxy, self.executor)
+
+
+@contextmanager
+def platform_in_thread(
+    gms: str | None = None,
+    *,
+    registry: Registry = None,
+    libraries: Sequence[str] = (),
+    keys: str | Path | None = None,
+    on_failure: OnFailure | None = None,
+    network: LocalNetwork | None = None,
+    **node_options: Any,
+) -> Iterator[SyncPlatform]:
+    """Run objects on a thread of their own; see ``platform`` for the arguments."""
+    from quicksilver.node.sync import connect
+
+    with ExitStack() as stack:
+        executor = ThreadExecutor()
+        stack.callback(executor.close)
+        runtime = make_runtime(
+            executor, registry=registry, libraries=libraries, keys=keys, on_failure=on_failure
+        )
+        if gms is None:
+            local = LocalGroups(network if network is not None else LocalNetwork(), executor)
+            runtime.provide(Groups, local)
+        else:
+            node = stack.enter_context(connect(gms, **node_options))
+            runtime.provide(Groups, NodeGroups(node, executor))
+        try:
+            yield SyncPlatform(runtime, executor)
+        finally:
+            executor.call(runtime.close)
+            executor.call(lambda: None)  # what was posted on the way out

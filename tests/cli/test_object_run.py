@@ -1,0 +1,201 @@
+"""``quicksilver object run``: lines in, lines out, one-line errors, a clean end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quicksilver.cli.faces import LineError, PlainFace, TextFace, find_text, parse_values, to_text
+from quicksilver.live.references.builder import primitive
+from quicksilver.live.references.xml import write
+from quicksilver.live.types.build import endpoint, event
+from quicksilver.live.types.model import BYTES, INT, STR, ListOf
+from tests.cli.processes import check_one_line, read_event, run, running, running_gms
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
+TEXT = str(EXAMPLES / "text-over-group.liveobject")
+
+
+class Recorder:
+    """What a face said to the object and showed to the user."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, tuple[Any, ...]]] = []
+        self.shown: list[str] = []
+
+    def say(self, endpoint: str, event: str, values: tuple[Any, ...]) -> None:
+        self.said.append((endpoint, event, values))
+
+    def show(self, event: dict[str, Any], words: str) -> None:
+        self.shown.append(words)
+
+
+CHANNEL = endpoint([event("send", message=BYTES)], [event("receive", message=BYTES)])
+POINTS = endpoint(
+    [event("move", x=INT, label=STR), event("reset"), event("send", points=ListOf(INT))], []
+)
+
+
+class TestPlainFace:
+    def make(self) -> tuple[PlainFace, Recorder]:
+        recorder = Recorder()
+        face = PlainFace({"c": CHANNEL, "p": POINTS}, recorder.say, recorder.show)
+        return face, recorder
+
+    def test_events_are_said_and_shown(self) -> None:
+        face, recorder = self.make()
+        face.take_line("c.send hello world")
+        face.take_line("move 3 over there")
+        face.take_line("reset")
+        face.take_line("p.send [1, 2]")
+        face.take_event("c", "receive", (b"hello",))
+        face.take_event("c", "receive", (b"\xff",))
+        assert recorder.said == [
+            ("c", "send", (b"hello world",)),
+            ("p", "move", (3, "over there")),
+            ("p", "reset", ()),
+            ("p", "send", ([1, 2],)),
+        ]
+        assert recorder.shown == ['c.receive "hello"', 'c.receive {"base64":"/w=="}']
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ("send x", "said by several endpoints; there is: c.send, p.move, p.reset, p.send"),
+            ("nonsense", "'nonsense' is no event"),
+            ("move x y", "'x' is not int"),
+            ("move 3", "the value 'label' is missing"),
+            ("reset now", "nothing is carried"),
+            ("p.send {", "is not list"),
+        ],
+    )
+    def test_lines_that_make_no_sense(self, line: str, problem: str) -> None:
+        face, recorder = self.make()
+        with pytest.raises(LineError, match=problem.replace("[", r"\[")):
+            face.take_line(line)
+        assert recorder.said == []
+
+    def test_texts_may_look_like_numbers(self) -> None:
+        assert parse_values("17", [STR], ("text",)) == ["17"]
+        assert parse_values('"quoted"', [STR], ("text",)) == ["quoted"]
+
+    def test_anything_can_be_shown(self) -> None:
+        assert to_text({1: {b"a"}, "b": object}) == {"1": ["a"], "b": str(object)}
+
+
+class TestTextFace:
+    def edit(self, text: str, line: str) -> str:
+        """Return a text after a line was carried out on it."""
+        recorder = Recorder()
+        face = TextFace("Text", recorder.say, recorder.show)
+        face.take_event("Text", "changed", (text,))
+        face.take_line(line)
+        ((_, _, (position, removed, inserted)),) = recorder.said
+        return text[:position] + inserted + text[position + removed :]
+
+    def test_edits_by_line(self) -> None:
+        assert self.edit("", "append one") == "one\n"
+        assert self.edit("zero", "append one") == "zero\none\n"
+        assert self.edit("a\nb\n", "insert 2 x y") == "a\nx y\nb\n"
+        assert self.edit("a\nb\n", "insert 3 c") == "a\nb\nc\n"
+        assert self.edit("a\nb\nc", "replace 3 d") == "a\nb\nd"
+        assert self.edit("a\nb\n", "replace 1 x") == "x\nb\n"
+        assert self.edit("a\nb\n", "delete 1") == "b\n"
+
+    @pytest.mark.parametrize("line", ["delete 3", "insert 0 x", "replace x y", "hello", "delete"])
+    def test_what_cannot_be_done(self, line: str) -> None:
+        with pytest.raises(LineError):
+            self.edit("a\nb\n", line)
+
+    def test_a_text_is_recognised(self) -> None:
+        edits = event("edit", position=INT, removed=INT, inserted=STR)
+        text = endpoint([edits], [event("changed", text=STR)])
+        assert find_text({"c": CHANNEL, "t": text}) == "t"
+        assert find_text({"c": CHANNEL}) is None
+
+
+@pytest.mark.slow
+class TestCommand:
+    def test_a_text_alone(self) -> None:
+        outcome = run("object", "run", "--local", TEXT, given="append hello\nappend you\nquit\n")
+        assert outcome.returncode == 0, outcome.stderr
+        assert outcome.stdout == "(empty)\n1 | hello\n1 | hello\n2 | you\n"
+
+    def test_errors_are_one_line(self, tmp_path: Path) -> None:
+        bad = tmp_path / "bad.liveobject"
+        bad.write_text("<liveobject")
+        check_one_line(run("object", "run", "--local", str(bad)), 1, "bad.liveobject:1:")
+        missing = str(tmp_path / "missing.liveobject")
+        check_one_line(run("object", "run", "--local", missing), 1, "No such file")
+        unsound = tmp_path / "unsound.liveobject"
+        unsound.write_text(write(primitive("acme.no")))
+        check_one_line(run("object", "run", "--local", str(unsound)), 1, "'acme.no'")
+        library = str(EXAMPLES / "code-2-3-library.liveobject")
+        check_one_line(run("object", "run", "--local", library), 1, "not on this node's list")
+
+    def test_no_gms(self) -> None:
+        outcome = run("object", "run", TEXT, "--gms", "127.0.0.1:1", timeout_s=60)
+        assert outcome.returncode == 1
+        assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
+
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+    def test_signals_end_it_cleanly(self, how: signal.Signals) -> None:
+        with running("object", "run", "--local", "--json", TEXT) as process:
+            assert read_event(process)["event"] == "ready"
+            process.send_signal(how)
+            _, problems = process.communicate(timeout=20)
+            assert process.returncode == 130
+            assert problems == ""
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> None:
+    """Read what a process shows until it shows this text."""
+    while True:
+        shown = read_event(process)
+        if shown.get("text") == text:
+            return
+
+
+@pytest.mark.integration
+def test_a_shared_text_on_three_terminals() -> None:
+    """Three processes, a real GMS: each edits, all see the same."""
+    with running_gms() as gms:
+        command = ("object", "run", "--json", "--gms", gms, TEXT)
+        with running(*command) as one, running(*command) as two, running(*command) as three:
+            everybody = (one, two, three)
+            for process in everybody:
+                assert read_event(process) == {
+                    "event": "ready",
+                    "object": "text-over-group",
+                    "endpoints": ["Editor"],
+                }
+            lines: list[str] = []
+            for number, process in enumerate(everybody, 1):
+                assert process.stdin is not None
+                process.stdin.write(f"append line {number}\n")
+                process.stdin.flush()
+                lines.append(f"line {number}\n")
+                for other in everybody:
+                    wait_for(other, "".join(lines))
+            assert two.stdin is not None
+            two.stdin.write("replace 1 changed\ndelete 2\n")
+            two.stdin.flush()
+            for process in everybody:
+                wait_for(process, "changed\nline 3\n")
+            for process in everybody:
+                assert process.stdin is not None
+                process.stdin.write("quit\n")
+                process.stdin.close()
+                assert process.wait(timeout=30) == 0
+
+
+def test_json_lines_are_json() -> None:
+    outcome = run("object", "run", "--local", "--json", "--plain", TEXT, given="bogus\n")
+    assert outcome.returncode == 0
+    events = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [one["event"] for one in events] == ["ready", "changed", "changed", "error"]
