@@ -190,7 +190,7 @@ def test_a_shared_text_on_three_terminals() -> None:
             for process in everybody:
                 assert process.stdin is not None
                 process.stdin.write("quit\n")
-                process.stdin.close()
+                process.stdin.flush()
                 assert process.wait(timeout=30) == 0
 
 
