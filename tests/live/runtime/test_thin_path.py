@@ -9,6 +9,7 @@ import pytest
 
 from quicksilver.live.references.builder import composite, external, primitive, registry
 from quicksilver.live.runtime.components import component
+from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.errors import OpenError
 from quicksilver.live.runtime.on_threads import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
@@ -134,3 +135,39 @@ def test_nothing_is_left_of_a_composite_that_cannot_be_opened(
     )
     with pytest.raises(OpenError, match=r"component\[scaler\]/primitive: Unwilling did not start"):
         executor.call(lambda: runtime.open(reference))
+
+
+@component("test.meter")
+@live_object
+class Meter:
+    """measures with something of its own"""
+
+    context: Context
+    numbers = endpoint(Numbers, Numbers)
+    scale = endpoint(Numbers, Numbers, inner=True)
+
+    async def start(self) -> None:
+        await self.context.attach(self.scale, primitive("test.scaler", factor=3))
+
+    def numbers_value(self, number: int) -> None:
+        self.scale.value(number)
+
+    def scale_value(self, number: int) -> None:
+        self.numbers.value(number)
+
+
+def test_an_inner_endpoint_is_no_part_of_the_type(
+    executor: ThreadExecutor, runtime: Runtime
+) -> None:
+    runtime.add_components((Meter,))
+    proxy = executor.call(lambda: runtime.open(primitive("test.meter")))
+    assert [endpoint.end.name for endpoint in proxy.endpoints()] == ["numbers"]
+    assert list(proxy.type.by_name) == ["numbers"]
+    got: list[int] = []
+    attachment = executor.call(
+        lambda: runtime.attach(proxy.endpoint("numbers"), {"value": got.append})
+    )
+    executor.call(lambda: attachment.port.value(4))
+    assert got == [12]
+    executor.call(proxy.close)
+    assert executor.call(lambda: list(runtime.cells)) == []

@@ -31,6 +31,7 @@ from quicksilver.live.types.declare import (
     EndpointSignatures,
     endpoints_of,
     object_type_of,
+    read_endpoint,
 )
 from quicksilver.live.types.errors import LiveTypeError
 from quicksilver.live.types.interfaces import Argument, Signature
@@ -43,7 +44,7 @@ from quicksilver.live.types.model import (
     ValueType,
 )
 from quicksilver.live.types.parameters import substitute_parameters
-from quicksilver.live.types.reflect import resolve_hints, value_type_of
+from quicksilver.live.types.reflect import Reading, resolve_hints, value_type_of
 
 RESERVED = frozenset({"is_connected"})
 """Names that an outgoing event cannot have: they are the port's own."""
@@ -126,7 +127,9 @@ def _read_port(
     attribute = next(
         key for base in cls.__mro__ for key, member in vars(base).items() if member is declaration
     )
-    endpoint = type_.by_name[name]
+    endpoint = (
+        read_endpoint(declaration, Reading({})) if declaration.is_inner else type_.by_name[name]
+    )
     if not isinstance(endpoint, EndpointType):
         raise ComponentError(cls.__qualname__, f"has an endpoint {name!r} of unknown type")
     signatures = declaration.signatures(variables)

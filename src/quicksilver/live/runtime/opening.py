@@ -316,7 +316,8 @@ class Opener:
                 raise
             problem = " ".join(f"{type(error).__name__}: {error}".split())
             raise OpenError(way.path, f"{cls.__qualname__} did not start: {problem}") from error
-        return Proxy(runtime, way.name, blueprint.type, cell.ends, (cell,), (cell,))
+        ends = {name: cell.ends[name] for name in blueprint.type.by_name}
+        return Proxy(runtime, way.name, blueprint.type, ends, (cell,), (cell,))
 
     def _read_arguments(
         self, given: dict[str, ArgumentContent]

@@ -59,6 +59,7 @@ class EndpointDeclaration(msgspec.Struct, frozen=True):
     requires: tuple[Constraint, ...]
     name: str = ""
     is_queued: bool = False
+    is_inner: bool = False
 
     def signatures(self, given: dict[Any, Any] | None = None) -> EndpointSignatures:
         """Return the events in and out, with the annotations they were read off."""
@@ -90,15 +91,17 @@ def endpoint(
     requires: Iterable[ConstraintPair] = (),
     name: str = "",
     queued: bool = False,
+    inner: bool = False,
 ) -> Any:
     """Declare an endpoint as an attribute of a class; its name is the attribute's by default.
 
     Events that come into a queued endpoint are handled one after the other, after
     whoever sent them has gone on; otherwise at once. In a running component the
-    attribute is a port, whose methods are the events that go out.
+    attribute is a port, whose methods are the events that go out. An inner endpoint
+    is the component's own affair: it connects it itself, and it is no part of its type.
     """
     return EndpointDeclaration(
-        inputs, outputs, _constraints(provides), _constraints(requires), name, queued
+        inputs, outputs, _constraints(provides), _constraints(requires), name, queued, inner
     )
 
 
@@ -175,8 +178,9 @@ def endpoints_of(cls: type) -> dict[str, EndpointDeclaration]:
 def _read_template(cls: type, reading: Reading) -> ObjectType:
     declaration: _ObjectDeclaration = cls.__dict__[_DECLARED]
     endpoints = [
-        Endpoint(name, _read_endpoint(declared, reading))
+        Endpoint(name, read_endpoint(declared, reading))
         for name, declared in endpoints_of(cls).items()
+        if not declared.is_inner
     ]
     if not endpoints:
         raise NotAnObjectTypeError(cls.__qualname__, "it has no endpoints")
@@ -196,7 +200,8 @@ def _read_template(cls: type, reading: Reading) -> ObjectType:
     )
 
 
-def _read_endpoint(declared: EndpointDeclaration, reading: Reading) -> EndpointType | Parameter:
+def read_endpoint(declared: EndpointDeclaration, reading: Reading) -> EndpointType | Parameter:
+    """Return the type of one endpoint of a class."""
     if isinstance(declared.inputs, TypeVar):
         return Parameter(declared.inputs.__name__)
     return EndpointType(

@@ -61,6 +61,7 @@ class Replica(Generic[U, S]):
         CheckpointedRequests,
         requires=[("delivery", "exactly once and total")],
         name=CHECKPOINTED,
+        inner=True,
     )
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:

@@ -61,6 +61,7 @@ class LatestStream:
         ChannelRequests,
         requires=[("delivery", "best effort")],
         name=UNRELIABLE,
+        inner=True,
     )
 
     def __init__(self, channel: Reference, source: str, rate_hz: float, repeat_s: float) -> None:

@@ -155,6 +155,7 @@ class CheckpointedText(TextReplica):
         CheckpointedRequests,
         requires=[("delivery", "exactly once and total")],
         name=CHECKPOINTED,
+        inner=True,
     )
 
     states: ClassVar = Codec[Edited](Edited, "a text", STATE_BYTES_MAX)

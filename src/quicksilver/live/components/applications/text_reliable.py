@@ -84,6 +84,7 @@ class ReliableText(TextReplica):
         ChannelRequests,
         requires=[("delivery", "exactly once and fifo")],
         name=RELIABLE,
+        inner=True,
     )
 
     def __init__(self, Channel: Given[Ref[ReliableChannel]]) -> None:  # noqa: N803  # Code 2.2 says it so

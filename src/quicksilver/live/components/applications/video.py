@@ -155,7 +155,11 @@ class VideoStream(VideoReplica):
     """
 
     channel = endpoint(
-        ChannelDeliveries, ChannelRequests, requires=[("delivery", "best effort")], name=UNRELIABLE
+        ChannelDeliveries,
+        ChannelRequests,
+        requires=[("delivery", "best effort")],
+        name=UNRELIABLE,
+        inner=True,
     )
 
     def __init__(
@@ -193,6 +197,7 @@ class ReliableVideoStream(VideoReplica):
         ChannelRequests,
         requires=[("delivery", "exactly once and fifo")],
         name=RELIABLE,
+        inner=True,
     )
 
     def __init__(self, channel: Given[Ref[ReliableChannel]], rate_hz: Given[float] = 30.0) -> None:
