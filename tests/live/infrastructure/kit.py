@@ -92,6 +92,7 @@ class Stage:
         self.reference = checkpointed() if reference is None else reference
         self.users: dict[SimNode, list[User]] = {}
         self.runtimes: dict[SimNode, Runtime] = {}
+        self.kept: list[Proxy] = []
 
     def start(self, count: int = 1, services: Any = None) -> list[SimNode]:
         """Start nodes with a runtime each."""

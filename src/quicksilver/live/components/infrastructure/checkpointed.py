@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quicksilver.live.components.infrastructure.guarding import guarded
 from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
+from quicksilver.live.components.infrastructure.persistence.journal import Journal
+from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     MEMBERSHIP,
@@ -36,6 +40,11 @@ class CheckpointedGroup:
     are given only what all members have. ``founders``: how many nodes must be in
     the group before one may start from nothing, or from its disk. Who is silent
     for ``patience_s`` although its node is in the view counts as gone.
+
+    With ``store`` the state is kept on this node's disk under that name: a log,
+    synced at most ``sync_s`` after something was written, and a snapshot after
+    ``snapshot_updates`` or ``snapshot_bytes``. It is read when nobody in the group
+    has a state; of several disks, the newest counts. One user of a store at a time.
     """
 
     context: Context
@@ -50,11 +59,24 @@ class CheckpointedGroup:
         safe: Given[bool] = False,
         founders: Given[int] = 1,
         patience_s: Given[float] = 10.0,
+        store: Given[str] = "",
+        snapshot_updates: Given[int] = 1000,
+        snapshot_bytes: Given[int] = 8 << 20,
+        sync_s: Given[float] = 0.1,
     ) -> None:
         self._safe = safe
         self._founders = founders
         self._patience_s = patience_s
         self._driver: Driver | None = None
+        self._store: Callable[[], Journal] | None = None
+        if store:
+            self._store = lambda: open_journal(
+                self.context,
+                store,
+                snapshot_updates=snapshot_updates,
+                snapshot_bytes=snapshot_bytes,
+                sync_s=sync_s,
+            )
         self._group = self.context.service(Groups).join(
             group,
             on_message=guarded(self.context, self._take_message),
@@ -75,14 +97,21 @@ class CheckpointedGroup:
     # The user
 
     def channel_connected(self) -> None:
+        journal = None if self._store is None else self._store()
         replica = Replica(
             take_number(self.context.runtime),
             safe=self._safe,
             founders=self._founders,
             patience_s=self._patience_s,
+            saved=None if journal is None else journal.saved,
         )
         self._driver = Driver(
-            self.context, replica, send=self._group.send, user=self.channel, watcher=self.watcher
+            self.context,
+            replica,
+            send=self._group.send,
+            user=self.channel,
+            watcher=self.watcher,
+            keeper=journal,
         )
         view = self._group.view
         if view is not None:

@@ -7,18 +7,19 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from quicksilver.live.components.infrastructure.ordering.messages import Member
-from quicksilver.live.components.infrastructure.ordering.replica import (
+from quicksilver.live.components.infrastructure.ordering.effects import (
     Applied,
     Capture,
     Captured,
     Effect,
     Initialize,
     Participants,
+    Rebased,
     Receive,
-    Replica,
     Send,
 )
+from quicksilver.live.components.infrastructure.ordering.messages import Member, Snapshot
+from quicksilver.live.components.infrastructure.ordering.replica import Replica
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.context import Context
@@ -44,7 +45,7 @@ def name_of(member: Member) -> str:
 class Keeper(Protocol):
     """Keeps the log on disk."""
 
-    def handle_initialized(self, effect: Initialize) -> None:
+    def handle_initialized(self, snapshot: Snapshot) -> None:
         """The user starts from a state."""
         ...
 
@@ -52,8 +53,12 @@ class Keeper(Protocol):
         """An entry was applied; True if it is time for a snapshot."""
         ...
 
-    def handle_captured(self, effect: Captured) -> None:
-        """The snapshot is here."""
+    def handle_captured(self, snapshot: Snapshot) -> None:
+        """A newer snapshot is here; entries after it stay."""
+        ...
+
+    def close(self) -> None:
+        """Have all on the disk; the replica is no more."""
         ...
 
 
@@ -70,7 +75,10 @@ class Driver:
         watcher: Any,
         keeper: Keeper | None = None,
     ) -> None:
-        """``user`` and ``watcher`` are the ports that updates and participants go to."""
+        """``user`` and ``watcher`` are the ports that updates and participants go to.
+
+        A passive replica has no user: None.
+        """
         self._context = context
         self._replica = replica
         self._send = send
@@ -130,6 +138,8 @@ class Driver:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._keeper is not None:
+            self._keeper.close()
 
     # Effects
 
@@ -167,22 +177,27 @@ class Driver:
                     self._context.post(lambda: None if self._is_closed else self._send(message))
                 else:
                     self._send(message)
-            case Initialize(state):
+            case Initialize(snapshot):
                 if self._keeper is not None:
-                    self._keeper.handle_initialized(effect)
-                self._user.initialize(state)
+                    self._keeper.handle_initialized(snapshot)
+                if self._user is not None:
+                    self._user.initialize(snapshot.state)
+                    for message in snapshot.tail:
+                        self._user.receive(message)
             case Receive(message):
-                self._user.receive(message)
+                if self._user is not None:
+                    self._user.receive(message)
             case Capture(ticket):
                 self._user.capture(ticket)
-            case Captured():
+            case Captured(snapshot) | Rebased(snapshot):
                 if self._keeper is not None:
-                    self._keeper.handle_captured(effect)
+                    self._keeper.handle_captured(snapshot)
             case Participants(members, me):
                 self._last_list = ([name_of(one) for one in members], name_of(me))
                 self._watcher.participants(*self._last_list)
             case Applied():
-                if self._keeper is not None and self._keeper.handle_applied(effect):
+                is_due = self._keeper is not None and self._keeper.handle_applied(effect)
+                if is_due and self._user is not None:
                     self._replica.capture()
             case _:
                 assert_never(effect)

@@ -46,18 +46,24 @@ class Election:
         """Stand if it is this replica's turn; nobody leads."""
         if replica.has_state:
             if replica.successor() == replica.me:
-                epoch = (replica.promised[0] + 1, *replica.me)
-                replica.promised = epoch
-                replica.log.ahead.clear()
-                replica.election = Election(replica, epoch, is_founding=False)
-                replica.election.check()
+                Election.stand(replica)
             return
         if not _may_found(replica):
             return
-        saved = 0 if replica.saved is None else replica.saved.epoch[0]
-        number = max(replica.promised[0], replica.founding[0], saved) + 1
+        kept = replica.former or replica.saved
+        before = 0 if kept is None else kept.epoch[0]
+        number = max(replica.promised[0], replica.founding[0], before) + 1
         replica.founding = (number, *replica.me)
         replica.election = Election(replica, replica.founding, is_founding=True)
+
+    @staticmethod
+    def stand(replica: Replica) -> None:
+        """Want to lead the next epoch."""
+        epoch = (replica.promised[0] + 1, *replica.me)
+        replica.promised = epoch
+        replica.log.ahead.clear()
+        replica.election = Election(replica, epoch, is_founding=False)
+        replica.election.check()
 
     # Inputs
 
@@ -75,11 +81,15 @@ class Election:
             self._reports[report.who] = report
         self.check()
 
-    def handle_tick(self) -> None:
+    def restart_patience(self) -> None:
+        """Nobody could be heard for a while."""
+        self._began_at = self._replica.now
+
+    def handle_tick(self, *, may_suspect: bool) -> None:
         """Ask again; give up waiting for who is silent for too long."""
         replica = self._replica
         now = replica.now
-        if now - self._began_at >= replica.patience_s:
+        if may_suspect and now - self._began_at >= replica.patience_s:
             self._began_at = now
             if self._is_founding:
                 self._silent_nodes = replica.nodes
@@ -137,5 +147,6 @@ def _may_found(replica: Replica) -> bool:
     return best is not None and best.who == replica.me
 
 
-def _worth(hello: Hello) -> tuple[Epoch, int, int, int]:
-    return (hello.saved_epoch, hello.saved_index, -hello.who[0], -hello.who[1])
+def _worth(hello: Hello) -> tuple[Epoch, int, bool, int, int]:
+    who = hello.who
+    return (hello.saved_epoch, hello.saved_index, not hello.is_passive, -who[0], -who[1])

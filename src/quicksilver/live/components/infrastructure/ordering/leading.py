@@ -16,6 +16,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Member,
     Order,
     Snapshot,
+    Yield,
     encode,
 )
 
@@ -64,6 +65,9 @@ class Leadership:
         self._served_at = replica.now
         self._transfer: Transfer | None = None
         self._is_capturing = False
+        self._refreshing: set[Member] = set()
+        """Passive members that want a newer state than they have."""
+        self._yielded_at = replica.now - RESEND_S
         self._unsent: list[Entry] = []
         self._unsent_from = 0
         self._announced = replica.stable
@@ -84,7 +88,7 @@ class Leadership:
             return
         log = replica.log
         while log.top - replica.stable < WINDOW_ENTRIES and log.bytes < self._bytes_max():
-            number = replica.table.last[author] + 1
+            number = log.next_number(author, replica.table.last[author])
             payload = log.take(author, number)
             if payload is None:
                 return
@@ -140,6 +144,7 @@ class Leadership:
             del self._served[who]
         self._heard_at[who] = replica.now
         self._acks[who] = max(top, self._acks.get(who, 0))
+        self._yield()
         self._update_stable()
         self._order_waiting()
         self._serve()
@@ -158,7 +163,13 @@ class Leadership:
         keep = min([replica.stable, replica.applied, *self._served.values()])
         log.trim(keep)
 
-    def handle_tick(self) -> None:
+    def restart_patience(self) -> None:
+        """Nobody could be heard for a while."""
+        now = self._replica.now
+        self._served_at = now
+        self._heard_at = dict.fromkeys(self._heard_at, now)
+
+    def handle_tick(self, *, may_suspect: bool) -> None:
         """Ask who is behind; count out who is silent; tell what is stable."""
         replica = self._replica
         top = replica.log.top
@@ -166,9 +177,9 @@ class Leadership:
         for who in sorted(self._acks):
             if self._acks[who] >= top:
                 self._heard_at[who] = replica.now
-            elif self._heard_at[who] <= late:
+            elif may_suspect and self._heard_at[who] <= late:
                 replica.gone.add(who)
-        if self._served and self._served_at <= late:
+        if may_suspect and self._served and self._served_at <= late:
             replica.gone.update(self._served)
         self.handle_members()
         if self._unsent or top > replica.stable or self._announced < replica.stable:
@@ -217,7 +228,7 @@ class Leadership:
             if author == hello.author and member not in (who, replica.me):
                 self._let_go(member)  # it was counted out, and is back under another number
         if who not in replica.table.roster:
-            self._order(Entry(JOIN, who, author=hello.author))
+            self._order(Entry(JOIN, who, int(hello.is_passive), hello.author))
             self._joiners[who] = replica.log.top
         elif who not in self._joiners:
             self.restart_joiner(who)
@@ -237,6 +248,23 @@ class Leadership:
         self._joiners[who] = replica.log.top
         self._serve()
 
+    def refresh(self, who: Member) -> None:
+        """A passive member wants a newer state."""
+        if who in self._acks and not self._replica.is_passive:
+            self._refreshing.add(who)
+            self._serve()
+
+    def _yield(self) -> None:
+        """A passive leader lets a member lead that has a user, and a state."""
+        replica = self._replica
+        if not replica.is_passive or replica.now - self._yielded_at < RESEND_S:
+            return
+        for who in replica.table.roster:
+            if who in self._acks and who not in replica.table.passive:
+                self._yielded_at = replica.now
+                replica.emit(Yield(replica.epoch, who))
+                return
+
     # The state
 
     def _serve(self) -> None:
@@ -249,7 +277,7 @@ class Leadership:
         if self._served or self._transfer is not None or self._is_capturing:
             return
         reach = min(replica.stable, replica.applied)
-        if any(index <= reach for index in self._joiners.values()):
+        if self._refreshing or any(index <= reach for index in self._joiners.values()):
             self._is_capturing = True
             replica.want_capture()
 
@@ -261,9 +289,11 @@ class Leadership:
         replica = self._replica
         reach = min(replica.stable, snapshot.index)
         to = sorted(who for who, index in self._joiners.items() if index <= reach)
+        self._served = dict.fromkeys(to, snapshot.index)
+        to += sorted(self._refreshing & replica.table.roster.keys())
+        self._refreshing.clear()
         if not to:
             return
-        self._served = dict.fromkeys(to, snapshot.index)
         self._served_at = replica.now
         self._transfer = Transfer(to, snapshot.index, encode(snapshot))
         self._send_chunks()

@@ -29,6 +29,8 @@ class Log:
         """Orders past ``top``; an update's payload is in the pool, if it is here."""
         self._pool: dict[Author, dict[int, bytes]] = {}
         self._pool_bytes = 0
+        self._floors: dict[Author, int] = {}
+        """Updates before this number are not waited for."""
 
     def restart(self, index: int) -> None:
         """Begin after a state; orders and updates that came early stay."""
@@ -87,9 +89,11 @@ class Log:
 
     # The pool
 
-    def put(self, author: Author, number: int, payload: bytes) -> bool:
+    def put(self, author: Author, number: int, payload: bytes, floor: int = 0) -> bool:
         """Keep an update until it is ordered; False if there is no room."""
         kept = self._pool.setdefault(author, {})
+        if floor > self._floors.get(author, 0):
+            self._floors[author] = floor
         if number in kept:
             return True
         if self._pool_bytes + len(payload) > POOL_BYTES_MAX:
@@ -108,18 +112,13 @@ class Log:
                 del self._pool[author]
         return payload
 
-    def drop(self, author: Author, upto: int) -> None:
-        """Forget an author's updates up to a number."""
-        kept = self._pool.get(author)
-        if not kept:
-            return
-        for number in [n for n in kept if n <= upto]:
-            self._pool_bytes -= len(kept.pop(number))
-        if not kept:
-            del self._pool[author]
+    def next_number(self, author: Author, last: int) -> int:
+        """Return the number of an author's update that comes after the last in the log."""
+        return max(last + 1, self._floors.get(author, 0))
 
     def drop_author(self, author: Author) -> None:
         """Forget all that an author sent and nobody ordered."""
+        self._floors.pop(author, None)
         for payload in self._pool.pop(author, {}).values():
             self._pool_bytes -= len(payload)
 

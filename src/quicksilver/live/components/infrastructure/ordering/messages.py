@@ -37,7 +37,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     who: Pair
     """The author of an update; the member that comes or goes."""
     number: int = 0
-    """Counts an author's updates from 1."""
+    """Counts an author's updates from 1; 1 for a passive member that comes."""
     author: Pair = (0, 0)
     """Whose updates a member that comes will send."""
     payload: bytes = b""
@@ -49,6 +49,9 @@ class Request(msgspec.Struct, frozen=True, array_like=True, tag=1):
     author: Author
     number: int
     payload: bytes
+    floor: int
+    """The author's first update that may be missing anywhere: those before were on all
+    members. If a log lacks one of them, its own lineage lost it for good."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -96,6 +99,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=6):
     author: Author
     saved_epoch: Epoch
     saved_index: int
+    is_passive: bool
+    """It has no user: it only keeps the state."""
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag=7):
@@ -140,8 +145,33 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=11):
     data: bytes
 
 
+class Refresh(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """A passive member asks for a newer state; it keeps the one it has until then."""
+
+    who: Member
+
+
+class Yield(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """A passive leader asks a member with a user to lead instead."""
+
+    epoch: Epoch
+    to: Member
+
+
 Message: TypeAlias = (
-    Request | Order | Entries | Need | Ack | Hello | Bye | Query | Report | Lead | Chunk
+    Request
+    | Order
+    | Entries
+    | Need
+    | Ack
+    | Hello
+    | Bye
+    | Query
+    | Report
+    | Lead
+    | Chunk
+    | Refresh
+    | Yield
 )
 
 
@@ -150,10 +180,13 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
     epoch: Epoch
     index: int
-    roster: list[tuple[Member, Author]]
+    roster: list[tuple[Member, Author, bool]]
+    """Members in the order they came, and whether they are passive."""
     last: list[tuple[Author, int]]
     """How many updates of each author are in the log, authors gone longest first."""
     state: bytes | None
+    tail: list[bytes] = []
+    """Updates after the state, if whoever gave it has no user to apply them."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -34,22 +34,22 @@ takes back nothing but what every member of the old view had.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TypeAlias
-
 import msgspec
 
 from quicksilver.live.components.infrastructure.ordering.electing import Election
+from quicksilver.live.components.infrastructure.ordering.holding import (
+    ACK_S,
+    RETRY_S,
+    Former,
+    Holding,
+)
 from quicksilver.live.components.infrastructure.ordering.leading import Leadership
-from quicksilver.live.components.infrastructure.ordering.log import Log
 from quicksilver.live.components.infrastructure.ordering.messages import (
     JOIN,
     LEAVE,
     NO_EPOCH,
     UPDATE,
-    UPDATE_BYTES_MAX,
     Ack,
-    Author,
     BadMessageError,
     Bye,
     Chunk,
@@ -63,178 +63,23 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Need,
     Order,
     Query,
+    Refresh,
     Report,
     Request,
     Snapshot,
-    encode,
+    Yield,
     parse,
     parse_snapshot,
 )
-from quicksilver.live.components.infrastructure.ordering.table import Table
 
-RETRY_S = 0.25
-"""What was asked for and has not come is asked for again after this."""
-ACK_S = 0.05
-"""How long a member may take to say how far it is …"""
-ACK_ENTRIES = 256
-"""… or how many entries it may add."""
+STALL_S = 2.0
+"""The channel is stuck if what we said has not come back for this long."""
 HELLOS_MAX = 10_000
 """Newcomers that may wait; more ask again."""
-OWN_BYTES_MAX = 64 << 20
-OWN_MAX = 200_000
-"""What a user may have sent that is not on all members."""
 
 
-class Send(msgspec.Struct, frozen=True):
-    """Send this to everybody."""
-
-    message: bytes
-    is_later: bool = False
-    """Only after everything else that is under way on this node."""
-
-
-class Initialize(msgspec.Struct, frozen=True):
-    """The user starts from this state."""
-
-    state: bytes | None
-    snapshot: Snapshot
-
-
-class Receive(msgspec.Struct, frozen=True):
-    """The user gets an update."""
-
-    message: bytes
-
-
-class Capture(msgspec.Struct, frozen=True):
-    """The user is asked for its state."""
-
-    ticket: int
-
-
-class Captured(msgspec.Struct, frozen=True):
-    """The user gave its state, because ``capture`` was called."""
-
-    snapshot: Snapshot
-
-
-class Participants(msgspec.Struct, frozen=True):
-    """The members at this place among the updates."""
-
-    members: tuple[Member, ...]
-    me: Member
-
-
-class Applied(msgspec.Struct, frozen=True):
-    """The entry at an index has reached the user; for those who keep the log."""
-
-    epoch: Epoch
-    index: int
-    entry: Entry
-
-
-Effect: TypeAlias = Send | Initialize | Receive | Capture | Captured | Participants | Applied
-
-
-class Saved(msgspec.Struct, frozen=True):
-    """What a disk has: a state, and entries after it."""
-
-    snapshot: Snapshot
-    entries: tuple[Entry, ...]
-    epoch: Epoch
-
-    @property
-    def index(self) -> int:
-        """How far it goes."""
-        return self.snapshot.index + len(self.entries)
-
-
-class TooMuchError(Exception):
-    """A user sends faster than the members take it."""
-
-    def __str__(self) -> str:
-        return (
-            f"more than {OWN_BYTES_MAX >> 20} MiB or {OWN_MAX} updates are not on all members: "
-            "send slower, or find the member that holds everybody up"
-        )
-
-
-class UpdateSizeError(Exception):
-    """An update is too large."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
-
-    def __str__(self) -> str:
-        return f"an update has at most {UPDATE_BYTES_MAX} bytes, not {self.size}: split it"
-
-
-class Replica:
+class Replica(Holding):
     """The machine. Inputs are ``handle_*`` and ``send``; ``effects`` must be drained after each."""
-
-    def __init__(
-        self,
-        number: int,
-        *,
-        safe: bool = False,
-        founders: int = 1,
-        patience_s: float = 10.0,
-        saved: Saved | None = None,
-    ) -> None:
-        """``number`` is unique among all replicas that the node ever has in this group."""
-        self._number = number
-        self.is_safe = safe
-        self.founders = founders
-        self.patience_s = patience_s
-        self.saved = saved
-        self.effects: deque[Effect] = deque()
-        self.now = 0.0
-        self.rejected = 0
-        """Messages that made no sense."""
-        self.me: Member = (0, 0)
-        self.author: Author | None = None
-        self.nodes: frozenset[int] = frozenset()
-        """The nodes of the view."""
-        self.viewed_at = 0.0
-        self.has_state = False
-        self.epoch: Epoch = NO_EPOCH
-        self.promised: Epoch = NO_EPOCH
-        self.founding: Epoch = NO_EPOCH
-        """The founder that was promised to be let go first."""
-        self.log = Log()
-        self.table = Table()
-        """Members and authors at the end of the log …"""
-        self.shown = Table()
-        """… and where the user is."""
-        self.applied = 0
-        self.stable = 0
-        self.gone: set[Member] = set()
-        """Members that said goodbye or were silent for too long."""
-        self.hellos: dict[Member, Hello] = {}
-        """Newcomers that were heard."""
-        self.leadership: Leadership | None = None
-        self.election: Election | None = None
-        self._leaderless_since: float | None = None
-        self._leader_heard_at = 0.0
-        self._own: dict[int, bytes] = {}
-        """Our updates that are not stable, by number …"""
-        self._own_bytes = 0
-        self._own_indexes: deque[tuple[int, int]] = deque()
-        """… and (index, number) of those in the log."""
-        self._next_number = 1
-        self._hello_at = -1.0
-        self._acked = -1
-        self._is_ack_urgent = False
-        self._ack_due_at: float | None = None
-        self._missing_since: float | None = None
-        self._sent_at = 0.0
-        self._chunks: list[bytes] = []
-        self._chunks_of: tuple[Epoch, int] | None = None
-        self._ticket: int | None = None
-        self._tickets = 0
-        self._capture_wanted = False
-        self._is_capture_own = False
 
     # Inputs
 
@@ -250,6 +95,9 @@ class Replica:
             self.me = (me, self._number)
             if self.author is None:
                 self.author = self.me
+            if self.has_state:
+                # If all were counted out at once, somebody goes on with what it has.
+                self.former = Former(self.epoch, self.applied, self.shown)
             self.epoch = self.promised = self.founding = NO_EPOCH
             self.gone.clear()
             self.become_newcomer()
@@ -265,6 +113,11 @@ class Replica:
         except BadMessageError:
             self.rejected += 1
             return
+        speaker = self._speaker(message)
+        if speaker == self.me:
+            self._note_echo()
+        elif speaker is not None:
+            self.gone.discard(speaker)  # nobody speaks after goodbye
         self._take(message)
 
     def handle_tick(self, now: float) -> None:
@@ -280,48 +133,35 @@ class Replica:
             self._resend_own()
         if self.has_state and self._missing_since is not None:
             self._ask_missing()
+        hears_itself = self._hears_itself()
         if self.leadership is not None:
-            self.leadership.handle_tick()
+            self.leadership.handle_tick(may_suspect=hears_itself)
         if self.election is not None:
-            self.election.handle_tick()
-        self._suspect_leader()
+            self.election.handle_tick(may_suspect=hears_itself)
+        self._refresh()
+        if hears_itself:
+            self._suspect_leader()
         self._look_around()
 
     def handle_checkpoint(self, ticket: int, state: bytes, now: float) -> None:
         """Take the state that the user was asked for; raises ValueError for one it was not."""
         self.now = now
         if ticket != self._ticket:
+            if 0 < ticket <= self._tickets:
+                return  # it was asked for before we had to start over
             raise ValueError(f"nobody asked for checkpoint {ticket}")
         self._ticket = None
-        snapshot = Snapshot(
-            self.epoch,
-            self.applied,
-            list(self.shown.roster.items()),
-            list(self.shown.last.items()),
-            state,
-        )
-        if self._is_capture_own:
-            self._is_capture_own = False
-            self.effects.append(Captured(snapshot))
-        if self.leadership is not None:
-            self.leadership.handle_captured(snapshot)
+        self._take_state(state, [])
         self._apply()
 
     def send(self, payload: bytes, now: float) -> None:
         """Send an update; raises TooMuchError, UpdateSizeError."""
         self.now = now
-        if len(payload) > UPDATE_BYTES_MAX:
-            raise UpdateSizeError(len(payload))
-        if self._own_bytes + len(payload) > OWN_BYTES_MAX or len(self._own) >= OWN_MAX:
-            raise TooMuchError
-        number = self._next_number
-        self._next_number += 1
-        self._own[number] = payload
-        self._own_bytes += len(payload)
+        number = self._own.add(payload)
         if self.has_state:
             if len(self._own) == 1:
                 self._sent_at = now
-            self.emit(Request(self._require_author(), number, payload))
+            self.emit(Request(self.name, number, payload, self._own.floor))
 
     def leave(self) -> None:
         """Say goodbye; the replica is of no further use."""
@@ -360,6 +200,36 @@ class Replica:
         )
         return RETRY_S if busy else None
 
+    # Silence
+
+    def _speaker(self, message: Message) -> Member | None:
+        """Return who said something, if it tells."""
+        match message:
+            case Request():
+                return self.me if message.author == self.author else None
+            case Hello() | Ack() | Report() | Need() | Refresh():
+                return message.who
+            case Order() | Lead() | Query() | Chunk():
+                return message.epoch[1:]
+            case _:
+                return None
+
+    def _note_echo(self) -> None:
+        """The channel carries what we say; if it has not for a while, nobody was silent."""
+        if not self._hears_itself():
+            self._leader_heard_at = self.now
+            if self._leaderless_since is not None:
+                self._leaderless_since = self.now
+            if self.leadership is not None:
+                self.leadership.restart_patience()
+            if self.election is not None:
+                self.election.restart_patience()
+        self._echoed_at = self.now
+
+    def _hears_itself(self) -> bool:
+        """Whether the channel works: else the silence of others means nothing."""
+        return self.now - self._echoed_at < STALL_S
+
     # Messages
 
     def _take(self, message: Message) -> None:
@@ -391,11 +261,18 @@ class Replica:
                 self._take_lead(message)
             case Chunk():
                 self._take_chunk(message)
+            case Refresh():
+                if self.leadership is not None:
+                    self.leadership.refresh(message.who)
+            case Yield():
+                is_for_us = message.to == self.me and message.epoch == self.epoch
+                if is_for_us and self.has_state and self.election is None:
+                    Election.stand(self)
 
     def _take_request(self, request: Request) -> None:
         if request.number <= self.table.last.get(request.author, 0):
             return
-        if not self.log.put(request.author, request.number, request.payload):
+        if not self.log.put(request.author, request.number, request.payload, request.floor):
             return  # it is sent again
         if self.leadership is not None:
             self.leadership.order_from(request.author)
@@ -416,6 +293,7 @@ class Replica:
             self._note_missing()
         if not order.entries and order.stable < order.top:
             self._ack()  # the leader asks
+        self._refresh()
 
     def _take_entries(self, entries: Entries) -> None:
         if entries.to != self.me or entries.epoch != self.promised or self._is_leading():
@@ -455,9 +333,12 @@ class Replica:
         candidate: Member = query.epoch[1:]
         if query.is_founding:
             self._answer_founder(query.epoch)
-        elif candidate != self.me and query.epoch >= self.promised:
+        elif candidate == self.me or candidate[0] not in self.nodes:
+            return
+        elif query.epoch >= self.promised:
             if query.epoch > self.promised:
                 self._promise(query.epoch)
+            self._leader_heard_at = self.now
             self.emit(Report(query.epoch, self.me, self.has_state, self.log.top))
 
     def _answer_founder(self, epoch: Epoch) -> None:
@@ -493,28 +374,32 @@ class Replica:
             return
         if self.me not in chunk.to or not self._follow(chunk.epoch):
             return
-        if self.has_state and chunk.index <= self.log.top:
+        is_refresh = self.has_state and self._refresh_at is not None
+        if self.has_state and chunk.index <= self.log.top and not is_refresh:
             return
-        key = (chunk.epoch, chunk.index)
-        if chunk.part == 0:
-            self._chunks, self._chunks_of = [], key
-        if self._chunks_of != key or len(self._chunks) != chunk.part:
-            return
-        self._chunks.append(chunk.data)
         self._hello_at = self.now  # no need to ask while it comes
-        if len(self._chunks) == chunk.parts:
-            data = b"".join(self._chunks)
-            self._chunks, self._chunks_of = [], None
-            try:
-                self._install(parse_snapshot(data))
-            except BadMessageError:
-                self.rejected += 1
+        data = self._chunks.take(chunk)
+        if data is None:
+            return
+        try:
+            snapshot = parse_snapshot(data)
+        except BadMessageError:
+            self.rejected += 1
+            return
+        if is_refresh:
+            self._rebase(snapshot)
+        if snapshot.index > self.log.top or not self.has_state:
+            self._install(snapshot)
 
     # Epochs
 
     def _follow(self, epoch: Epoch) -> bool:
-        """Take note of a leader; False if it is one of the past."""
-        if epoch < self.promised:
+        """Take note of a leader; False if it is one of the past.
+
+        A node that was counted out and does not know it yet may speak as who it was,
+        and of epochs that are higher than ours: it is not in the view.
+        """
+        if epoch < self.promised or epoch[1] not in self.nodes:
             return False
         if epoch > self.promised:
             if self.has_state:
@@ -548,216 +433,27 @@ class Replica:
         self._send_own()
 
     def found(self, epoch: Epoch) -> None:
-        """Nobody has a state: begin with what the disk has, or with nothing."""
-        saved = self.saved
+        """Nobody has a state: begin with what we had, or the disk has, or with nothing."""
         self.epoch = self.promised = epoch
-        if saved is None:
-            self._start_from(Snapshot(epoch, 0, [], [], None))
-        else:
+        if self.former is not None:
+            self._resume(self.former)
+        elif self.saved is not None:
             # The members of those days are gone, and so are entries about them.
-            snapshot = msgspec.structs.replace(saved.snapshot, roster=[])
-            self._start_from(snapshot)
-            for entry in saved.entries:
+            self._start_from(msgspec.structs.replace(self.saved.snapshot, roster=[]))
+            for entry in self.saved.entries:
                 self.append(entry)
-            for member in list(self.table.roster):
-                self.append(Entry(LEAVE, member))
-        self.append(Entry(JOIN, self.me, author=self._require_author()))
+        else:
+            self._start_from(Snapshot(epoch, 0, [], [], None))
+        for member in list(self.table.roster):
+            self.append(Entry(LEAVE, member))
+        self.append(Entry(JOIN, self.me, int(self.is_passive), self.name))
         self.begin_epoch(epoch, {})
 
-    # The log
-
-    def append(self, entry: Entry) -> None:
-        """Add a complete entry to the log, and give it to the user when it may have it."""
-        log = self.log
-        author = self.table.roster.get(entry.who) if entry.kind == LEAVE else None
-        log.append(entry)
-        self.table.take(entry)
-        if entry.kind == UPDATE:
-            if entry.who == self.author:
-                self._own_indexes.append((log.top, entry.number))
-        else:
-            self._is_ack_urgent = True
-            if entry.kind == JOIN:
-                self.hellos.pop(entry.who, None)
-                self.gone.discard(entry.who)
-            elif author is not None:
-                log.drop_author(author)
-                self.gone.discard(entry.who)
-        self._apply()
-
-    def set_stable(self, index: int) -> None:
-        """All members have the log up to here."""
-        index = min(index, self.log.top)
-        if index <= self.stable:
-            return
-        self.stable = index
-        while self._own_indexes and self._own_indexes[0][0] <= index:
-            _, number = self._own_indexes.popleft()
-            self._own_bytes -= len(self._own.pop(number, b""))
-        if self.is_safe:
-            self._apply()
-        if self.leadership is None:
-            self.log.trim(min(self.stable, self.applied))
-        else:
-            self.leadership.trim()
-
-    def _advance(self) -> None:
-        """Add what is complete."""
-        log = self.log
-        top = log.top
-        while self.has_state and (entry := log.next_complete()) is not None:
-            self.append(entry)
-            if entry.kind == LEAVE and entry.who == self.me:
-                self.become_newcomer()  # they took us for gone
-                return
-        if not self.has_state:
-            return
-        if log.ahead:
-            self._note_missing()
-        else:
-            self._missing_since = None
-        if log.top > top:
-            self._plan_ack()
-
-    def _apply(self) -> None:
-        """Give the user what it may have, unless it is making a checkpoint."""
-        limit = self.stable if self.is_safe else self.log.top
-        effects = self.effects
-        while self._ticket is None:
-            if self._capture_wanted:
-                self._capture_wanted = False
-                self._tickets += 1
-                self._ticket = self._tickets
-                effects.append(Capture(self._tickets))
-                return
-            if self.applied >= limit:
-                return
-            self.applied += 1
-            entry = self.log[self.applied]
-            self.shown.take(entry)
-            if entry.kind == UPDATE:
-                effects.append(Receive(entry.payload))
-            else:
-                effects.append(Participants(tuple(self.shown.roster), self.me))
-            effects.append(Applied(self.epoch, self.applied, entry))
-
-    def want_capture(self) -> None:
-        """Have the user make a checkpoint; one is made for all who want it."""
-        self._capture_wanted = True
-        self._apply()
-
-    # The state
-
-    def become_newcomer(self) -> None:
-        """Start over: without a state, and with our updates that may be in none."""
-        self.has_state = False
-        self.leadership = None
-        self.election = None
-        self._missing_since = None
-        self._ack_due_at = None
-        self._acked = -1
-        self._leaderless_since = None
-        self._chunks, self._chunks_of = [], None
-        self._ticket = None
-        self._capture_wanted = False
-        self.log = Log()
-        self.table = Table()
-        self._own_indexes.clear()
-        self._hello_at = -1.0
-        self._greet()
-
-    def _install(self, snapshot: Snapshot) -> None:
-        self._start_from(snapshot)
-        self._advance()
-        self._ack()
-        self._send_own()
-
-    def _start_from(self, snapshot: Snapshot) -> None:
-        self.has_state = True
-        self.table = Table.of(snapshot)
-        self.shown = Table.of(snapshot)
-        self.log.restart(snapshot.index)
-        self.applied = self.stable = snapshot.index
-        self._ticket = None
-        self._capture_wanted = False
-        author = self._require_author()
-        done = snapshot_count(snapshot, author)
-        for number in [n for n in self._own if n <= done]:
-            self._own_bytes -= len(self._own.pop(number))
-        self._own_indexes.clear()
-        self.effects.append(Initialize(snapshot.state, snapshot))
-        self.effects.append(Participants(tuple(self.shown.roster), self.me))
-
-    # What is said
-
-    def emit(self, message: Message, *, is_later: bool = False) -> None:
-        """Send a message to everybody."""
-        self.effects.append(Send(encode(message), is_later))
-
-    def _greet(self) -> None:
-        if self._hello_at >= 0 and self.now - self._hello_at < 2 * RETRY_S:
-            return
-        self._hello_at = self.now
-        saved = self.saved
-        epoch, index = (NO_EPOCH, 0) if saved is None else (saved.epoch, saved.index)
-        hello = Hello(self.me, self._require_author(), epoch, index)
-        self.hellos[self.me] = hello
-        self.emit(hello)
-
-    def _plan_ack(self) -> None:
-        if self._is_ack_urgent or self.is_safe or self.log.top - self._acked >= ACK_ENTRIES:
-            self._ack()
-        elif self._ack_due_at is None:
-            self._ack_due_at = self.now + ACK_S
-
-    def _ack(self) -> None:
-        self._ack_due_at = None
-        self._is_ack_urgent = False
-        if self.has_state and not self._is_leading():
-            self._acked = self.log.top
-            self.emit(Ack(self.epoch, self.me, self.log.top))
-
-    def _send_own(self) -> None:
-        """Send those of our updates again that are not in the log."""
-        self._sent_at = self.now
-        author = self._require_author()
-        done = self.table.last.get(author, 0)
-        for number, payload in self._own.items():
-            if number > done:
-                self.emit(Request(author, number, payload))
-
-    def _resend_own(self) -> None:
-        if self.now - self._sent_at >= 4 * RETRY_S:
-            self._send_own()
-
-    def _note_missing(self, *, at_once: bool = False) -> None:
-        if self._missing_since is None:
-            self._missing_since = self.now - (ACK_S if at_once else 0.0)
-        if at_once:
-            self._ask_missing()
-
-    def _ask_missing(self) -> None:
-        """Ask the leader for what is ordered and has not come for a while."""
-        assert self._missing_since is not None
-        if self.now - self._missing_since < ACK_S:
-            return
-        self._missing_since = self.now + RETRY_S - ACK_S
-        last = max(self.log.ahead, default=self.log.top + 1)
-        self.emit(Need(self.me, self.leader, self.log.top + 1, max(last, self.log.top + 1000)))
-
     # Who is there
-
-    @property
-    def leader(self) -> Member:
-        """Who leads the present epoch."""
-        return self.epoch[1:]
 
     def is_there(self, member: Member) -> bool:
         """Whether a member is in the view and did not go."""
         return member[0] in self.nodes and member not in self.gone
-
-    def _is_leading(self) -> bool:
-        return self.leadership is not None
 
     def _drop_member(self, who: Member) -> None:
         is_known = who in self.table.roster or who in self.hellos or who == self.leader
@@ -802,14 +498,7 @@ class Replica:
                 self.gone.add(successor)
 
     def successor(self) -> Member | None:
-        """Return who should lead if the leader is gone: who joined the log first."""
-        return next((one for one in self.table.roster if self.is_there(one)), None)
-
-    def _require_author(self) -> Author:
-        assert self.author is not None
-        return self.author
-
-
-def snapshot_count(snapshot: Snapshot, author: Author) -> int:
-    """Return how many updates of an author a snapshot has."""
-    return next((count for one, count in snapshot.last if one == author), 0)
+        """Return who should lead if the leader is gone: who joined first, and has a user."""
+        there = [one for one in self.table.roster if self.is_there(one)]
+        with_user = (one for one in there if one not in self.table.passive)
+        return next(with_user, there[0] if there else None)

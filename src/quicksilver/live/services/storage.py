@@ -1,0 +1,171 @@
+"""Files as a service: what a component keeps across the life of its process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import quote
+
+NAME_BYTES_MAX = 180
+
+
+class Storage:
+    """Named files that can be read, appended to, and replaced as a whole.
+
+    What was synced, or put in place by ``replace``, survives the end of the machine;
+    what was appended survives the end of the process.
+    """
+
+    MISSING_HINT: ClassVar[str] = "provide FileStorage(directory) to keep objects on disk"
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file has; None if there is none."""
+        raise NotImplementedError
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file, which is made if it is not there."""
+        raise NotImplementedError
+
+    def sync(self, name: str) -> None:
+        """Return when all that was appended is on the disk."""
+        raise NotImplementedError
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a file in the place of another, as a whole or not at all; synced."""
+        raise NotImplementedError
+
+
+class DirectoryTakenError(OSError):
+    """Another process, or another storage of this one, uses the directory."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(str(directory))
+        self.directory = directory
+
+    def __str__(self) -> str:
+        return f"{self.directory} is in use by another storage: give each its own directory"
+
+
+class FileStorage(Storage):
+    """Files in one directory, which it has for itself until it is closed.
+
+    Writing and syncing happen where it is called: an executor waits for the disk.
+    """
+
+    def __init__(self, directory: Path | str) -> None:
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._open: dict[str, int] = {}
+        self._lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise DirectoryTakenError(self._directory) from None
+
+    def _path(self, name: str) -> Path:
+        """Return a path inside the directory, whatever the name is."""
+        quoted = quote(name, safe="").replace(".", "%2E")
+        if len(quoted) > NAME_BYTES_MAX:
+            quoted = quoted[:100] + "~" + hashlib.sha256(name.encode()).hexdigest()[:32]
+        return self._directory / quoted
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file has; None if there is none."""
+        try:
+            return self._path(name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file."""
+        file = self._open.get(name)
+        if file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            file = self._open[name] = os.open(self._path(name), flags, 0o600)
+            self._sync_directory()
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+
+    def sync(self, name: str) -> None:
+        """Return when all that was appended is on the disk."""
+        file = self._open.get(name)
+        if file is not None:
+            os.fdatasync(file)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a file in the place of another, as a whole or not at all; synced."""
+        path = self._path(name)
+        fresh = path.with_name(path.name + ".new")
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        fresh.rename(path)
+        self._sync_directory()
+        self._close(name)  # it is another file now
+
+    def _sync_directory(self) -> None:
+        file = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def _close(self, name: str) -> None:
+        file = self._open.pop(name, None)
+        if file is not None:
+            os.close(file)
+
+    def close(self) -> None:
+        """Close all files."""
+        for name in list(self._open):
+            with contextlib.suppress(OSError):
+                self._close(name)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+class MemoryStorage(Storage):
+    """A disk in memory, for simulations: it outlives the runtimes that use it.
+
+    ``lose_power`` does what a machine's end does: appended and not synced data may
+    be lost, also in the middle of a record.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytearray] = {}
+        self._synced: dict[str, int] = {}
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file has; None if there is none."""
+        found = self._files.get(name)
+        return None if found is None else bytes(found)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file."""
+        self._files.setdefault(name, bytearray()).extend(data)
+
+    def sync(self, name: str) -> None:
+        """All that was appended is safe."""
+        self._synced[name] = len(self._files.get(name, b""))
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put a file in the place of another."""
+        self._files[name] = bytearray(data)
+        self._synced[name] = len(data)
+
+    def lose_power(self, keep: int = 0) -> None:
+        """Lose what was not synced, but for its first ``keep`` bytes in each file."""
+        for name, data in self._files.items():
+            del data[self._synced.get(name, 0) + keep :]
