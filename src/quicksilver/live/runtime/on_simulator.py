@@ -18,6 +18,7 @@ from typing import Any
 
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups
+from quicksilver.live.services.identity import Identity
 from quicksilver.live.services.on_sim import SimGroups
 from quicksilver.trials.node import SimNode
 
@@ -89,9 +90,10 @@ def runtime_on(
     from quicksilver.live.components.library import equip
 
     executor = SimExecutor(node)
-    seed = node.cluster.rng.derive(f"live objects {node.index}.{node.life}").bits64()
-    runtime = Runtime(executor, seed=seed, services=services, **options)
+    rng = node.cluster.rng.derive(f"live objects {node.index}.{node.life}")
+    runtime = Runtime(executor, seed=rng.bits64(), services=services, **options)
     runtime.provide(Groups, SimGroups(node, executor))
+    runtime.provide(Identity, Identity(rng.bits64))
     if components is None:
         equip(runtime)
     else:

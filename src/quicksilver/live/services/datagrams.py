@@ -1,0 +1,280 @@
+"""Datagrams as a service: real sockets, or a medium in virtual time with bad weather."""
+
+from __future__ import annotations
+
+import ipaddress
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from quicksilver.live.runtime.executor import Executor
+from quicksilver.stdx.rand import Rng
+
+DATAGRAM_BYTES_MAX = 65_507
+QUEUED_MAX = 10_000
+"""Datagrams that may wait for the executor; more are dropped, as a kernel would."""
+
+Address = tuple[str, int]
+OnDatagram = Callable[[bytes], None]
+
+
+class DatagramAddressError(ValueError):
+    """An address that datagrams cannot be sent to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text!r} is no address: say it as 239.1.2.3:5000, numbers only"
+
+
+def parse_address(text: str) -> Address:
+    """Return address and port; raises DatagramAddressError."""
+    host, _, port = text.rpartition(":")
+    try:
+        number = int(port)
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        raise DatagramAddressError(text) from None
+    if not 0 < number < 65536:
+        raise DatagramAddressError(text)
+    return host, number
+
+
+class DatagramPort:
+    """An open way for datagrams."""
+
+    def send(self, data: bytes) -> None:
+        """Send to everybody on the way, oneself included; it may be lost."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        raise NotImplementedError
+
+
+class Datagrams:
+    """The service that components ask for."""
+
+    MISSING_HINT: ClassVar[str] = "provide SocketDatagrams(executor)"
+
+    def open(self, local: Address, peers: Sequence[Address], take: OnDatagram) -> DatagramPort:
+        """Open a way: to a multicast address if ``local`` is one, else to the peers."""
+        raise NotImplementedError
+
+
+class SocketDatagrams(Datagrams):
+    """UDP sockets; one thread waits for all of them."""
+
+    def __init__(self, executor: Executor, interface: str = "127.0.0.1", ttl: int = 1) -> None:
+        """``interface`` is the address of the interface that multicast goes through."""
+        self._executor = executor
+        self._interface = interface
+        self._ttl = ttl
+        self._ports: dict[int, _SocketPort] = {}
+        self._lock = threading.Lock()
+        self._poll = select.epoll()
+        self._wake, self._woken = socket.socketpair()
+        self._poll.register(self._woken.fileno(), select.EPOLLIN)
+        self._thread = threading.Thread(target=self._run, name="live-datagrams", daemon=True)
+        self._is_closed = False
+        self._thread.start()
+
+    def open(self, local: Address, peers: Sequence[Address], take: OnDatagram) -> DatagramPort:
+        """Open a socket; raises OSError."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            is_multicast = ipaddress.IPv4Address(local[0]).is_multicast
+            sock.bind(local)
+            if is_multicast:
+                here = socket.inet_aton(self._interface)
+                member = struct.pack("4s4s", socket.inet_aton(local[0]), here)
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, here)
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._ttl)
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        except OSError:
+            sock.close()
+            raise
+        to = [local] if is_multicast else list(peers)
+        port = _SocketPort(self, self._executor, sock, to, take, echoes=not is_multicast)
+        with self._lock:
+            self._ports[sock.fileno()] = port
+            self._poll.register(sock.fileno(), select.EPOLLIN)
+        return port
+
+    def forget(self, sock: socket.socket) -> None:
+        """Wait for a socket no more, and close it."""
+        with self._lock:
+            if self._ports.pop(sock.fileno(), None) is not None:
+                self._poll.unregister(sock.fileno())
+            sock.close()
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            for file, _ in self._poll.poll():
+                with self._lock:
+                    port = self._ports.get(file)
+                if port is not None:
+                    port.read()
+
+    def close(self) -> None:
+        """Close all sockets and end the thread."""
+        self._is_closed = True
+        self._wake.send(b"x")
+        self._thread.join()
+        for port in list(self._ports.values()):
+            port.close()
+        self._poll.close()
+        self._wake.close()
+        self._woken.close()
+
+
+class _SocketPort(DatagramPort):
+    def __init__(
+        self,
+        owner: SocketDatagrams,
+        executor: Executor,
+        sock: socket.socket,
+        to: list[Address],
+        take: OnDatagram,
+        *,
+        echoes: bool,
+    ) -> None:
+        self._owner = owner
+        self._executor = executor
+        self._socket = sock
+        self._to = to
+        self._take = take
+        self._echoes = echoes
+        """To peers: the kernel does not give us what we send, so we do."""
+        self._came = 0
+        self._handed = 0
+        self._is_closed = False
+
+    def send(self, data: bytes) -> None:
+        for address in self._to:
+            try:
+                self._socket.sendto(data, address)
+            except OSError:
+                pass  # a full buffer or an unreachable peer loses datagrams: best effort
+        if self._echoes:
+            self._hand(data)
+
+    def read(self) -> None:
+        """Take what has come; on the thread of the sockets."""
+        for _ in range(64):
+            try:
+                data = self._socket.recv(DATAGRAM_BYTES_MAX + 1)
+            except OSError:
+                return
+            self._hand(data)
+
+    def _hand(self, data: bytes) -> None:
+        if self._came - self._handed >= QUEUED_MAX:
+            return
+        self._came += 1
+        self._executor.post(lambda: self._give(data))
+
+    def _give(self, data: bytes) -> None:
+        self._handed += 1
+        if not self._is_closed:
+            self._take(data)
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._owner.forget(self._socket)
+
+
+class DatagramMedium:
+    """What carries datagrams in virtual time, and what it does to them."""
+
+    def __init__(
+        self,
+        rng: Rng,
+        after: Callable[[float, Callable[[], None]], object],
+        *,
+        loss: float = 0.0,
+        duplicates: float = 0.0,
+        delay_s: float = 0.001,
+        jitter_s: float = 0.0,
+    ) -> None:
+        """``after`` lets something happen later; jitter makes datagrams overtake each other."""
+        self._rng = rng
+        self._after = after
+        self.loss = loss
+        self.duplicates = duplicates
+        self.delay_s = delay_s
+        self.jitter_s = jitter_s
+        self._ports: dict[Address, list[_MediumPort]] = {}
+        self.carried = 0
+
+    def attach(self, port: _MediumPort) -> None:
+        """Let a port hear what is sent to its address."""
+        self._ports.setdefault(port.local, []).append(port)
+
+    def detach(self, port: _MediumPort) -> None:
+        """Let it hear nothing more."""
+        self._ports[port.local].remove(port)
+
+    def send(self, sender: _MediumPort, address: Address, data: bytes) -> None:
+        """Carry a datagram to all at an address, each with its own luck."""
+        rng = self._rng
+        for port in self._ports.get(address, ()):
+            copies = 0 if rng.chance(self.loss) and port is not sender else 1
+            copies += rng.chance(self.duplicates)
+            for _ in range(copies):
+                self.carried += 1
+                delay = self.delay_s + self.jitter_s * rng.uniform()
+                self._after(delay, lambda port=port: port.deliver(data))  # type: ignore[misc]
+
+
+class _MediumPort(DatagramPort):
+    def __init__(
+        self,
+        medium: DatagramMedium,
+        executor: Executor,
+        local: Address,
+        peers: Sequence[Address],
+        take: OnDatagram,
+    ) -> None:
+        self._medium = medium
+        self._executor = executor
+        self.local = local
+        self._to = [local]
+        if not ipaddress.IPv4Address(local[0]).is_multicast:
+            self._to += peers
+        self._take = take
+        self._is_closed = False
+        medium.attach(self)
+
+    def send(self, data: bytes) -> None:
+        for address in self._to:
+            self._medium.send(self, address, data)
+
+    def deliver(self, data: bytes) -> None:
+        self._executor.post(lambda: None if self._is_closed else self._take(data))
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._medium.detach(self)
+
+
+class MediumDatagrams(Datagrams):
+    """Datagrams of one executor over a medium."""
+
+    def __init__(self, medium: DatagramMedium, executor: Executor) -> None:
+        self._medium = medium
+        self._executor = executor
+
+    def open(self, local: Address, peers: Sequence[Address], take: OnDatagram) -> DatagramPort:
+        """Open a way."""
+        return _MediumPort(self._medium, self._executor, local, peers, take)
