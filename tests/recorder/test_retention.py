@@ -14,6 +14,7 @@ from quicksilver.recorder.retention import (
     load_commits,
     store_commit,
 )
+from quicksilver.stdx.ranges import RangeSet
 from tests.recorder.logs import CONFIG, GROUP, batch, flush, values
 
 SEGMENTS = [SegmentFacts(n * 10, n * 10 + 10, 100, n * 1_000_000) for n in range(5)]
@@ -55,11 +56,15 @@ def test_what_was_forgotten_is_not_recorded_again(tmp_path: Path) -> None:
     for first in range(0, 100, 10):
         log.take(batch(first, 10), first)
         flush(log)
-    cut = log.find_cut(Retention(bytes_max=3_000), 0)
-    assert cut is not None
-    assert log.trim(cut, log.memory(log.cut())) > 0
+    found = log.find_cut(Retention(bytes_max=3_000), 0)
+    assert found is not None
+    cut, runs = found
+    log.forget(runs)
+    assert log.trim(cut, log.memory(log.cut(), cut)) > 0
+    assert list(log.kept) == [((7, 1), RangeSet([(cut, 100)]))]
     log.writer._close_files()
     log = GroupLog(tmp_path, GROUP, CONFIG)
+    assert list(log.kept) == [((7, 1), RangeSet([(cut, 100)]))]
     log.take(batch(0, 100), 1)
     assert log.covered == 100
     assert log.messages == 0

@@ -41,6 +41,11 @@ class NodeBase(Generic[G]):
         return self._core.engine.node
 
     @property
+    def cluster(self) -> int:
+        """Which cluster the numbers of nodes belong to; 0 before the first."""
+        return self._core.engine.cluster
+
+    @property
     def exclusions(self) -> int:
         """How often this node was counted as failed and came back as a new one."""
         return self._core.exclusions

@@ -24,6 +24,8 @@ RANGES_MAX = 100_000
 
 Source: TypeAlias = tuple[int, int]
 """Cluster and sender."""
+Run: TypeAlias = tuple[int, int, int, int]
+"""Cluster, sender, first sequence and the one past the last."""
 
 
 class SenderRanges(msgspec.Struct, frozen=True, array_like=True):
@@ -59,6 +61,14 @@ class Coverage:
             if len(self._ranges) > SENDERS_KEPT_MAX:
                 self._ranges.popitem(last=False)
         found.add(start, stop)
+
+    def discard(self, cluster: int, sender: int, start: int, stop: int) -> None:
+        """Count messages out."""
+        found = self._ranges.get((cluster, sender))
+        if found is not None:
+            found.discard(start, stop)
+            if not found:
+                del self._ranges[cluster, sender]
 
     def is_fresh(self, cluster: int, sender: int, start: int, stop: int) -> bool:
         """Whether none of the messages is there."""
@@ -109,10 +119,8 @@ def to_state(items: Iterable[tuple[Source, RangeSet]]) -> list[SenderRanges]:
     return [SenderRanges(cluster, sender, ranges.to_flat()) for (cluster, sender), ranges in items]
 
 
-def find_runs(
-    clusters: pa.Array, senders: pa.Array, sequences: pa.Array
-) -> Iterator[tuple[int, int, int, int]]:
-    """Yield cluster, sender, first sequence and the one past the last, of consecutive rows."""
+def find_runs(clusters: pa.Array, senders: pa.Array, sequences: pa.Array) -> Iterator[Run]:
+    """Yield runs of rows that follow each other."""
     if not len(sequences):
         return
     cluster, sender, sequence = (

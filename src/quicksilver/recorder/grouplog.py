@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from quicksilver.node.messages import Batch
-from quicksilver.recorder.coverage import find_runs
+from quicksilver.recorder.coverage import Run, find_runs
 from quicksilver.recorder.envelope import (
     MARK,
     Headers,
@@ -33,8 +33,10 @@ class GroupLog:
     def __init__(self, path: Path, group: str, config: LogConfig | None = None) -> None:
         self.writer = LogWriter(path, group, config)
         self.reader = LogReader(path, group)
-        self.coverage, self.repeats, self.unreadable = restore(self.reader)
-        """``unreadable`` counts rows whose batches are damaged: they may come again."""
+        self.known = restore(self.reader)
+        self.coverage = self.known.coverage
+        self.kept = self.known.kept
+        self.repeats = self.known.repeats
         self.group = group
         self.messages = 0
         """Recorded since it was opened."""
@@ -90,7 +92,7 @@ class GroupLog:
                 batch=batch.batch,
                 at_us=now_us,
             )
-            self.messages += len(payloads)
+            self._keep(cluster, sender, sequences)
 
     def _take_rows(
         self, payloads: Sequence[bytes], sequences: Sequence[int], batch: Batch, now_us: int
@@ -127,7 +129,19 @@ class GroupLog:
             headers=headers,
             origins=origins,
         )
-        self.messages += len(values)
+        self._keep(batch.cluster, batch.sender, numbers)
+
+    def _keep(self, cluster: int, sender: int, sequences: Sequence[int]) -> None:
+        """Note that rows are in the log; they are in ascending order."""
+        count = len(sequences)
+        if not count:
+            return
+        self.messages += count
+        if sequences[-1] - sequences[0] == count - 1:
+            self.kept.add(cluster, sender, sequences[0], sequences[-1] + 1)
+            return
+        for number in sequences:
+            self.kept.add(cluster, sender, number, number + 1)
 
     def take_recorded(self, rows: pa.RecordBatch) -> int:
         """Add rows of another recorder's log, those that lack here; return how many."""
@@ -146,7 +160,6 @@ class GroupLog:
                 ]
                 run = run.filter(pa.array(lacking))
             added += self._add_run(run, cluster, sender)
-        self.messages += added
         self.fetched += added
         return added
 
@@ -171,6 +184,7 @@ class GroupLog:
                 else [[(one["key"], one["value"]) for one in headers]],
                 origins=None if origin is None else [origin],
             )
+            self._keep(cluster, sender, [row["sequence"]])
             added += 1
         return added
 
@@ -184,18 +198,29 @@ class GroupLog:
         """Make rows safe; return the offset after the last safe one."""
         return self.writer.write(rows)
 
-    def memory(self, waiting: Pending | None) -> bytes:
+    def memory(self, waiting: Pending | None, first: int) -> bytes:
         """Return what to keep once the rows that were cut are safe; call it with the cut."""
         past = self.writer.durable + (0 if waiting is None else len(waiting))
-        return encode_memory(past, self.coverage, self.repeats)
+        return encode_memory(self.known, first, past)
 
-    def find_cut(self, retention: Retention, now_us: int) -> int | None:
-        """Return the offset before which segments may go; None if none may."""
+    def find_cut(self, retention: Retention, now_us: int) -> tuple[int, list[Run]] | None:
+        """Return the offset before which segments may go, and what is in them; or None."""
         segments, open_bytes = find_segments(self.reader)
         commits = load_commits(self.writer.folder)
         slowest = min(commits.values()) if commits else None
         cut = find_cut(segments, retention, now_us, slowest, open_bytes)
-        return cut if segments and cut > segments[0].first else None
+        if not segments or cut <= segments[0].first:
+            return None
+        runs: list[Run] = []
+        for batch in self.reader.read(segments[0].first, cut, strict=False):
+            columns = (batch.column(name) for name in ("cluster", "sender", "sequence"))
+            runs += find_runs(*columns)
+        return cut, runs
+
+    def forget(self, runs: list[Run]) -> None:
+        """Note that messages are about to leave the log; they are still known."""
+        for run in runs:
+            self.kept.discard(*run)
 
     def trim(self, cut: int, memory: bytes) -> int:
         """Remove the segments before an offset, after keeping what was known of them."""
@@ -207,4 +232,4 @@ class GroupLog:
     def close(self) -> None:
         """Write what waits, and keep what is known."""
         self.writer.close()
-        store_memory(self.writer.folder, self.memory(None))
+        store_memory(self.writer.folder, self.memory(None, self.reader.bounds()[0]))

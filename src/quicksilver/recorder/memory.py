@@ -25,19 +25,38 @@ MEMORY = "memory"
 class Memory(msgspec.Struct, frozen=True):
     """The content of the file."""
 
+    first: int
+    """Where the log begins."""
     past: int
     """Rows before this offset are counted."""
     coverage: list[SenderRanges]
+    """What was ever recorded."""
+    kept: list[SenderRanges]
+    """What of it is in the log."""
     repeats: State
+
+
+class Known:
+    """What a recorder knows of a log without reading it."""
+
+    def __init__(self) -> None:
+        self.coverage = Coverage()
+        """What was ever recorded, and must not be again."""
+        self.kept = Coverage()
+        """What of it can be read."""
+        self.repeats = Repeats()
+        self.unreadable = 0
+        """Rows whose batches are damaged: they may come again."""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Memory)
 
 
-def encode_memory(past: int, coverage: Coverage, repeats: Repeats) -> bytes:
-    """Return what is known of the rows before an offset."""
-    data = _encoder.encode(Memory(past, coverage.state(), repeats.state()))
+def encode_memory(known: Known, first: int, past: int) -> bytes:
+    """Return what is known of a log's rows from one offset to another."""
+    coverage, kept = known.coverage.state(), known.kept.state()
+    data = _encoder.encode(Memory(first, past, coverage, kept, known.repeats.state()))
     return zlib.crc32(data).to_bytes(4, "little") + data
 
 
@@ -56,39 +75,41 @@ def store_memory(folder: Path, data: bytes) -> None:
     sync_folder(folder)
 
 
-def load_memory(folder: Path) -> tuple[int, Coverage, Repeats]:
-    """Return what was kept; nothing, if there is no file or it is damaged."""
-    repeats = Repeats()
+def load_memory(folder: Path) -> Memory | None:
+    """Return what was kept; None if there is no file or it is damaged."""
     try:
         data = (folder / MEMORY).read_bytes()
     except FileNotFoundError:
-        return 0, Coverage(), repeats
+        return None
     if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
-        return 0, Coverage(), repeats
+        return None
     try:
-        kept = _decoder.decode(data[4:])
+        return _decoder.decode(data[4:])
     except msgspec.MsgspecError:
-        return 0, Coverage(), repeats
-    coverage = Coverage.parse(kept.coverage)
-    if coverage is None:
-        return 0, Coverage(), repeats
-    repeats.restore(kept.repeats)
-    return kept.past, coverage, repeats
+        return None
 
 
-def restore(log: LogReader) -> tuple[Coverage, Repeats, int]:
-    """Return coverage and repeats of a log, and how many rows could not be read."""
-    past, coverage, repeats = load_memory(log.folder)
+def restore(log: LogReader) -> Known:
+    """Return what is to be known of a log: from memory, and from the rows since then."""
     first, end = log.bounds()
-    if past > end:
-        # The file knows rows that the log lost: they may come again, so they are not counted.
-        past, coverage, repeats = 0, Coverage(), Repeats()
-    start = max(first, past)
+    known = Known()
+    memory = load_memory(log.folder)
+    start = first
+    # A memory of rows that the log lost is not believed: they may come again.
+    if memory is not None and memory.past <= end:
+        coverage, kept = Coverage.parse(memory.coverage), Coverage.parse(memory.kept)
+        if coverage is not None and kept is not None:
+            known.coverage = coverage
+            known.repeats.restore(memory.repeats)
+            if memory.first >= first:
+                known.kept = kept
+                start = max(start, memory.past)
     read = 0
     for batch in log.read(start, end, strict=False):
-        coverage.add_columns(
-            batch.column("cluster"), batch.column("sender"), batch.column("sequence")
-        )
-        repeats.add_column(batch.column("origin"))
+        columns = (batch.column("cluster"), batch.column("sender"), batch.column("sequence"))
+        known.coverage.add_columns(*columns)
+        known.kept.add_columns(*columns)
+        known.repeats.add_column(batch.column("origin"))
         read += batch.num_rows
-    return coverage, repeats, max(0, end - start) - read
+    known.unreadable = max(0, end - start) - read
+    return known

@@ -93,7 +93,7 @@ class Recorder:
                 log.fetched,
                 log.covered,
                 log.repeats.dropped,
-                log.unreadable,
+                log.known.unreadable,
                 log.removed_segments,
             )
             for name, log in self.logs.items()
@@ -207,11 +207,13 @@ class Recorder:
         """Forget what may be forgotten of one log."""
         now_us = time.time_ns() // 1000
         async with self._locks[log.group]:
-            cut = await asyncio.to_thread(log.find_cut, self.config.retention, now_us)
-            if cut is None:
+            found = await asyncio.to_thread(log.find_cut, self.config.retention, now_us)
+            if found is None:
                 return
+            cut, runs = found
+            log.forget(runs)
             rows = log.cut()
-            memory = log.memory(rows)
+            memory = log.memory(rows, cut)
             if rows is not None:
                 await _finish(log.write, rows)
             await _finish(log.trim, cut, memory)

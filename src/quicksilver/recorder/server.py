@@ -100,7 +100,7 @@ class LogServer:
             case AskState():
                 await self._flush(log)
                 first, past = log.reader.bounds()
-                return State(first, past, log.coverage.state())
+                return State(first, past, log.kept.state())
             case AskRows():
                 wanted = None
                 if question.wanted is not None:

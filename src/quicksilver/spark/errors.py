@@ -23,3 +23,7 @@ class OptionError(PipelineError):
 
 class BadInputError(PipelineError):
     """Data that a job was given is not what it needs."""
+
+
+class PublishError(PipelineError):
+    """Rows could not be published."""

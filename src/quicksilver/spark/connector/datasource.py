@@ -8,12 +8,16 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
 )
 
-from quicksilver.spark.connector.options import parse_source_options
+from quicksilver.spark.connector.options import parse_sink_options, parse_source_options
 from quicksilver.spark.connector.rows import row_schema
+from quicksilver.spark.connector.sink import GroupStreamWriter, GroupWriter, check_columns
 from quicksilver.spark.connector.source import GroupReader, GroupStreamReader
 from quicksilver.spark.connector.typed import find_decoder
+from quicksilver.spark.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,3 +45,17 @@ class GroupSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
         return GroupStreamReader(parse_source_options(self.options, is_stream=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch query."""
+        if overwrite:
+            raise OptionError("a group cannot be overwritten: use mode append")
+        options = parse_sink_options(self.options)
+        check_columns(schema, options)
+        return GroupWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Return the writer of a streaming query; output mode complete sends all of it again."""
+        options = parse_sink_options(self.options)
+        check_columns(schema, options)
+        return GroupStreamWriter(options)

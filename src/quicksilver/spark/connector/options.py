@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from quicksilver.node.errors import AddressError
+from quicksilver.node.options import parse_gms_address
 from quicksilver.recorder.folders import recorded_groups
 from quicksilver.spark.errors import OptionError
 
@@ -32,7 +34,19 @@ _READ_OPTIONS = (
     "failOnDataLoss",
     "includeHeaders",
     "includeSender",
+    "consumer",
     "schema",
+)
+_WRITE_OPTIONS = (
+    "gms",
+    "topic",
+    "order",
+    "minMembers",
+    "recorders",
+    "flushTimeoutSeconds",
+    "quicksilver.interface",
+    "checkpointLocation",
+    "path",
 )
 _CHOICES = ("subscribe", "subscribePattern", "assign")
 
@@ -52,6 +66,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     fails_on_loss: bool = True
     includes_headers: bool = False
     includes_sender: bool = False
+    consumer: str | None = None
+    """Whose committed offsets hold the recorder's retention back."""
     schema: str | None = None
 
     def groups(self) -> list[str]:
@@ -97,8 +113,53 @@ def parse_source_options(given: Mapping[str, str], *, is_stream: bool) -> Source
         fails_on_loss=_flag("failOnDataLoss", options, True),
         includes_headers=_flag("includeHeaders", options, False),
         includes_sender=_flag("includeSender", options, False),
+        consumer=options.get("consumer"),
         schema=options.get("schema"),
     )
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to publish, and how."""
+
+    gms: str
+    topic: str | None = None
+    order: Literal["content", "arrival"] = "content"
+    members_min: int = 1
+    recorders: tuple[str, ...] = ()
+    flush_timeout_s: float = 60.0
+    interface: str | None = None
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read options as Spark hands them over; raises OptionError for the first that is wrong."""
+    options = _known(given, _WRITE_OPTIONS)
+    gms = options.get("gms")
+    if not gms:
+        raise OptionError("option gms: say where the membership service is, as host:port")
+    order = options.get("order", "content")
+    if order not in ("content", "arrival"):
+        raise OptionError(f"option order: write content or arrival, not {order!r}")
+    members = options.get("minMembers", "1")
+    if not members.isdecimal():
+        raise OptionError(f"option minMembers: write a number from 0 on, not {members!r}")
+    for address in (gms, *_listed(options.get("recorders"))):
+        try:
+            parse_gms_address(address)
+        except AddressError as error:
+            raise OptionError(str(error)) from None
+    return SinkOptions(
+        gms=gms,
+        topic=options.get("topic") or options.get("path"),
+        order=order,  # type: ignore[arg-type]  # one of the two
+        members_min=int(members),
+        recorders=_listed(options.get("recorders")),
+        flush_timeout_s=float(_positive("flushTimeoutSeconds", options) or 60),
+        interface=options.get("quicksilver.interface"),
+    )
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def _known(given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

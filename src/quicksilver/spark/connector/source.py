@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from quicksilver.recorder.errors import OffsetsLostError
+from quicksilver.recorder.retention import store_commit
 from quicksilver.spark.connector.offsets import Offsets, Positions, limit_rows
 from quicksilver.spark.connector.options import SourceOptions
 from quicksilver.spark.connector.rows import to_rows
@@ -161,7 +162,12 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reading.read_range(partition)
 
     def commit(self, end: Mapping[str, int]) -> None:
-        """Spark is done with what lies before; retention by committed offsets may use it."""
+        """Spark is done with what lies before: a consumer that has a name says so to retention."""
+        consumer = self._reading.options.consumer
+        if consumer is None:
+            return
+        for group, offset in end.items():
+            store_commit(self.positions.reader(group).folder, consumer, offset)
 
     def stop(self) -> None:
         """Nothing is held."""

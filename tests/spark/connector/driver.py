@@ -1,0 +1,49 @@
+"""A job that copies a recorded group into a live one, run again by itself when a task fails.
+
+Started by the test that kills it: ``python -m tests.spark.connector.driver JSON``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from quicksilver.spark.session import make_session
+from tests.spark.conftest import TUNED
+
+
+def main() -> None:
+    plan = json.loads(sys.argv[1])
+    spark = make_session("driver", master="local[2]", conf=TUNED)
+    print("started", flush=True)
+    for _ in range(20):
+        stream = (
+            spark.readStream.format("quicksilver")
+            .option("path", plan["logs"])
+            .option("subscribe", "in")
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", plan["rows_a_batch"])
+            .load()
+        )
+        query = (
+            stream.select("key", "value")
+            .repartition(2, "key")
+            .writeStream.format("quicksilver")
+            .option("gms", plan["gms"])
+            .option("topic", "out")
+            .option("recorders", plan["recorder"])
+            .option("quicksilver.interface", "lo")
+            .option("checkpointLocation", plan["checkpoint"])
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        except Exception as error:  # noqa: BLE001  # any failure is what the test is about
+            print("failed", " ".join(str(error).split())[-200:], flush=True)
+            continue
+        print("done", flush=True)
+        return
+
+
+main()
