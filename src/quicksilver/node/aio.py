@@ -21,10 +21,14 @@ from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked
+from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, NodeStats, View
 from quicksilver.node.nodes import NodeBase
 from quicksilver.node.options import NodeOptions, Overflow
+
+HISTORY_LOOK_S = 0.2
+"""How often a history is looked at while something waits for it."""
 
 
 class Group(GroupBase):
@@ -137,11 +141,45 @@ class Group(GroupBase):
     async def receive_batch(self) -> Batch:
         """Return the next batch of messages of one sender."""
         self._joined_inbox()
+        if self._feed is not None:
+            return await self._receive_merged(self._feed)
         while (batch := self._take_batch()) is None:
             if self._end is not None:
                 raise self._end
             await self._wait()
         return batch
+
+    async def begin_history(self, history: History) -> None:
+        """Read the group's past before what arrives; raises what keeps it from being read."""
+        reader = await asyncio.to_thread(history.open, self.name)
+        now = self._loop.time()
+        self._feed = HistoryFeed(reader, Catchup(now))
+        self._feed.take_state(await asyncio.to_thread(reader.state), self._loop.time())
+
+    async def _receive_merged(self, feed: HistoryFeed) -> Batch:
+        catchup, loop = feed.catchup, self._loop
+        while (batch := catchup.poll_batch()) is None:
+            live = self._take_batch()
+            if live is not None:
+                catchup.handle_live(live, loop.time())
+            elif catchup.offset < catchup.past:
+                feed.take(*await asyncio.to_thread(feed.read), loop.time())
+            elif not catchup.is_caught_up:
+                state = await asyncio.to_thread(feed.reader.state)
+                if not feed.take_state(state, loop.time()):
+                    await self._wait_briefly()
+            elif self._end is not None:
+                raise self._end
+            else:
+                await self._wait()
+        return batch
+
+    async def _wait_briefly(self) -> None:
+        """Wait for live messages, or until history may have more."""
+        try:
+            await asyncio.wait_for(self._wait(), HISTORY_LOOK_S)
+        except TimeoutError:
+            pass
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Yield batches until the group or the node is closed."""
@@ -219,16 +257,25 @@ class Node(NodeBase[Group]):
         echo: bool = False,
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
+        history: History | None = None,
     ) -> Group:
         """Join one group; returns when the node is in its view.
 
         With ``type_`` (a msgspec struct or any type msgspec knows) the group
         carries values of it, validated on receipt. With ``echo`` the node also
-        hears its own messages.
+        hears its own messages. With ``history`` (a recorder's, for example) what
+        was sent before comes first: each sender's messages in order, nothing
+        twice; what the history lacks is counted in ``Group.missing``.
         """
         groups = await self.join_all(
             [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
         )
+        if history is not None:
+            try:
+                await groups[0].begin_history(history)
+            except BaseException:
+                await self.leave(groups[0])
+                raise
         return groups[0]
 
     async def join_all(

@@ -14,6 +14,7 @@ import msgspec
 from quicksilver.multicast.lanes import GroupSender, Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
+from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
@@ -28,6 +29,7 @@ class GroupBase:
         "_decode",
         "_encode",
         "_end",
+        "_feed",
         "_inbox",
         "_lane",
         "_on_batch",
@@ -61,6 +63,8 @@ class GroupBase:
         self._current: Iterator[Message] | None = None
         """The batch that an iteration is in the middle of."""
         self._on_batch: Callable[[Batch], None] | None = None
+        self._feed: HistoryFeed | None = None
+        """What came before the join, for a group that was joined with its history."""
         self._encode: Callable[[Any], bytes] | None = None
         """Set for typed groups."""
         self._decode: Callable[[bytes], Any] | None = None
@@ -89,6 +93,11 @@ class GroupBase:
     def dropped(self) -> int:
         """Messages lost because the queue was full and the policy drops."""
         return 0 if self._inbox is None else self._inbox.dropped
+
+    @property
+    def missing(self) -> int:
+        """Messages from before the join that its history did not have."""
+        return 0 if self._feed is None else self._feed.catchup.missing
 
     # Core thread
 
@@ -122,6 +131,8 @@ class GroupBase:
         if self._end is None:
             self._end = error
             self._lane = self._core.idle_lane
+        if self._feed is not None:
+            self._feed.reader.close()
         self.notify()
 
     def notify(self) -> None:

@@ -22,6 +22,7 @@ from quicksilver.multicast.lanes import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked
+from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, NodeStats, View
 from quicksilver.node.nodes import NodeBase
@@ -113,7 +114,7 @@ class Group(GroupBase):
         assert arrived is not None
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            batch = self._take_batch()
+            batch = self._take_batch() if self._feed is None else self._take_merged(self._feed)
             if batch is not None:
                 return batch
             if self._end is not None:
@@ -123,6 +124,25 @@ class Group(GroupBase):
                 continue
             if not self._wait_arrival(arrived, deadline):
                 return None
+
+    def begin_history(self, history: History) -> None:
+        """Read the group's past before what arrives; raises what keeps it from being read."""
+        reader = history.open(self.name)
+        self._feed = HistoryFeed(reader, Catchup(time.monotonic()))
+        self._feed.take_state(reader.state(), time.monotonic())
+
+    def _take_merged(self, feed: HistoryFeed) -> Batch | None:
+        """Return the next batch of history or live; None when there is none yet."""
+        catchup = feed.catchup
+        while (batch := catchup.poll_batch()) is None:
+            live = self._take_batch()
+            if live is not None:
+                catchup.handle_live(live, time.monotonic())
+            elif catchup.offset < catchup.past:
+                feed.take(*feed.read(), time.monotonic())
+            elif catchup.is_caught_up or not feed.take_state(feed.reader.state(), time.monotonic()):
+                return catchup.poll_batch()
+        return batch
 
     def receive(self, timeout_s: float | None = None) -> Iterator[Message]:
         """Yield messages; ends when none arrived for ``timeout_s``.
@@ -225,11 +245,22 @@ class Node(NodeBase[Group]):
         echo: bool = False,
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
+        history: History | None = None,
     ) -> Group:
-        """Join one group; returns when the node is in its view."""
-        return self.join_all([name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow)[
-            0
-        ]
+        """Join one group; returns when the node is in its view.
+
+        With ``history`` what was sent before comes first: see the asyncio form.
+        """
+        (group,) = self.join_all(
+            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+        )
+        if history is not None:
+            try:
+                group.begin_history(history)
+            except BaseException:
+                self.leave(group)
+                raise
+        return group
 
     def join_all(
         self,
