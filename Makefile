@@ -10,14 +10,16 @@ SIM_SEEDS ?= 1000
 TEST_SEEDS ?= 200
 # How long `make soak` sends, in seconds.
 SOAK_SECONDS ?= 600
+# How often `make soak-spark` kills.
+SOAK_KILLS ?= 20
 # How `make peers` measures.
 PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak clean
+.PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak soak-spark clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv and install quicksilver with its tools into it
 
@@ -68,6 +70,9 @@ peers: setup ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in
 
 soak: setup ## a long run under loss, verified complete (SOAK_SECONDS=600)
 	$(BIN)/quicksilver bench throughput --receivers 4 --groups 100 --size 1000 --loss 0.01 --seconds $(SOAK_SECONDS)
+
+soak-spark: setup ## drivers and workers killed many times while Spark publishes (SOAK_KILLS=20)
+	QUICKSILVER_KILLS=$(SOAK_KILLS) $(BIN)/pytest -q -s tests/spark/connector/test_kill.py
 
 clean: ## remove what was built, .venv included
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

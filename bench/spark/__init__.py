@@ -1,0 +1,1 @@
+"""How fast the Spark connector is, next to the least that Spark itself can do."""
