@@ -45,7 +45,9 @@ def calibrate(*, seconds: float, rounds: int, context: Context) -> Metrics:
     # All kinds of runs in turn: a machine that is slow for a while is so for all of them.
     *runs, light = zip(*([run_real(p, quiet) for p in plans] for _ in range(rounds)), strict=True)
     waking_us = median(run["receiver_cpu_us_per_message"] for run in light)
-    shapes = [_shape(*given, some, waking_us) for given, some in zip(SHAPES, runs, strict=True)]
+    small_us = median(run["receiver_cpu_us_per_message"] for run in runs[2])
+    wake_us = max(0.0, waking_us - small_us)
+    shapes = [_shape(*given, some, wake_us) for given, some in zip(SHAPES, runs, strict=True)]
     send = _solve([(m, b, s) for m, b, s, _ in shapes])
     receive = _solve([(m, b, r) for m, b, _, r in shapes])
     rings = measure_cold()
@@ -84,7 +86,7 @@ def _plan(size: int, packet_bytes: int, seconds: float) -> RealRun:
 
 
 def _shape(
-    size: int, packet_bytes: int, runs: Sequence[Metrics], waking_us: float
+    size: int, packet_bytes: int, runs: Sequence[Metrics], wake_us: float
 ) -> tuple[int, int, float, float]:
     """Return a packet's messages, its bytes, and what it costs a sender and a receiver.
 
@@ -96,7 +98,7 @@ def _shape(
     got_us = median(
         max(
             run["receiver_cpu_us_per_message"] / 2,
-            run["receiver_cpu_us_per_message"] - run["receiver_switches_per_message"] * waking_us,
+            run["receiver_cpu_us_per_message"] - run["receiver_switches_per_message"] * wake_us,
         )
         for run in runs
     )

@@ -1,10 +1,11 @@
 """Several processes on one machine: they share its cores and its caches.
 
 A simulated host is a process with a machine to itself. Where hosts are given a
-``SharedCpu``, each of their turns needs a core. With all cores taken it waits, and is
-served as a fair scheduler would: who has had least comes first. A process that has
-more to do keeps its core for the next turn until its time slice is over, or until
-somebody wakes who has had less. Whoever sleeps saves nothing up: on waking it has had
+``SharedCpu``, each of their turns needs a core. With all cores taken it waits for the
+one that it ran on last, and is served as a fair scheduler would: who has had least comes
+first. A core with nobody waiting takes from the others. A process that has more to do
+keeps its core for the next turn until its time slice is over, or until somebody wakes
+there who has had less. Whoever sleeps saves nothing up: on waking it has had
 no less than the others on average. (Measured on Linux 6.18: next to a busy process, one
 that needs less than its share runs within 0.1 ms of waking, one that needs more waits up
 to 4 ms.) Turns are not interrupted, so everything happens up to a turn later.
@@ -50,8 +51,11 @@ class SharedCpu:
         self.slices = 0
         """Times that a core was given to a process."""
         self._events = events
-        self._free = cores
-        self._running: list[int] = []
+        self._idle = list(range(cores))
+        self._running: dict[int, int] = {}
+        """Which process each core runs."""
+        self._home: dict[int, int] = {}
+        """The core that each process ran on last, and waits for."""
         self._waiting: list[Waiting] = []
         """In the order they came, which decides between equals."""
         self._had_s: dict[int, float] = {}
@@ -63,18 +67,23 @@ class SharedCpu:
         """Take a core; False when there is none: ``begin`` is called with one taken later."""
         if woke or process not in self._had_s:
             self._had_s[process] = max(self._had_s.get(process, 0.0), self._average_s())
-        if self._free:
-            self._free -= 1
-            self._running.append(process)
+        home = self._home.setdefault(process, process % self.cores)
+        if self._idle:
+            self._place(process, home if home in self._idle else self._idle[0])
             return True
         self.waits += 1
         self._waiting.append(Waiting(process, begin, woke))
         return False
 
+    def _place(self, process: int, core: int) -> None:
+        self._idle.remove(core)
+        self._running[core] = process
+        self._home[process] = core
+
     def _average_s(self) -> float:
         """What those who run or want to have had."""
         had = self._had_s
-        some = [had[each] for each in self._running]
+        some = [had[each] for each in self._running.values()]
         some += [had[each.process] for each in self._waiting]
         return sum(some) / len(some) if some else 0.0
 
@@ -96,23 +105,29 @@ class SharedCpu:
         self._had_s[process] += busy_s
 
     def must_yield(self, process: int) -> bool:
-        """Whether somebody woke who has had less."""
-        had = self._had_s
-        own = had[process]
-        return any(each.woke and had[each.process] < own for each in self._waiting)
+        """Whether somebody woke on this core who has had less."""
+        had, home = self._had_s, self._home
+        own, core = had[process], home[process]
+        return any(
+            each.woke and home[each.process] == core and had[each.process] < own
+            for each in self._waiting
+        )
 
     def give_back(self, process: int, at: float) -> None:
         """A process needs its core no longer than until a time, now or later."""
-        self._events.at(at, lambda: self._release(process))
+        core = self._home[process]
+        self._events.at(at, lambda: self._release(core))
 
-    def _release(self, process: int) -> None:
-        self._running.remove(process)
+    def _release(self, core: int) -> None:
+        del self._running[core]
+        self._idle.append(core)
+        self._idle.sort()
         if not self._waiting:
-            self._free += 1
             return
-        had = self._had_s
-        # Of equals, min() takes the first.
-        chosen = min(self._waiting, key=lambda each: had[each.process])
+        had, home = self._had_s, self._home
+        # A core with nobody of its own takes from the others. Of equals, min() takes the first.
+        own = [each for each in self._waiting if home[each.process] == core]
+        chosen = min(own or self._waiting, key=lambda each: had[each.process])
         self._waiting.remove(chosen)
-        self._running.append(chosen.process)
+        self._place(chosen.process, core)
         chosen.begin()
