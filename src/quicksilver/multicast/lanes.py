@@ -361,7 +361,7 @@ class Lane:
         """Pack a run of equally long messages; False if there is none.
 
         Everything that packets share is done once, and lengths are known without a look
-        at each: a packet of 59 messages takes 5.2 µs alone, with that look 12.1.
+        at each: a packet of 59 messages takes 5.3 µs alone, with that look 8.2.
         """
         outbox = self.outbox
         packet_bytes = self._host.config.packet_bytes

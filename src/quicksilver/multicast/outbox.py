@@ -45,7 +45,7 @@ class Outbox:
         """How long the message is that was added last; -1: none since all were taken."""
         self.is_uniform = True
         """True while all messages here are ``size`` long: to look at each length once
-        more took a quarter of a packet's time. Whoever adds a message changes the two
+        more took a third of the time to make a packet. Whoever adds a message changes the two
         in the same breath: from there to its end there is no call but the one that
         adds, so no other thread can come between."""
         # The core's columns: what lies before ``_at`` has been taken.
