@@ -42,9 +42,8 @@ class NodeOptions:
     overflow: Overflow = "block"
     switch_interval_s: float | None = 0.001
     """Interpreter switch interval while the node lives: how long a busy
-    application thread keeps the core waiting. None leaves Python's 5 ms. With 0.5 ms
-    a sender at full speed lost a sixth to threads that take turns, with 2 ms its
-    latency at half load was 5 ms instead of 3."""
+    application thread keeps the core waiting. None leaves Python's 5 ms. Measured
+    on a noisy machine: docs/performance.md."""
 
     tune_gc: bool = True
     """Freeze what start-up allocated and make collections rare."""
