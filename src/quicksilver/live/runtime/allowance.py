@@ -47,12 +47,16 @@ class Allowance:
         self.name = name
         self.components = 0
         """How many of its components run now."""
+        self._base: int | None = None
+        """How deep its first component is, within whatever hosts it."""
         self.refused = 0
         """How often it wanted more than it may have."""
 
     def admit(self, identifier: str, depth: int) -> None:
         """Count one more component; raises LimitError, which says what was too much."""
-        problem = self._find_problem(identifier, depth)
+        if self._base is None:
+            self._base = depth
+        problem = self._find_problem(identifier, depth - self._base)
         if problem:
             self.refused += 1
             raise LimitError(f"{self.name} may not start {identifier!r}: {problem}")

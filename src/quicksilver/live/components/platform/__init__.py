@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from quicksilver.live.components.platform.encryption import Encryption
+from quicksilver.live.components.platform.hosting import Platform
 from quicksilver.live.components.platform.wrappers import add_to
 
-COMPONENTS: tuple[type, ...] = (Encryption,)
+COMPONENTS: tuple[type, ...] = (Encryption, Platform)
 
 __all__ = ["COMPONENTS", "add_to"]
