@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -171,7 +172,11 @@ def load_library(
     The module is not entered into ``sys.modules``: two libraries of one name do
     not meet, and nothing can be replaced by loading one.
     """
-    source = read_library(library, policy, fetch=fetch)
+    return make_module(library, read_library(library, policy, fetch=fetch))
+
+
+def make_module(library: LibraryAt, source: bytes) -> ModuleType:
+    """Return the module that bytes make which ``read_library`` returned; raises LibraryError."""
     assert library.sha256 is not None
     name = f"quicksilver_library_{library.sha256[:16]}"
     module = ModuleType(name, f"The library at {library.url}.")
@@ -230,6 +235,10 @@ def fetch_bytes(url: str, bytes_max: int, seconds_max: float) -> bytes:
         with Path(unquote(parts.path)).open("rb") as file:
             return file.read(bytes_max + 1)
     opener = urllib.request.build_opener(_NoRedirects)
-    with opener.open(url, timeout=seconds_max) as answer:
-        data: bytes = answer.read(bytes_max + 1)
+    try:
+        with opener.open(url, timeout=seconds_max) as answer:
+            data: bytes = answer.read(bytes_max + 1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
     return data

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Protocol
 
-from quicksilver.live.references.library import LibraryError, load_library
+from quicksilver.live.references.library import LibraryError, make_module, read_library
 from quicksilver.live.references.model import Primitive, Reference
 from quicksilver.live.references.names import LIBRARY, REGISTRY
 from quicksilver.live.references.standard import ANY_OBJECT, FOLDER_ENDPOINT
 from quicksilver.live.references.wellknown import LibraryAt
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
+from quicksilver.live.runtime.promises import Promise
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -58,11 +62,35 @@ class Library:
 
     def __init__(self, URL: Given[str], SHA256: Given[str]) -> None:  # noqa: N803  # as references say it
         self._at = LibraryAt(URL, SHA256)
-        # Loaded at once: an allowed library that does not work is told of when it is opened.
-        self._module = load_library(self._at, self.context.runtime.policy)
+        self._module: ModuleType | None = None
+
+    async def start(self) -> None:
+        """Load it: an allowed library that does not work is told of when it is opened."""
+        source = await self._read()
+        self._module = make_module(self._at, source)
+
+    def _read(self) -> Promise[bytes]:
+        """Read the bytes; from a network on a thread, as the executor must not wait for one."""
+        promise: Promise[bytes] = Promise()
+        runtime = self.context.runtime
+
+        def read() -> Callable[[], None]:
+            try:
+                source = read_library(self._at, runtime.policy)
+            except LibraryError as error:
+                failure = error
+                return lambda: promise.fail(failure)
+            return lambda: promise.keep(source)
+
+        if not runtime.policy.is_allowed(self._at.url) or self._at.url.startswith("file:"):
+            read()()
+        else:
+            post = self.context.post
+            threading.Thread(target=lambda: post(read()), name="live-library", daemon=True).start()
+        return promise
 
     def folder_get(self, name: str) -> None:
-        found: Any = getattr(self._module, name, None)
+        found: Any = vars(self._module).get(name)
         if not isinstance(found, type):
             self.folder.missing(name)
             return
@@ -71,6 +99,3 @@ class Library:
         runtime = self.context.runtime
         runtime.components.add_loaded(found, runtime.catalogue, identifier)
         self.folder.item(name, Primitive(identifier=identifier))
-
-
-__all__ = ["FolderAnswers", "FolderRequests", "Library", "LibraryError", "Registry"]
