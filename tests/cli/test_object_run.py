@@ -18,7 +18,7 @@ from quicksilver.live.types.model import BYTES, INT, STR, ListOf
 from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
-TEXT = str(EXAMPLES / "text-over-group.liveobject")
+TEXT = str(EXAMPLES / "shared-text-over-a-group.liveobject")
 
 
 class Recorder:
@@ -171,7 +171,7 @@ def test_a_shared_text_on_three_terminals() -> None:
             for process in everybody:
                 assert read_event(process) == {
                     "event": "ready",
-                    "object": "text-over-group",
+                    "object": "shared-text-over-a-group",
                     "endpoints": ["Editor"],
                 }
             lines: list[str] = []

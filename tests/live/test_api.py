@@ -16,7 +16,7 @@ from quicksilver.live.references.xml import write
 from quicksilver.live.runtime.errors import NoEndpointError
 from quicksilver.live.services.local import LocalNetwork
 
-TEXT = Path(__file__).parents[2] / "examples" / "live" / "text-over-group.liveobject"
+TEXT = Path(__file__).parents[2] / "examples" / "live" / "shared-text-over-a-group.liveobject"
 LONG_S = 20
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Final
 
@@ -50,5 +49,4 @@ def equip(runtime: Runtime) -> None:
 
 @cache
 def _load_packages() -> tuple[ModuleType, ...]:
-    names = [f"{__package__}.{package}" for package in PACKAGES]
-    return tuple(import_module(name) for name in names if find_spec(name) is not None)
+    return tuple(import_module(f"{__package__}.{package}") for package in PACKAGES)

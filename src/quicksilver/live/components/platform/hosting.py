@@ -128,6 +128,7 @@ class Platform:
         CheckpointedRequests,
         requires=[("delivery", "exactly once and total")],
         name=CHECKPOINTED,
+        inner=True,
     )
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
