@@ -103,7 +103,11 @@ class Node:
         """Names of the guests' components that run here."""
         known = ("channel", "application")
         names = [cell.name.partition(".")[2] for cell in list(self.runtime.cells)]
-        return sorted(name for name in names if name and not name.startswith(known))
+        return sorted(
+            name
+            for name in names
+            if name and not name.startswith(known) and not name.endswith(".host")
+        )
 
     def close(self) -> None:
         self.executor.call(self.runtime.close)
