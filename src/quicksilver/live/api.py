@@ -45,9 +45,11 @@ from quicksilver.live.runtime.on_threads import ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.runtime.watching import OnViolation
+from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.local import LocalGroups, LocalNetwork
 from quicksilver.live.services.on_node import NodeGroups
+from quicksilver.live.services.storage import FileStorage, Storage
 
 Openable: TypeAlias = str | Path | Reference | Parsed
 """A ``.liveobject`` file, or what was read from one."""
@@ -62,12 +64,14 @@ def make_runtime(
     registry: Registry = None,
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
+    store: str | Path | None = None,
     on_failure: OnFailure | None = None,
 ) -> Runtime:
     """Return a runtime with the whole library, and what this node allows.
 
     ``registry`` is a directory of files or a mapping; ``libraries`` are places that
-    code may be loaded from; ``keys`` is a directory of key files.
+    code may be loaded from; ``keys`` is a directory of key files; ``store`` is one
+    where objects may keep their state.
     """
     if isinstance(registry, str | Path):
         registry = load_registry(Path(registry)).references
@@ -81,6 +85,9 @@ def make_runtime(
     equip(runtime)
     if keys is not None:
         runtime.provide(KeyRing, KeyRing.load(Path(keys)))
+    if store is not None:
+        runtime.provide(Storage, FileStorage(store))
+    runtime.provide(Datagrams, SocketDatagrams(executor))
     return runtime
 
 
@@ -170,6 +177,7 @@ async def platform(
     registry: Registry = None,
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
+    store: str | Path | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
     **node_options: Any,
@@ -183,7 +191,12 @@ async def platform(
 
     executor = AsyncioExecutor()
     runtime = make_runtime(
-        executor, registry=registry, libraries=libraries, keys=keys, on_failure=on_failure
+        executor,
+        registry=registry,
+        libraries=libraries,
+        keys=keys,
+        store=store,
+        on_failure=on_failure,
     )
     async with AsyncExitStack() as stack:
         if gms is None:
@@ -283,6 +296,7 @@ def platform_in_thread(
     registry: Registry = None,
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
+    store: str | Path | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
     **node_options: Any,
@@ -294,7 +308,12 @@ def platform_in_thread(
         executor = ThreadExecutor()
         stack.callback(executor.close)
         runtime = make_runtime(
-            executor, registry=registry, libraries=libraries, keys=keys, on_failure=on_failure
+            executor,
+            registry=registry,
+            libraries=libraries,
+            keys=keys,
+            store=store,
+            on_failure=on_failure,
         )
         if gms is None:
             local = LocalGroups(network if network is not None else LocalNetwork(), executor)

@@ -272,7 +272,5 @@ def test_real_sockets(way: str) -> None:
     for executor, (runtime, proxy) in zip(executors, kept, strict=True):
         executor.call(proxy.close)
         executor.call(runtime.close)
-    for service in services:
-        service.close()
     for executor in executors:
         executor.close()

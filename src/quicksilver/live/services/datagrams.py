@@ -68,21 +68,15 @@ class Datagrams:
 
 
 class SocketDatagrams(Datagrams):
-    """UDP sockets; one thread waits for all of them."""
+    """UDP sockets; while there are any, one thread waits for all of them."""
 
     def __init__(self, executor: Executor, interface: str = "127.0.0.1", ttl: int = 1) -> None:
         """``interface`` is the address of the interface that multicast goes through."""
         self._executor = executor
         self._interface = interface
         self._ttl = ttl
-        self._ports: dict[int, _SocketPort] = {}
         self._lock = threading.Lock()
-        self._poll = select.epoll()
-        self._wake, self._woken = socket.socketpair()
-        self._poll.register(self._woken.fileno(), select.EPOLLIN)
-        self._thread = threading.Thread(target=self._run, name="live-datagrams", daemon=True)
-        self._is_closed = False
-        self._thread.start()
+        self._watch: _Watch | None = None
 
     def open(self, local: Address, peers: Sequence[Address], take: OnDatagram) -> DatagramPort:
         """Open a socket; raises OSError."""
@@ -105,35 +99,55 @@ class SocketDatagrams(Datagrams):
         to = [local] if is_multicast else list(peers)
         port = _SocketPort(self, self._executor, sock, to, take, echoes=not is_multicast)
         with self._lock:
-            self._ports[sock.fileno()] = port
-            self._poll.register(sock.fileno(), select.EPOLLIN)
+            if self._watch is None:
+                self._watch = _Watch()
+            self._watch.add(port)
         return port
 
-    def forget(self, sock: socket.socket) -> None:
+    def forget(self, port: _SocketPort) -> None:
         """Wait for a socket no more, and close it."""
         with self._lock:
-            if self._ports.pop(sock.fileno(), None) is not None:
-                self._poll.unregister(sock.fileno())
-            sock.close()
+            assert self._watch is not None
+            if not self._watch.remove(port):
+                self._watch = None
+            port.socket.close()
+
+
+class _Watch:
+    """A thread that waits for sockets, until there are none."""
+
+    def __init__(self) -> None:
+        self._ports: dict[int, _SocketPort] = {}
+        self._poll = select.epoll()
+        self._waker, self._woken = socket.socketpair()
+        self._poll.register(self._woken.fileno(), select.EPOLLIN)
+        self._thread = threading.Thread(target=self._run, name="live-datagrams", daemon=True)
+        self._thread.start()
+
+    def add(self, port: _SocketPort) -> None:
+        file = port.socket.fileno()
+        self._ports[file] = port
+        self._poll.register(file, select.EPOLLIN)
+
+    def remove(self, port: _SocketPort) -> bool:
+        """Wait for a socket no more; False if none is left, and the watch is over."""
+        file = port.socket.fileno()
+        del self._ports[file]
+        self._poll.unregister(file)
+        if not self._ports:
+            self._waker.send(b"x")
+        return bool(self._ports)
 
     def _run(self) -> None:
-        while not self._is_closed:
-            for file, _ in self._poll.poll():
-                with self._lock:
+        own = self._woken.fileno()
+        with self._poll, self._waker, self._woken:
+            while True:
+                for file, _ in self._poll.poll():
+                    if file == own:
+                        return
                     port = self._ports.get(file)
-                if port is not None:
-                    port.read()
-
-    def close(self) -> None:
-        """Close all sockets and end the thread."""
-        self._is_closed = True
-        self._wake.send(b"x")
-        self._thread.join()
-        for port in list(self._ports.values()):
-            port.close()
-        self._poll.close()
-        self._wake.close()
-        self._woken.close()
+                    if port is not None:
+                        port.read()
 
 
 class _SocketPort(DatagramPort):
@@ -149,7 +163,7 @@ class _SocketPort(DatagramPort):
     ) -> None:
         self._owner = owner
         self._executor = executor
-        self._socket = sock
+        self.socket = sock
         self._to = to
         self._take = take
         self._echoes = echoes
@@ -161,7 +175,7 @@ class _SocketPort(DatagramPort):
     def send(self, data: bytes) -> None:
         for address in self._to:
             try:
-                self._socket.sendto(data, address)
+                self.socket.sendto(data, address)
             except OSError:
                 pass  # a full buffer or an unreachable peer loses datagrams: best effort
         if self._echoes:
@@ -171,7 +185,7 @@ class _SocketPort(DatagramPort):
         """Take what has come; on the thread of the sockets."""
         for _ in range(64):
             try:
-                data = self._socket.recv(DATAGRAM_BYTES_MAX + 1)
+                data = self.socket.recv(DATAGRAM_BYTES_MAX + 1)
             except OSError:
                 return
             self._hand(data)
@@ -190,7 +204,7 @@ class _SocketPort(DatagramPort):
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._owner.forget(self._socket)
+            self._owner.forget(self)
 
 
 class DatagramMedium:

@@ -60,11 +60,13 @@ class FileStorage(Storage):
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._open: dict[str, int] = {}
+        self._lock = -1
         self._lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
+            self._lock = -1
             raise DirectoryTakenError(self._directory) from None
 
     def _path(self, name: str) -> Path:
@@ -126,8 +128,11 @@ class FileStorage(Storage):
         if file is not None:
             os.close(file)
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Close all files."""
+        """Close all files, and let somebody else have the directory."""
         for name in list(self._open):
             with contextlib.suppress(OSError):
                 self._close(name)
