@@ -78,6 +78,12 @@ class Node:
     def own_stream(self, region: int, view: int) -> None:
         return None
 
+    def forgotten_at(self, region: int, view: int, sender: int) -> None:
+        return None
+
+    def handle_gap(self, reason: str) -> None:
+        raise AssertionError(reason)
+
     def find_region(self, region: int, view: int) -> None:
         return None
 

@@ -134,6 +134,17 @@ class MembershipClient:
         self._resync_at = None
         self.state = Departed()
 
+    def begin_again(self, reason: str) -> list[ClientEvent]:
+        """End this incarnation from within, and come back as a new node.
+
+        The same as being excluded, only that the GMS has yet to hear of it: when the
+        connection has closed on the goodbye, the next one asks for a new identifier.
+        """
+        events = self._become_excluded(reason)
+        if self._is_open:
+            self._outgoing.append(gms.Goodbye())
+        return events
+
     def set_stats(self, stats: Stats) -> None:
         """Let heartbeats carry what ``stats()`` returns when they are sent."""
         self._stats = stats

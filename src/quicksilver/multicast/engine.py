@@ -70,6 +70,7 @@ from quicksilver.wire.packets import (
 )
 
 FAILED_REMEMBERED_MAX = 10_000
+VIEWS_REMEMBERED_MAX = 256
 
 
 class Upcalls(Protocol):
@@ -125,6 +126,10 @@ class Engine:
         self._failed: dict[int, None] = {}
         self._heard_at: dict[int, float] = {}
         """When nodes last sent a control packet to this one."""
+        self._forgotten: dict[tuple[int, int], dict[int, int]] = {}
+        """Views that were over and are forgotten: what of each sender was delivered."""
+        self._gap: str | None = None
+        """Why this incarnation has to end at the next chance: it lacks what it is owed."""
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
         self._addresses: frozenset[str] = frozenset()
 
@@ -389,6 +394,8 @@ class Engine:
         # The next cluster may be a new one, with the same numbers for other nodes.
         self._failed.clear()
         self._heard_at.clear()
+        self._forgotten.clear()
+        self._gap = None
         self._unknown.clear()
         self.node = 0
         self._addresses = frozenset()
@@ -453,6 +460,8 @@ class Engine:
 
     def next_timeout(self) -> float | None:
         # Asked twice a turn, which often brings one packet: no lists, no min().
+        if self._gap is not None:
+            return self.drained_at
         soonest = self.client.next_timeout()
         for member in self._regions.values():
             when = member.next_timeout()
@@ -480,9 +489,14 @@ class Engine:
             if when is not None and when <= now:
                 member.handle_timeout(now)
             if member.retired_at is not None and not member.is_kept(now):
+                if member.has_gap():
+                    self.handle_gap("packets of an old view could not be had in time")
+                    continue
                 self._drop_region(name)
                 if self.tracer is not None:
                     self.tracer(trace.ViewRetired(now, self.node, *name))
+        if self._gap is not None:
+            self._handle_events(self.client.begin_again(self._gap), now)
         self.outgoing.handle_timeout(now)
         self._unknown.handle_timeout(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
@@ -492,6 +506,9 @@ class Engine:
         member = self._regions.pop(name)
         for stream in member.streams.values():
             self._streams.pop(stream.key, None)
+        self._forgotten[name] = {s: stream.delivered() for s, stream in member.streams.items()}
+        if len(self._forgotten) > VIEWS_REMEMBERED_MAX:
+            del self._forgotten[next(iter(self._forgotten))]
         member.close()
         self._update_addresses()
 
@@ -529,6 +546,15 @@ class Engine:
 
     def find_region(self, region: int, view: int) -> RegionMember | None:
         return self._regions.get((region, view))
+
+    def forgotten_at(self, region: int, view: int, sender: int) -> int | None:
+        delivered = self._forgotten.get((region, view))
+        return None if delivered is None else delivered.get(sender, 0)
+
+    def handle_gap(self, reason: str) -> None:
+        """Come back as a new node rather than skip messages: done when time is next told."""
+        if self._gap is None:
+            self._gap = reason
 
     def is_failed(self, node: int) -> bool:
         return node in self._failed

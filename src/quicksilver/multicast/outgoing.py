@@ -34,6 +34,9 @@ EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
 STREAMS_REMEMBERED_MAX = 10_000
 
+GIVEN_UP_MAX = 64
+"""Streams given up that STARTs go on to name."""
+
 
 class OutgoingHost(Protocol):
     """What sending needs from the engine."""
@@ -56,6 +59,10 @@ class OutgoingHost(Protocol):
     def find_region(self, region: int, view: int) -> RegionMember | None: ...
 
     def send_control(self, intent: Callable[[float], Transmit | None]) -> None: ...
+
+    def handle_gap(self, reason: str) -> None:
+        """What is owed can no longer be had: this incarnation has to end."""
+        ...
 
     def register_lane(self, lane: Lane) -> None: ...
 
@@ -86,6 +93,9 @@ class Outgoing:
         """Streams into regions that this node no longer sends to. Should it come back
         while the region has the same view, their numbers go on: to members, packets
         that began from 0 again would be old ones."""
+        self._given_up: dict[tuple[int, int], SendStream] = {}
+        """Streams that living members did not acknowledge in time. Whoever lacks some of
+        them must hear of it: it may not go on as if nothing were missing."""
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
         self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
@@ -158,6 +168,7 @@ class Outgoing:
         self._sending.clear()
         self._closing.clear()
         self._left.clear()
+        self._given_up.clear()
         self._stream_sets.clear()
         self._groups_by_id.clear()
         self._ids.clear()
@@ -325,9 +336,10 @@ class Outgoing:
         stream = self.stream_of(nak.region, nak.view)
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
-            # Finished long ago, or never begun: nothing more is coming.
             self.counters.rejected += 1
-            self._send_extent(nak.region, nak.view, 0, now)
+            if (nak.region, nak.view) not in self._given_up:
+                # Finished long ago, or never begun: nothing more is coming.
+                self._send_extent(nak.region, nak.view, 0, now)
             return
         if not ranges or nak.origin not in stream.members:
             self.counters.rejected += 1
@@ -375,11 +387,31 @@ class Outgoing:
     def abandon_unheard(self) -> None:
         """Streams into views of which no member is left have nobody to wait for."""
         for name, stream in list(self._closing.items()):
-            others = [m for m in stream.members if m != self.node and not self._host.is_failed(m)]
-            if not others:
+            if not self._has_living_members(stream):
                 stream.abandon()
                 self._open_lanes(stream)
                 del self._closing[name]
+        for name, stream in list(self._given_up.items()):
+            if not self._has_living_members(stream):
+                stream.is_given_up = False
+                del self._given_up[name]
+
+    def _has_living_members(self, stream: SendStream) -> bool:
+        return any(m != self.node and not self._host.is_failed(m) for m in stream.members)
+
+    def _give_up(self, stream: SendStream) -> None:
+        """Stop trying: whoever has not failed had its time."""
+        self.counters.abandoned += len(stream.packets)
+        stream.abandon()
+        self._open_lanes(stream)
+        self._closing.pop((stream.region, stream.view), None)
+        stream.is_given_up = True
+        self._given_up[stream.region, stream.view] = stream
+        while len(self._given_up) > GIVEN_UP_MAX:
+            self._given_up.pop(next(iter(self._given_up))).is_given_up = False
+        self._fail_flushes(
+            stream, f"nobody in view {stream.view} of region {stream.region} acknowledged in time"
+        )
 
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
@@ -446,7 +478,7 @@ class Outgoing:
         to_look_at = [stream]
         while to_look_at:
             each = to_look_at.pop()
-            if self._is_unfinished(each):
+            if each.is_given_up or self._is_unfinished(each):
                 found[each] = None
                 continue
             for older in each.before:
@@ -486,6 +518,9 @@ class Outgoing:
             self._close_stream(stream)
         stream = self._left.pop(region, None)
         if stream is not None and stream.view == number:
+            if stream.is_given_up:
+                # Its numbers cannot go on after packets that nobody will ever have.
+                self._host.handle_gap("members of a view that it came back to lack its packets")
             stream.is_closed = stream.is_abandoned = False
             self._closing.pop((region, number), None)
             self._sending[region] = stream
@@ -534,14 +569,7 @@ class Outgoing:
             return
         patience_s = self.config.patience_s(self._host.settings.failure_timeout_s)
         if stream.is_closed and now >= stream.progress_at + patience_s:
-            # Whoever has not failed had its time: nobody will answer.
-            self.counters.abandoned += len(stream.packets)
-            stream.abandon()
-            self._open_lanes(stream)
-            self._closing.pop((region, view), None)
-            self._fail_flushes(
-                stream, f"nobody in view {view} of region {region} acknowledged in time"
-            )
+            self._give_up(stream)
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._host.register_resend(stream)

@@ -356,7 +356,7 @@ class ReceiveStream:
             self._assemble(body)
         else:
             self.region.handle_start(self, body)
-            self._is_slow = bool(self.barriers)
+            self._is_slow = bool(self.barriers) or self.cut >= 0
 
     def _assemble(self, piece: Fragment) -> None:
         name = (piece.group, piece.sequence)
@@ -409,10 +409,9 @@ class ReceiveStream:
             self.waiters = [(n, s) for n, s in self.waiters if not is_over and delivered < n]
             for packets, stream in released:
                 stream.barriers.discard(self.key)
-                is_short = self.is_broken or delivered < packets
-                if is_short and self.sender_failed:
-                    # A dead sender's stream broke off: what it sent later comes
-                    # after a gap that nobody can fill.
+                if self.is_broken or (self.sender_failed and delivered < packets):
+                    # The stream broke off, as a dead sender's may: what comes later
+                    # comes after a gap that nobody can fill.
                     stream.break_off()
                 else:
                     stream.unblock()
@@ -567,6 +566,10 @@ class ReceiveStream:
             if region.is_mine_to_keep(sequence):
                 return sequence
         return self.high if self.missing.count() <= 256 else self.missing.values(256)[-1]
+
+    def has_gap(self) -> bool:
+        """Packets are missing that a living sender owes."""
+        return bool(self.missing) and not self.sender_failed and not self.is_over()
 
     def is_settled(self) -> bool:
         """Nothing is missing here and every member is known to have it all."""

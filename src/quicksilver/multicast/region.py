@@ -69,6 +69,14 @@ class RegionHost(Protocol):
 
     def find_region(self, region: int, view: int) -> RegionMember | None: ...
 
+    def forgotten_at(self, region: int, view: int, sender: int) -> int | None:
+        """How much was delivered of a stream whose view is forgotten; None: not a member."""
+        ...
+
+    def handle_gap(self, reason: str) -> None:
+        """What is owed can no longer be had: this incarnation has to end."""
+        ...
+
     def is_failed(self, node: int) -> bool: ...
 
     def heard_at(self, node: int) -> float:
@@ -250,6 +258,10 @@ class RegionMember:
             for stream in self.streams.values()
         )
 
+    def has_gap(self) -> bool:
+        """Whether a sender that lives owes packets here that this node knows of."""
+        return any(stream.has_gap() for stream in self.streams.values())
+
     def close(self) -> None:
         for stream in self.streams.values():
             stream.close()
@@ -305,7 +317,14 @@ class RegionMember:
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         for region, view, packets in start.after:
             older = self.host.find_region(region, view)
-            if older is None or older is self:
+            if older is None:
+                delivered = self.host.forgotten_at(region, view, stream.sender)
+                if delivered is not None and delivered < packets:
+                    stream.break_off()
+                    self.host.handle_gap("it was cut off for longer than old views are kept")
+                    return
+                continue
+            if older is self:
                 continue
             waited_for = older.stream_of(stream.sender)
             stream.wait_for(waited_for, packets)

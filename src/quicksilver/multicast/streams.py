@@ -125,6 +125,8 @@ class SendStream:
         """A newer view took over: what was committed is finished, nothing is added."""
         self.is_abandoned = False
         """Nobody is left to hear it: nothing more is sent on it."""
+        self.is_given_up = False
+        """It was abandoned although members live, who may lack some of it."""
         self.next_sequence = 0
         self.low = 0
         """The region has everything below."""
