@@ -567,9 +567,10 @@ class ReceiveStream:
                 return sequence
         return self.high if self.missing.count() <= 256 else self.missing.values(256)[-1]
 
-    def has_gap(self) -> bool:
-        """Packets are missing that a living sender owes."""
-        return bool(self.missing) and not self.sender_failed and not self.is_over()
+    def is_owed(self) -> bool:
+        """Packets are missing, or the rest of a large message, and the sender lives."""
+        is_short = bool(self.missing) or bool(self._assemblies)
+        return is_short and not self.sender_failed and not self.is_over()
 
     def is_settled(self) -> bool:
         """Nothing is missing here and every member is known to have it all."""

@@ -254,13 +254,14 @@ class RegionMember:
         if others and all(host.heard_at(member) < self.retired_at for member in others):
             return True
         return any(
-            not stream.sender_failed and not stream.is_over() and not stream.is_settled()
+            stream.is_owed()
+            or not (stream.sender_failed or stream.is_over() or stream.is_settled())
             for stream in self.streams.values()
         )
 
     def has_gap(self) -> bool:
         """Whether a sender that lives owes packets here that this node knows of."""
-        return any(stream.has_gap() for stream in self.streams.values())
+        return any(stream.is_owed() for stream in self.streams.values())
 
     def close(self) -> None:
         for stream in self.streams.values():
