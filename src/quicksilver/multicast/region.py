@@ -15,6 +15,7 @@ from quicksilver.core.ports import Transmit
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.acknowledging import Acknowledging
 from quicksilver.multicast.agents import HELD_CHECKED_MAX, QUIET_ROUNDS, RingAgent
+from quicksilver.multicast.asking import Asking
 from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
@@ -30,12 +31,6 @@ from quicksilver.wire.control import RANGES_MAX, Ack, Nak, Pull, Record, Token, 
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages, Start
-
-PULLS_AT_ONCE = 256
-"""Packets asked of one node in one request."""
-
-TRIES_BEFORE_NAK = 6
-"""Requests to peers that went unanswered before the sender itself is asked."""
 
 STUCK_S = 0.2
 """A packet for which no neighbour and no holder could be asked is the sender's to resend."""
@@ -131,13 +126,13 @@ class RegionMember:
         self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._cut_votes: dict[int, tuple[int, int]] = {}
         self._acknowledging = Acknowledging(host.config.token_interval_s)
-        self._wanted: dict[int, tuple[RangeSet, float]] = {}
-        """What a sender was asked for by NAK, and until when not to ask again."""
         self._replication = host.settings.replication
         self._wake_at: float | None = None
         self._addresses: dict[Address, bool] = {}
         self._build_agents(frozenset())
         self._partition = self._hierarchy.partition_of(host.node)
+        self._asking = Asking(host, self.id, self.number, self._tell)
+        self._asking.become_placed(self._hierarchy, self._failed)
         self.caches_everything = (
             len(self._hierarchy.partitions) == 1
             and self._replication >= len(self._hierarchy.partitions[0])
@@ -187,6 +182,7 @@ class RegionMember:
         gone = nodes & frozenset(self.view.members)
         if gone:
             self._build_agents(self._failed | gone)
+            self._asking.become_placed(self._hierarchy, self._failed)
             for agent in self.agents:
                 agent.handle_work(now, urgent=True)
         for sender in sorted(nodes & self.streams.keys()):
@@ -391,40 +387,8 @@ class RegionMember:
 
     def pull(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
         stream = self.streams.get(sender)
-        if stream is None:
-            return
-        until = now + self.host.config.request_retry_s
-        asked = RangeSet()
-        in_vain = RangeSet()
-        for sequence in ranges.values(PULLS_AT_ONCE):
-            again_at, tries = stream.requested.get(sequence, (0.0, 0))
-            if again_at <= now:
-                stream.requested[sequence] = (until, tries + 1)
-                asked.add(sequence, sequence + 1)
-                if tries and tries % TRIES_BEFORE_NAK == 0:
-                    in_vain.add(sequence, sequence + 1)
-        if not asked:
-            return
-        if in_vain and not stream.sender_failed:
-            # Those who should hold a copy do not answer: the sender has it still.
-            self._send_nak(sender, in_vain)
-        if self.host.tracer is not None:
-            self.host.tracer(
-                trace.PacketsMissed(
-                    now, self.host.node, self.id, self.number, sender, asked.count()
-                )
-            )
-
-        def make() -> Pull | None:
-            lacking = asked.intersection(stream.missing)
-            if not lacking:
-                return None
-            self.counters.pull_sent += 1
-            flat, _ = trimmed(lacking, 0)
-            host = self.host
-            return Pull(host.cluster, host.node, self.id, self.number, sender, flat)
-
-        self._tell(peer, make)
+        if stream is not None:
+            self._asking.pull(peer, stream, ranges, now)
 
     def push(self, peer: int, sender: int, ranges: RangeSet) -> None:
         held = self.held_here(sender, ranges)
@@ -475,10 +439,10 @@ class RegionMember:
         if not stream.missing:
             return
         if not self.caches_everything and not self._is_alone:
-            self._pull_from_holders(stream, now)
+            self._asking.pull_from_holders(stream, self.region_words(sender)[1], now)
         if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
             # Who should keep it lacks it, too, or had no room for a copy.
-            self._send_nak(sender, stream.askable())
+            self._asking.send_nak(sender, stream.askable())
 
     def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
         """Others have newer packets: late until the socket was drained since, then lost."""
@@ -516,37 +480,6 @@ class RegionMember:
             if partition < len(self._hierarchy.partitions) and until > kept.get(partition, 0):
                 kept[partition] = until
         return tuple(number for pair in sorted(kept.items()) for number in pair)
-
-    def _pull_from_holders(self, stream: ReceiveStream, now: float) -> None:
-        """Ask for what others keep, each packet of one of its replicas.
-
-        Other partitions' packets, and those of the own one that a neighbour in
-        the ring need not have because fewer nodes keep a copy than are in it.
-        """
-        own = self._hierarchy.partitions[self._partition]
-        neighbours_have_ours = self._replication >= len(own)
-        _, flat, _ = self._words.get(stream.sender, (0, (), -1))
-        kept = dict(zip(flat[::2], flat[1::2], strict=False))
-        by_peer: dict[int, RangeSet] = {}
-        for sequence in stream.askable().values(PULLS_AT_ONCE):
-            partition = self._hierarchy.caching_partition(sequence)
-            if partition == self._partition and neighbours_have_ours:
-                continue
-            if sequence >= kept.get(partition, 0):
-                continue
-            if stream.requested.get(sequence, (0.0, 0))[0] > now:
-                continue
-            holders = [n for n in self._living_holders(sequence) if n != self.host.node]
-            if holders:
-                peer = self.host.rng.choice(holders)
-                by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
-        for peer in sorted(by_peer):
-            self.pull(peer, stream.sender, by_peer[peer], now)
-
-    def _living_holders(self, sequence: int) -> list[int]:
-        """Return the nodes that keep a packet and have not failed."""
-        cachers = self._hierarchy.cachers(sequence, self._replication)
-        return [node for node in cachers if node not in self._failed]
 
     def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
         return self._words.get(sender, (0, (), -1))
@@ -606,27 +539,15 @@ class RegionMember:
             return
         if self._is_alone:
             wanted = wanted.intersection(self.missing_here(sender))
-            if not wanted:
-                return
-        if len(self._hierarchy.partitions) > 1:
-            wanted = RangeSet(
-                (s, s + 1)
-                for s in wanted.values(HELD_CHECKED_MAX)
-                if self._hierarchy.caching_partition(s) == self._partition
-                or not self._living_holders(s)
-            )
-            if not wanted:
-                return
+        wanted = self._asking.ours_to_ask_for(wanted)
+        if not wanted:
+            return
         if self.host.is_failed(sender):
             # Someone who was passed over may have the only copy: wait for it.
             if not token.skipped:
                 self._vote_cut(sender, wanted.first())
             return
-        asked, until = self._wanted.get(sender, (RangeSet(), 0.0))
-        if now < until and not wanted.difference(asked):
-            return
-        self._wanted[sender] = (wanted, now + self.host.config.request_retry_s)
-        self._send_nak(sender, wanted)
+        self._asking.ask_sender(sender, wanted, now)
 
     def _vote_cut(self, sender: int, sequence: int) -> None:
         """A dead sender's packet that nobody held in three rounds is gone."""
@@ -640,15 +561,6 @@ class RegionMember:
             if stream is not None:
                 stream.sender_failed = True
                 stream.cut_at(sequence)
-
-    def _send_nak(self, sender: int, wanted: RangeSet) -> None:
-        def make() -> Nak:
-            self.counters.nak_sent += 1
-            flat, _ = trimmed(wanted, 0)
-            host = self.host
-            return Nak(host.cluster, host.node, self.id, self.number, flat)
-
-        self._tell(sender, make)
 
     def _tell(self, node: int, make: Callable[[], Pull | Nak | Ack | Wake | None]) -> None:
         """Send a control packet, made when it can leave, unless there is nothing to say."""

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 
 from quicksilver.multicast import agents, region
 from quicksilver.multicast.agents import RingAgent
+from quicksilver.multicast.asking import Asking
 from quicksilver.multicast.interfaces import Report
 from quicksilver.multicast.region import RegionMember
 from quicksilver.stdx.ranges import RangeSet
@@ -23,7 +24,7 @@ from quicksilver.wire.control import Record, Token
 
 
 def _no_naks() -> AbstractContextManager[None]:
-    return patched(RegionMember, "_send_nak", returning(None))
+    return patched(Asking, "send_nak", returning(None))
 
 
 def _acks_too_much() -> AbstractContextManager[None]:
@@ -104,7 +105,7 @@ def _quiet_too_early() -> AbstractContextManager[None]:
 
 def _no_pulls() -> AbstractContextManager[None]:
     return all_of(
-        patched(RegionMember, "pull", returning(None)),
+        patched(Asking, "pull", returning(None)),
         patched(RegionMember, "push", returning(None)),
     )
 
