@@ -485,10 +485,9 @@ class Outgoing:
                 if older not in looked_at:
                     looked_at.add(older)
                     to_look_at.append(older)
-        if not found:
-            # Nothing is held back any more; nor need the old ones be remembered.
-            for each in looked_at:
-                each.before.clear()
+        if stream not in found:
+            # Finished ones on the way need not be remembered.
+            stream.before = dict(found)
         return found
 
     def _is_unfinished(self, stream: SendStream) -> bool:
@@ -596,7 +595,11 @@ class Outgoing:
         if not stream.is_opened:
             before.update((s, None) for s in self._closing.values())
         before.pop(stream, None)
-        stream.before.update(before)
+        named = dict(before)
+        for each in stream.before:
+            named.update(self._undelivered(each))
+        named.pop(stream, None)
+        stream.before = named
         return [(each.region, each.view, each.next_sequence) for each in before]
 
     def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
