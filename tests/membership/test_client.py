@@ -167,6 +167,18 @@ def test_an_excluded_node_comes_back_as_a_new_one_in_the_same_groups() -> None:
     ]
 
 
+def test_a_node_that_begins_again_says_goodbye_and_comes_back_in_the_same_groups() -> None:
+    """What was on its way to the old incarnation is not for the new one."""
+    script = Script().member_of_a()
+    assert script.client.begin_again("it lacks packets") == [WasExcluded("it lacks packets")]
+    assert script.client.state == Excluded("it lacks packets")
+    assert script.says() == [gms.Goodbye()]
+    assert script.hears(update(2, view=2, base=1), RESUMED) == []
+    assert script.client.node is None
+    script.closed().opened()
+    assert script.says() == [HELLO, gms.Subscribe(0, ("a",))]
+
+
 def test_a_completion_that_an_exclusion_overtook_is_still_reported() -> None:
     """Somebody awaits it."""
     script = Script().member_of_a()
