@@ -47,6 +47,14 @@ def run(
     keys: Annotated[
         Path | None, typer.Option("--keys", metavar="DIR", help="Directory of NAME.key files.")
     ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", metavar="DIR", help="Where objects keep what must survive."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="NAME", help="Let platform objects host guests here."),
+    ] = None,
     is_plain: Annotated[
         bool, typer.Option("--plain", help="Show events, also of an object that is a text.")
     ] = False,

@@ -28,9 +28,10 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from quicksilver.live.components.library import equip
+from quicksilver.live.components.platform.hosting import Host
 from quicksilver.live.components.platform.keys import KeyRing
 from quicksilver.live.references.library import LibraryPolicy
 from quicksilver.live.references.model import Reference
@@ -55,6 +56,7 @@ Openable: TypeAlias = str | Path | Reference | Parsed
 """A ``.liveobject`` file, or what was read from one."""
 Handlers: TypeAlias = Mapping[str, Handler] | Callable[..., Any] | None
 Registry: TypeAlias = str | Path | Mapping[str, Reference] | None
+LOOPBACK: Final = "127.0.0.1"
 OnFailure: TypeAlias = Callable[[ComponentFailedError], None]
 
 
@@ -65,13 +67,16 @@ def make_runtime(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    host: Host | None = None,
+    interface: str = LOOPBACK,
     on_failure: OnFailure | None = None,
 ) -> Runtime:
     """Return a runtime with the whole library, and what this node allows.
 
     ``registry`` is a directory of files or a mapping; ``libraries`` are places that
-    code may be loaded from; ``keys`` is a directory of key files; ``store`` is one
-    where objects may keep their state.
+    code may be loaded from; ``keys`` is a directory of key files; ``store`` one where
+    objects keep what must survive; ``host`` says what guests of platform objects may
+    do here; datagrams go through the interface with the address ``interface``.
     """
     if isinstance(registry, str | Path):
         registry = load_registry(Path(registry)).references
@@ -85,9 +90,13 @@ def make_runtime(
     equip(runtime)
     if keys is not None:
         runtime.provide(KeyRing, KeyRing.load(Path(keys)))
+    if host is not None:
+        runtime.provide(Host, host)
     if store is not None:
-        runtime.provide(Storage, FileStorage(store))
-    runtime.provide(Datagrams, SocketDatagrams(executor))
+        files = FileStorage(Path(store))
+        runtime.provide(Storage, files)
+        runtime.when_closed(files.close)
+    runtime.provide(Datagrams, SocketDatagrams(executor, interface))
     return runtime
 
 
@@ -178,6 +187,7 @@ async def platform(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    host: Host | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
     **node_options: Any,
@@ -196,9 +206,11 @@ async def platform(
         libraries=libraries,
         keys=keys,
         store=store,
+        host=host,
         on_failure=on_failure,
     )
     async with AsyncExitStack() as stack:
+        stack.callback(runtime.close)  # if no node can be connected
         if gms is None:
             local = LocalGroups(network if network is not None else LocalNetwork(), executor)
             runtime.provide(Groups, local)
@@ -297,6 +309,7 @@ def platform_in_thread(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    host: Host | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
     **node_options: Any,
@@ -313,8 +326,10 @@ def platform_in_thread(
             libraries=libraries,
             keys=keys,
             store=store,
+            host=host,
             on_failure=on_failure,
         )
+        stack.callback(executor.call, runtime.close)  # if no node can be connected
         if gms is None:
             local = LocalGroups(network if network is not None else LocalNetwork(), executor)
             runtime.provide(Groups, local)

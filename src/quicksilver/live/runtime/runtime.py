@@ -81,6 +81,7 @@ class Runtime:
         self.cells: dict[Cell, None] = {}
         """All components that run, oldest first."""
         self._opening: dict[Task[Proxy], None] = {}
+        self._when_closed: list[Callable[[], Any]] = []
         self._is_closed = False
         add_standard(self.catalogue)
         load_installed(self.catalogue)
@@ -231,6 +232,13 @@ class Runtime:
         # What is left belongs to proxies that nobody holds any more.
         for cell in reversed(list(self.cells)):
             cell.close()
+        callbacks, self._when_closed = self._when_closed, []
+        for callback in reversed(callbacks):
+            callback()
+
+    def when_closed(self, callback: Callable[[], Any]) -> None:
+        """Call back when all is closed: for services that were made for this runtime."""
+        self._when_closed.append(callback)
 
     def _check_here(self) -> None:
         if not self.executor.is_here:
