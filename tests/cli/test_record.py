@@ -36,6 +36,24 @@ def test_records_until_interrupted(gms: str, tmp_path: Path) -> None:
     assert LogReader(tmp_path, "a").bounds() == (0, 200)
 
 
+def test_what_was_reported_as_safe_survives_a_kill(gms: str, tmp_path: Path) -> None:
+    """The reported offset is a promise; the log goes on after it."""
+    arguments = ("record", "k", "--path", str(tmp_path), "--gms", gms, "--json")
+    with running(*arguments, "--flush-ms", "5") as process:
+        assert read_event(process)["event"] == "ready"
+        with running("pub", "k", "--count", "1000000", "--rate", "20000", "--gms", gms):
+            reported = 0
+            while reported == 0:
+                reported = read_event(process)["groups"][0]["durable"]
+            process.kill()
+            process.wait()
+    _, past = LogReader(tmp_path, "k").bounds()
+    assert past >= reported > 0
+    with running(*arguments) as process:
+        assert read_event(process)["event"] == "ready"
+    assert LogReader(tmp_path, "k").bounds() == (0, past)
+
+
 def test_mistakes_are_one_line(gms: str, tmp_path: Path) -> None:
     """What happened, and what to do."""
     path = str(tmp_path)

@@ -14,7 +14,8 @@ from tests.spark.conftest import TUNED
 
 def main() -> None:
     plan = json.loads(sys.argv[1])
-    spark = make_session("driver", master="local[2]", conf=TUNED)
+    memory = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    spark = make_session("driver", master=plan.get("master", "local[2]"), conf={**TUNED, **memory})
     print("started", flush=True)
     for _ in range(20):
         stream = (

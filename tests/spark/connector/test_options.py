@@ -110,3 +110,22 @@ def test_an_offset_that_is_not_there(tmp_path: Path) -> None:
     assert mild.start() == {GROUP: 60}
     with pytest.raises(OptionError, match="says nothing about group 'prices'"):
         positions(tmp_path, startingOffsets='{"other":{"0":1}}').start()
+
+
+def test_a_recording_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    """A checkpoint of another recording would skip everything, silently."""
+    pyspark_source = pytest.importorskip("quicksilver.spark.connector.source")
+    filled(tmp_path).close()
+    base = {"path": str(tmp_path), "subscribe": GROUP}
+
+    def reader(**more: str) -> object:
+        options = parse_source_options({**base, **more}, is_stream=True)
+        return pyspark_source.GroupStreamReader(options, None)
+
+    limit = pyspark_source.ReadAllAvailable()
+    with pytest.raises(OffsetsLostError, match="was the recording replaced"):
+        reader().latestOffset({GROUP: 99}, limit)  # type: ignore[attr-defined]
+    with pytest.raises(OffsetsLostError, match="the recording is gone"):
+        reader().latestOffset({"other": 5}, limit)  # type: ignore[attr-defined]
+    mild = reader(failOnDataLoss="false")
+    assert mild.latestOffset({GROUP: 99}, limit) == {GROUP: 99}  # type: ignore[attr-defined]

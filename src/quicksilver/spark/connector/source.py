@@ -103,6 +103,18 @@ class GroupReader(DataSourceReader):
         return self._reading.read_range(partition)
 
 
+def _check_not_replaced(begun: Offsets, latest: Offsets) -> None:
+    """Raise OffsetsLostError if a log ends before a position that was read."""
+    for group, offset in begun.items():
+        past = latest.get(group)
+        if past is None and offset:
+            why = "the recording is gone; failOnDataLoss=false goes on without it"
+            raise OffsetsLostError(group, 0, offset, why)
+        if past is not None and past < offset:
+            why = f"the log ends with {past - 1}: was the recording replaced? Use a new checkpoint"
+            raise OffsetsLostError(group, past, offset, why)
+
+
 class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query."""
 
@@ -131,6 +143,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return how far the next micro-batch goes."""
         latest = self._target if self._target is not None else self.positions.latest()
         begun = dict(start)
+        if self._reading.options.fails_on_loss:
+            _check_not_replaced(begun, latest)
         # A group that came to be recorded later is read from its beginning.
         end = {**begun, **{group: max(past, begun.get(group, 0)) for group, past in latest.items()}}
         for group in end.keys() - begun.keys():
