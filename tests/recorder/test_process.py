@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,11 +16,13 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.envelope import Origin, pack_envelope
 from quicksilver.recorder.errors import LogBusyError, PeerError
+from quicksilver.recorder.pending import Pending
 from quicksilver.recorder.process import Recorder, RecorderConfig
 from quicksilver.recorder.reading import LogReader
 from quicksilver.recorder.retention import Retention, store_commit
 from quicksilver.recorder.writing import LogConfig
 from tests.node.service import connect, run, running_gms
+from tests.recorder.logs import batch
 
 pytestmark = pytest.mark.integration
 
@@ -255,5 +258,32 @@ def test_committed_offsets_hold_segments_back(gms: str, tmp_path: Path) -> None:
             await asyncio.sleep(0.2)
             assert 0 < log.reader.bounds()[0] <= 200
         assert rows(tmp_path, "i")[-1]["value"] == b"399"
+
+    run(work())
+
+
+def test_a_state_names_only_what_is_safe(gms: str, tmp_path: Path) -> None:
+    """Others take it for granted: a late joiner would pass over the rest, a sink would commit."""
+    config = RecorderConfig(flush_interval_s=60, listen="127.0.0.1:0")
+
+    async def work() -> None:
+        async with recording(gms, tmp_path, "j", config=config) as recorder:
+            log = recorder.logs["j"]
+            written = log.writer.write
+
+            def slow_write(pending: Pending) -> int:
+                # While this is written, more arrives.
+                loop.call_soon_threadsafe(log.take, batch(10, 10), 2)
+                time.sleep(0.05)
+                return written(pending)
+
+            loop = asyncio.get_running_loop()
+            log.writer.write = slow_write  # type: ignore[method-assign]
+            log.take(batch(0, 10), 1)
+            with RecorderClient(recorder.server.address) as client:
+                state = await asyncio.to_thread(client.state, "j")
+            assert state.past == 10
+            assert [one.flat for one in state.coverage] == [[0, 10]]
+            log.writer.write = written  # type: ignore[method-assign]
 
     run(work())

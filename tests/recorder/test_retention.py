@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.retention import (
     Retention,
@@ -14,6 +15,7 @@ from quicksilver.recorder.retention import (
     load_commits,
     store_commit,
 )
+from quicksilver.recorder.writing import LogConfig
 from quicksilver.stdx.ranges import RangeSet
 from tests.recorder.logs import CONFIG, GROUP, batch, flush, values
 
@@ -95,5 +97,22 @@ def test_a_memory_of_rows_that_the_log_lost_is_not_believed(tmp_path: Path) -> N
     index.write_bytes(index.read_bytes()[: len(index.read_bytes()) // 2])
     log = GroupLog(tmp_path, GROUP, CONFIG)
     log.take(batch(0, 20), 3)
+    log.close()
+    assert len(values(tmp_path)) == 20
+
+
+def test_what_could_not_be_written_is_not_remembered(tmp_path: Path) -> None:
+    """A full disk ends a recorder; what it had taken must be able to come again."""
+    log = GroupLog(tmp_path, GROUP, LogConfig(does_sync=False))
+    log.take(batch(0, 10), 1)
+    flush(log)
+    log.take(batch(10, 10), 2)
+    log.writer._problem = OSError(28, "No space left on device")
+    with pytest.raises(LogBrokenError):
+        flush(log)
+    log.close()
+    log = GroupLog(tmp_path, GROUP, CONFIG)
+    log.take(batch(0, 20), 3)
+    assert (log.covered, log.messages) == (10, 10)
     log.close()
     assert len(values(tmp_path)) == 20

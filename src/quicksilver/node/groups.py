@@ -13,7 +13,12 @@ import msgspec
 
 from quicksilver.multicast.lanes import GroupSender, Lane
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import ClosedError, MessageTooLargeError, NotJoinedError
+from quicksilver.node.errors import (
+    ClosedError,
+    MessageTooLargeError,
+    NotJoinedError,
+    OptionError,
+)
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
@@ -148,6 +153,8 @@ class GroupBase:
         waits for it. What was queued before is handed over first.
         """
         inbox = self._joined_inbox()
+        if self._feed is not None:
+            raise OptionError("history", "is for groups that are iterated, not for callbacks")
 
         def install() -> None:
             while (batch := inbox.take()) is not None:

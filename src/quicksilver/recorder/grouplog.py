@@ -230,6 +230,11 @@ class GroupLog:
         return removed
 
     def close(self) -> None:
-        """Write what waits, and keep what is known."""
+        """Write what waits, and keep what is known.
+
+        Not after a failed write: what is known and not written must be able to come again.
+        """
         self.writer.close()
+        if self.writer.is_broken:
+            return
         store_memory(self.writer.folder, self.memory(None, self.reader.bounds()[0]))

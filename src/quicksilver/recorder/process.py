@@ -25,9 +25,12 @@ from quicksilver.recorder.errors import LogBusyError
 from quicksilver.recorder.folders import LOCK
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.peers import Peers
+from quicksilver.recorder.protocol import State
 from quicksilver.recorder.retention import Retention
 from quicksilver.recorder.server import LogServer
 from quicksilver.recorder.writing import LogConfig
+
+RETRY_S = 2.0
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +79,7 @@ class Recorder:
         self.config = config if config is not None else RecorderConfig()
         self.options = options if options is not None else NodeOptions()
         self.logs: dict[str, GroupLog] = {}
-        self.server = LogServer(self.logs, self._flush)
+        self.server = LogServer(self.logs, self._settle)
         self.peers: Peers | None = None
         self.is_ready = asyncio.Event()
         """Set when the groups are joined: from then on nothing is missed."""
@@ -171,7 +174,13 @@ class Recorder:
             fixed=self.config.peers,
             fetch=self._fetch,
         )
-        await self.peers.run()
+        while True:
+            try:
+                await self.peers.run()
+            except* QuicksilverError as several:
+                # Recording goes on without the others.
+                self.peers.problems["peers"] = str(several.exceptions[0])
+            await asyncio.sleep(RETRY_S)
 
     async def _fetch(self, group: str, address: str) -> None:
         from quicksilver.recorder.fetching import fetch_missing
@@ -186,6 +195,19 @@ class Recorder:
             rows = log.cut()
             if rows is not None:
                 await _finish(log.write, rows)
+
+    async def _settle(self, log: GroupLog) -> State:
+        """Make safe what arrived, and say what the log has: all of it safe, and nothing else.
+
+        What arrives while this is written is not in the answer, although it is
+        known by then.
+        """
+        async with self._locks[log.group]:
+            rows = log.cut()
+            kept = log.kept.state()
+            if rows is not None:
+                await _finish(log.write, rows)
+            return State(log.reader.bounds()[0], log.writer.durable, kept)
 
     async def _flush_by_clock(self) -> None:
         while True:

@@ -38,10 +38,10 @@ class LogServer:
     """Answers questions about the logs of this process."""
 
     def __init__(
-        self, logs: Mapping[str, GroupLog], flush: Callable[[GroupLog], Awaitable[None]]
+        self, logs: Mapping[str, GroupLog], settle: Callable[[GroupLog], Awaitable[State]]
     ) -> None:
         self._logs = logs
-        self._flush = flush
+        self._settle = settle
         self._server: asyncio.Server | None = None
         self._talking: set[asyncio.Task[None]] = set()
         self.address = ""
@@ -98,9 +98,7 @@ class LogServer:
             return Problem(f"group {question.group!r} is not recorded here")
         match question:
             case AskState():
-                await self._flush(log)
-                first, past = log.reader.bounds()
-                return State(first, past, log.kept.state())
+                return await self._settle(log)
             case AskRows():
                 wanted = None
                 if question.wanted is not None:

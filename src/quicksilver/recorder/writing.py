@@ -89,6 +89,11 @@ class LogWriter:
     # Rows
 
     @property
+    def is_broken(self) -> bool:
+        """Whether a write failed: rows that were taken may be lost."""
+        return self._problem is not None
+
+    @property
     def is_full(self) -> bool:
         """Whether enough rows wait to be written."""
         return self.pending.size_bytes >= self.config.flush_bytes
