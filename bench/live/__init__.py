@@ -1,0 +1,1 @@
+"""What live objects cost: ``python -m bench.live.run``."""
