@@ -11,13 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-import quicksilver
-from quicksilver.live.components.library import equip
-from quicksilver.live.references.xml import load
-from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
-from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.services.groups import Groups
-from quicksilver.live.services.on_node import NodeGroups
+from quicksilver import live
 
 REFERENCE = Path(__file__).with_name("shared-text.liveobject")
 
@@ -27,24 +21,17 @@ async def main(gms: str, reference: Path) -> None:
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
     )
-    async with quicksilver.connect(gms) as node:
-        executor = AsyncioExecutor()
-        runtime = Runtime(executor, seed=node.id)
-        runtime.provide(Groups, NodeGroups(node, executor))
-        equip(runtime)
-        text = ""
+    text = ""
 
-        def show(changed: str) -> None:
-            nonlocal text
-            text = changed
-            print("--\n" + text, flush=True)
+    def show(changed: str) -> None:
+        nonlocal text
+        text = changed
+        print("--\n" + text, flush=True)
 
-        with await executor.future(runtime.open(load(reference))) as note:
-            user = runtime.attach(note.endpoint("Text"), {"changed": show})
-            while line := await lines.readline():
-                user.port.edit(len(text), 0, line.decode())
-            await node.flush()
-        runtime.close()
+    async with live.platform(gms) as platform, await platform.open(reference) as note:
+        user = note.attach("Text", {"changed": show})
+        while line := await lines.readline():
+            user.port.edit(len(text), 0, line.decode())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.attaching import Attachment
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
+from quicksilver.live.services.identity import Identity
+from quicksilver.stdx.rand import Rng
 from tests.live.applications.memory_channels import CHANNELS, Hub
 
 
@@ -92,13 +94,16 @@ class Desk:
         self.executor = VirtualExecutor()
         self._kinds = tuple(kinds)  # reading them all takes a while
         self.hub = Hub(seed)
+        self._identity = Identity(Rng(seed + 1).bits64)
         self._seeds = itertools.count(1 + 1000 * seed)
 
     def runtime(
         self, components: Iterable[type] = (), services: Mapping[type, object] | None = None
     ) -> Runtime:
         made = Runtime(
-            self.executor, seed=next(self._seeds), services={Hub: self.hub, **(services or {})}
+            self.executor,
+            seed=next(self._seeds),
+            services={Hub: self.hub, Identity: self._identity, **(services or {})},
         )
         made.add_components(self._kinds)
         made.add_components(components)

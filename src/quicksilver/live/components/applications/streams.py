@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
-from quicksilver.live.components.applications.identity import draw_identity
 from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
@@ -27,6 +26,7 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -73,7 +73,7 @@ class LatestStream:
             raise ValueError(f"source has more than {LABEL_CHARACTERS_MAX} characters")
         self._reference = channel
         self._label = source
-        self._identity = draw_identity(self.context)
+        self._identity = unique_number(self.context)
         self._interval_s = 1.0 / rate_hz
         self._repeat_s = repeat_s
         self._sequence = 0

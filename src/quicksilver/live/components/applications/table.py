@@ -17,10 +17,10 @@ from quicksilver.live.components.applications.codec import (
     BadMessageError,
     Codec,
 )
-from quicksilver.live.components.applications.identity import draw_identity
 from quicksilver.live.components.applications.replica import Replica
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.runtime.components import component
+from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -118,7 +118,7 @@ class TableReplica(Replica[Update, dict[str, Row]]):
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
         super().__init__(channel)
-        self.me = draw_identity(self.context)
+        self.me = unique_number(self.context)
         self.rows: dict[str, Row] = {}
         """All rows, after all updates that came so far."""
         self._sizes: dict[str, int] = {}

@@ -18,7 +18,6 @@ from quicksilver.live.components.applications.codec import (
     Codec,
 )
 from quicksilver.live.components.applications.crdt import TextDocument
-from quicksilver.live.components.applications.identity import draw_identity
 from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
@@ -29,6 +28,7 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
+from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -76,7 +76,8 @@ class TextReplica:
 
     def __init__(self, channel: Reference) -> None:
         self._reference = channel
-        self.document = TextDocument(draw_identity(self.context))
+        # Yjs allows 53 bits for the number of a replica.
+        self.document = TextDocument(unique_number(self.context) >> 9)
         self.bad_updates = 0
         """Updates that came in and were dropped."""
 

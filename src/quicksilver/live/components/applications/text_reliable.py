@@ -16,7 +16,6 @@ from quicksilver.live.components.applications.codec import (
     BadMessageError,
     Codec,
 )
-from quicksilver.live.components.applications.identity import draw_identity
 from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.applications.text import TextReplica
 from quicksilver.live.components.interfaces import (
@@ -28,6 +27,7 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.references.names import SHARED_TEXT
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -89,7 +89,7 @@ class ReliableText(TextReplica):
 
     def __init__(self, Channel: Given[Ref[ReliableChannel]]) -> None:  # noqa: N803  # Code 2.2 says it so
         super().__init__(Channel)  # type: ignore[arg-type]  # Ref annotates references
-        self._me = draw_identity(self.context)
+        self._me = unique_number(self.context)
         self._asks = 0
         self._answers: dict[int, tuple[int, Timer]] = {}
 

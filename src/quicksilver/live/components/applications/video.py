@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
-from quicksilver.live.components.applications.identity import draw_identity
 from quicksilver.live.components.applications.replica import end_with_channel
 from quicksilver.live.components.applications.streams import never_back
 from quicksilver.live.components.applications.video_assembly import (
@@ -32,6 +31,7 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
+from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -77,7 +77,7 @@ class VideoReplica:
         if not 0 < rate_hz <= RATE_HZ_MAX:
             raise ValueError(f"rate_hz is {rate_hz}: give more than 0 and at most {RATE_HZ_MAX:g}")
         self._reference = channel
-        self._identity = draw_identity(self.context)
+        self._identity = unique_number(self.context)
         self._rate_hz = rate_hz
         self._budget = BURST
         self._budget_at = self.context.now()
