@@ -234,6 +234,7 @@ def test_two_desktops_that_lie_on_each_other_are_told_apart_and_stopped() -> Non
     assert "cannot lie on itself" in inner.opening.failures[1]
 
 
+@pytest.mark.slow
 def test_desktops_lie_only_so_deep_on_each_other() -> None:
     desk = Desk()
     names = [f"level {number}" for number in range(8)]

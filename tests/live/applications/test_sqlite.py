@@ -273,6 +273,7 @@ def test_while_another_writes_nothing_is_lost(shops: tuple[Shop, Shop]) -> None:
     assert set(program.component.rows) == {"[1]", "[2]"}
 
 
+@pytest.mark.slow
 def test_a_large_table_is_sent_in_portions(shops: tuple[Shop, Shop]) -> None:
     north, south = shops
     with north.db:

@@ -186,6 +186,7 @@ def test_the_pattern_plays_through_a_stream() -> None:
     assert source.shown == source.received == len(watcher.got("frame")) == 20
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.binary(min_size=0, max_size=300), min_size=1, max_size=5),

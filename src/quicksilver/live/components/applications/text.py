@@ -57,10 +57,7 @@ class EditorChanges(TextChanges, Protocol):
         """Hear that an edit was not carried out."""
 
 
-_PROMISES = (
-    ("delivery", "causal"),
-    ("timing", "in 99% of cases changed within 100 ms of edit"),
-)
+_PROMISES = (("delivery", "causal"),)
 
 
 class TextReplica:
