@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from quicksilver.live.components.applications import COMPONENTS
+from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.attaching import Attachment
 from quicksilver.live.runtime.proxies import Proxy
@@ -94,6 +96,7 @@ class Desk:
         self.executor = VirtualExecutor()
         self._kinds = tuple(kinds)  # reading them all takes a while
         self.hub = Hub(seed)
+        self._files = SharedFiles(tempfile.gettempdir())
         self._identity = Identity(Rng(seed + 1).bits64)
         self._seeds = itertools.count(1 + 1000 * seed)
 
@@ -103,7 +106,12 @@ class Desk:
         made = Runtime(
             self.executor,
             seed=next(self._seeds),
-            services={Hub: self.hub, Identity: self._identity, **(services or {})},
+            services={
+                Hub: self.hub,
+                Identity: self._identity,
+                SharedFiles: self._files,
+                **(services or {}),
+            },
         )
         made.add_components(self._kinds)
         made.add_components(components)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.on_simulator import runtime_on
@@ -64,7 +66,7 @@ class SimStage:
         return seats
 
     def _open(self, seat: Seat, reference: Reference) -> None:
-        runtime = runtime_on(seat.node)
+        runtime = runtime_on(seat.node, services={SharedFiles: SharedFiles(tempfile.gettempdir())})
 
         def opened(done: Promise[Proxy]) -> None:
             seat.user = User(runtime, done.result(), self._endpoint)

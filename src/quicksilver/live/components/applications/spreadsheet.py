@@ -16,11 +16,11 @@ as some charts, is lost when it is written.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from quicksilver.live.components.applications.bridge import TableBridge
 from quicksilver.live.components.applications.codec import BadMessageError
+from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.components.applications.spreadsheet_file import (
     FileChangedError,
     SheetError,
@@ -54,7 +54,8 @@ class Spreadsheet(TableBridge):
         formulas: Given[bool] = False,
     ) -> None:
         super().__init__(channel, poll_s)
-        self._range = SheetRange(Path(path), sheet, cells, with_formulas=formulas)
+        file = self.context.service(SharedFiles).find(path)
+        self._range = SheetRange(file, sheet, cells, with_formulas=formulas)
         found = self._range.read_if_changed()
         self._known: dict[str, Cell] = found or {}
         """The cells as the file last had them."""

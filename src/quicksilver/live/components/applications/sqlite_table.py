@@ -13,13 +13,13 @@ state at all, everything is sent.
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from quicksilver.live.components.applications.bridge import TableBridge
 from quicksilver.live.components.applications.codec import BadMessageError
+from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.components.applications.sqlite_store import (
     SqliteStore,
     StoreBusyError,
@@ -49,7 +49,7 @@ class SqliteTable(TableBridge):
         poll_s: Given[float] = 0.5,
     ) -> None:
         super().__init__(channel, poll_s)
-        self._store = SqliteStore(Path(path), table)
+        self._store = SqliteStore(self.context.service(SharedFiles).find(path), table)
         self._sent = 0
         """The last entry of the journal that was sent."""
         self._returned = 0
