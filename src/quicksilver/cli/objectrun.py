@@ -51,6 +51,10 @@ def run(
         Path | None,
         typer.Option("--store", metavar="DIR", help="Where objects keep what must survive."),
     ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", metavar="DIR", help="Whose databases and sheets they may open."),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option("--host", metavar="NAME", help="Let platform objects host guests here."),
@@ -80,6 +84,7 @@ def run(
             registry=registry,
             libraries=libraries or (),
             keys=keys,
+            files=files,
             on_failure=session.take_failure,
             **node,
         ) as platform,

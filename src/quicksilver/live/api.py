@@ -30,6 +30,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.components.library import equip
 from quicksilver.live.components.platform.hosting import Host
 from quicksilver.live.components.platform.keys import KeyRing
@@ -67,6 +68,7 @@ def make_runtime(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    files: str | Path | None = None,
     host: Host | None = None,
     interface: str = LOOPBACK,
     on_failure: OnFailure | None = None,
@@ -75,7 +77,8 @@ def make_runtime(
 
     ``registry`` is a directory of files or a mapping; ``libraries`` are places that
     code may be loaded from; ``keys`` is a directory of key files; ``store`` one where
-    objects keep what must survive; ``host`` says what guests of platform objects may
+    objects keep what must survive; ``files`` one whose databases and spreadsheets they
+    may open; ``host`` says what guests of platform objects may
     do here; datagrams go through the interface with the address ``interface``.
     """
     if isinstance(registry, str | Path):
@@ -93,9 +96,11 @@ def make_runtime(
     if host is not None:
         runtime.provide(Host, host)
     if store is not None:
-        files = FileStorage(Path(store))
-        runtime.provide(Storage, files)
-        runtime.when_closed(files.close)
+        storage = FileStorage(Path(store))
+        runtime.provide(Storage, storage)
+        runtime.when_closed(storage.close)
+    if files is not None:
+        runtime.provide(SharedFiles, SharedFiles(files))
     runtime.provide(Datagrams, SocketDatagrams(executor, interface))
     return runtime
 
@@ -187,6 +192,7 @@ async def platform(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    files: str | Path | None = None,
     host: Host | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
@@ -206,6 +212,7 @@ async def platform(
         libraries=libraries,
         keys=keys,
         store=store,
+        files=files,
         host=host,
         on_failure=on_failure,
     )
@@ -309,6 +316,7 @@ def platform_in_thread(
     libraries: Sequence[str] = (),
     keys: str | Path | None = None,
     store: str | Path | None = None,
+    files: str | Path | None = None,
     host: Host | None = None,
     on_failure: OnFailure | None = None,
     network: LocalNetwork | None = None,
@@ -326,6 +334,7 @@ def platform_in_thread(
             libraries=libraries,
             keys=keys,
             store=store,
+            files=files,
             host=host,
             on_failure=on_failure,
         )
