@@ -39,9 +39,9 @@ class RecorderClient:
         self._timeout_s = timeout_s
         self._socket: socket.socket | None = None
 
-    def state(self, group: str) -> State:
-        """Return what the recorder has of a group, safe on disk."""
-        answer = self._ask(AskState(group))
+    def state(self, group: str, *, had: bool = False) -> State:
+        """Return what the recorder has of a group, safe on disk; or ever had: see ``AskState``."""
+        answer = self._ask(AskState(group, had))
         if not isinstance(answer, State):
             raise self._unfit(answer)
         return answer

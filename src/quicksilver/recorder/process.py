@@ -196,7 +196,7 @@ class Recorder:
             if rows is not None:
                 await _finish(log.write, rows)
 
-    async def _settle(self, log: GroupLog) -> State:
+    async def _settle(self, log: GroupLog, had: bool) -> State:
         """Make safe what arrived, and say what the log has: all of it safe, and nothing else.
 
         What arrives while this is written is not in the answer, although it is
@@ -204,10 +204,10 @@ class Recorder:
         """
         async with self._locks[log.group]:
             rows = log.cut()
-            kept = log.kept.state()
+            state = (log.coverage if had else log.kept).state()
             if rows is not None:
                 await _finish(log.write, rows)
-            return State(log.reader.bounds()[0], log.writer.durable, kept)
+            return State(log.reader.bounds()[0], log.writer.durable, state)
 
     async def _flush_by_clock(self) -> None:
         while True:

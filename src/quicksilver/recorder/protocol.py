@@ -27,6 +27,9 @@ class AskState(msgspec.Struct, frozen=True, tag="state"):
     """What is there of a group, on disk?"""
 
     group: str
+    had: bool = False
+    """Name all messages that were ever recorded, and rows that were not because they were
+    repeats of recorded ones; otherwise those that can be read."""
 
 
 class AskRows(msgspec.Struct, frozen=True, tag="rows"):

@@ -38,7 +38,7 @@ class LogServer:
     """Answers questions about the logs of this process."""
 
     def __init__(
-        self, logs: Mapping[str, GroupLog], settle: Callable[[GroupLog], Awaitable[State]]
+        self, logs: Mapping[str, GroupLog], settle: Callable[[GroupLog, bool], Awaitable[State]]
     ) -> None:
         self._logs = logs
         self._settle = settle
@@ -98,7 +98,7 @@ class LogServer:
             return Problem(f"group {question.group!r} is not recorded here")
         match question:
             case AskState():
-                return await self._settle(log)
+                return await self._settle(log, question.had)
             case AskRows():
                 wanted = None
                 if question.wanted is not None:

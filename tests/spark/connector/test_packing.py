@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.recorder.envelope import Origin, pack_envelope
-from quicksilver.spark.connector.packing import Packer, in_order, normalise
+from quicksilver.recorder.envelope import Origin, pack_envelope, parse_envelope
+from quicksilver.spark.connector.packing import Packer, normalise
 from quicksilver.spark.errors import BadInputError
 
 QUERY = b"0123456789abcdef"
@@ -28,7 +30,14 @@ rows = st.lists(
 )
 
 
-def to_batch(given_rows: list[tuple[object, ...]]) -> pa.RecordBatch:
+def parts(given_rows: list[tuple[Any, ...]], cut: int) -> Iterator[pa.RecordBatch]:
+    """The rows in two batches, as a task gets them."""
+    for part in (given_rows[:cut], given_rows[cut:]):
+        if part:
+            yield normalise(to_batch(part), None)
+
+
+def to_batch(given_rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     topics, keys, values, headers = zip(*given_rows, strict=True)
     shaped = [
         None if one is None else [{"key": key, "value": value} for key, value in one]
@@ -45,39 +54,38 @@ def to_batch(given_rows: list[tuple[object, ...]]) -> pa.RecordBatch:
     )
 
 
-@given(given_rows=rows)
-def test_columns_make_the_same_envelopes_as_single_rows(
-    given_rows: list[tuple[object, ...]],
-) -> None:
-    """One format, two ways to write it."""
-    packer = Packer(QUERY, 9, 2)
-    packer.row = 5
-    found = packer.pack(normalise(to_batch(given_rows), None))
-    assert found == [
-        pack_envelope(Origin(QUERY, 2, 9, 5 + at), value, key, headers)  # type: ignore[arg-type]
-        for at, (_, key, value, headers) in enumerate(given_rows)
-    ]
+@given(given_rows=rows, cut=st.integers(0, 20))
+def test_envelopes_are_what_single_rows_make(given_rows: list[tuple[Any, ...]], cut: int) -> None:
+    """One format, two ways to write it; rows are numbered for each group."""
+    found: dict[str, list[bytes]] = {}
+    for topic, messages in Packer(QUERY, 9, 2).messages(parts(given_rows, cut), by_content=False):
+        found.setdefault(topic, []).extend(messages)
+    expected: dict[str, list[bytes]] = {}
+    for topic, key, value, headers in given_rows:
+        messages = expected.setdefault(topic, [])
+        origin = Origin(QUERY, 2, 9, len(messages))
+        messages.append(pack_envelope(origin, value, key, headers))
+    assert found == expected
 
 
-@given(given_rows=rows, seed=st.integers(0, 99))
+@given(
+    given_rows=rows, cuts=st.tuples(st.integers(0, 20), st.integers(0, 20)), seed=st.integers(0, 99)
+)
 def test_a_partition_has_one_order_whatever_order_it_comes_in(
-    given_rows: list[tuple[object, ...]], seed: int
+    given_rows: list[tuple[Any, ...]], cuts: tuple[int, int], seed: int
 ) -> None:
     """A shuffle hands rows over in any order, another one when it is run again."""
     mixed = list(given_rows)
     random.Random(seed).shuffle(mixed)
-
-    def messages(order: list[tuple[object, ...]], cut: int) -> list[tuple[str, bytes]]:
-        parts = [part for part in (order[:cut], order[cut:]) if part]
-        plain = (normalise(to_batch(part), None) for part in parts)
-        packer = Packer(QUERY, 0, 0)
-        return [
-            pair
-            for batch in in_order(plain, by_content=True)
-            for pair in zip(batch.column("topic").to_pylist(), packer.pack(batch), strict=True)
-        ]
-
-    assert messages(given_rows, 3) == messages(mixed, 7)
+    one, other = (
+        list(Packer(QUERY, 0, 0).messages(parts(order, cut), by_content=True))
+        for order, cut in zip((given_rows, mixed), cuts, strict=True)
+    )
+    assert one == other
+    envelopes = [parse_envelope(message) for _, messages in one for message in messages]
+    assert sorted(found.value for found in envelopes if found is not None) == sorted(
+        row[2] for row in given_rows
+    )
 
 
 def test_rows_that_cannot_be_sent_are_named() -> None:

@@ -1,18 +1,19 @@
-"""Rows of a DataFrame as messages, column by column.
+"""Rows of a DataFrame as messages.
 
-A task that is run again must number the same rows alike. So a partition is put
-in the order of its content first, unless the plan is known to give rows in the
-same order every time.
+A task that is run again must number the same rows alike. So the rows of a
+partition that go to one group are put in the order of their content first,
+unless the plan is known to give rows in the same order every time.
+
+Sorting is done on lists of bytes: 1 µs a row of 1000 bytes, where Arrow's sort
+of a table took 9, and the lists are needed anyway to send them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,8 +21,11 @@ from quicksilver.recorder.envelope import MARK
 from quicksilver.spark.errors import BadInputError
 
 _PREFIX = struct.Struct("<4sB16sQI")
+_ROW = struct.Struct("<Q")
+_SIZE = struct.Struct("<I")
 _HAS_KEY, _HAS_HEADERS = 1, 2
-_SORTED_BY = [("topic", "ascending"), ("key", "ascending"), ("value", "ascending")]
+
+CHUNK_ROWS = 10_000
 
 NORMAL = pa.schema(
     [
@@ -68,81 +72,135 @@ def _pack_headers(column: pa.Array) -> pa.Array:
     return pa.array(packed, pa.binary())
 
 
-def in_order(batches: Iterable[pa.RecordBatch], by_content: bool) -> Iterator[pa.RecordBatch]:
-    """Yield a partition's rows in the order in which they are numbered."""
-    if not by_content:
-        yield from batches
-        return
-    table = pa.Table.from_batches(list(batches), NORMAL)
-    by = list(_SORTED_BY)
-    if table.column("headers").null_count < table.num_rows:
-        by.append(("headers", "ascending"))
-    constant = [name for name, _ in by if _is_constant(table.column(name))]
-    by = [one for one in by if one[0] not in constant]
-    if by:
-        table = table.take(pc.sort_indices(table, sort_keys=by))
-    yield from table.to_batches(max_chunksize=20_000)
+class Part:
+    """Rows for one group; columns that no row has are None."""
+
+    __slots__ = ("headers", "keys", "values")
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.values: list[bytes] = rows.column("value").to_pylist()
+        self.keys = _optional(rows.column("key"))
+        self.headers = _optional(rows.column("headers"))
+
+    def extend(self, other: Part) -> None:
+        """Add the rows of another."""
+        before, more = len(self.values), len(other.values)
+        self.keys = _joined(self.keys, before, other.keys, more)
+        self.headers = _joined(self.headers, before, other.headers, more)
+        self.values += other.values
+
+    def sort(self) -> None:
+        """Put the rows in the one order that depends on nothing but them."""
+        if self.keys is None and self.headers is None:
+            self.values.sort()
+            return
+        count = len(self.values)
+        keys, headers = self.keys or [None] * count, self.headers or [None] * count
+        rows = sorted(
+            (key is not None, key or b"", value, head is not None, head or b"")
+            for key, value, head in zip(keys, self.values, headers, strict=True)
+        )
+        self.values = [row[2] for row in rows]
+        self.keys = [row[1] if row[0] else None for row in rows]
+        self.headers = [row[4] if row[3] else None for row in rows]
 
 
-def _is_constant(column: pa.ChunkedArray) -> bool:
-    """Whether all values are the same: there is nothing to sort by."""
+def _optional(column: pa.Array) -> list[bytes | None] | None:
     if column.null_count == len(column):
-        return True
-    if column.null_count:
-        return False
-    return all(chunk[0] == column.chunk(0)[0] for chunk in column.chunks if len(chunk)) and all(
-        bool(pc.all(pc.equal(chunk, chunk[0])).as_py()) for chunk in column.chunks if len(chunk)
-    )
+        return None
+    found: list[bytes | None] = column.to_pylist()
+    return found
+
+
+def _joined(
+    left: list[bytes | None] | None,
+    left_count: int,
+    right: list[bytes | None] | None,
+    right_count: int,
+) -> list[bytes | None] | None:
+    if left is None and right is None:
+        return None
+    return (left or [None] * left_count) + (right or [None] * right_count)
+
+
+def split(batch: pa.RecordBatch) -> Iterator[tuple[str, Part]]:
+    """Yield the rows of a batch by group."""
+    topics = batch.column("topic")
+    names = pc.unique(topics).to_pylist()
+    if len(names) == 1:
+        yield names[0], Part(batch)
+        return
+    for name in names:
+        yield name, Part(batch.filter(pc.equal(topics, name)))
 
 
 class Packer:
-    """Puts the rows of one run of one task into envelopes."""
+    """Puts the rows of one run of one task into envelopes, numbered for each group."""
 
     def __init__(self, query: bytes, batch: int, partition: int) -> None:
         self._prefixes = [
             _PREFIX.pack(MARK, flags, query, batch, partition)
             for flags in (0, _HAS_KEY, _HAS_HEADERS, _HAS_KEY | _HAS_HEADERS)
         ]
-        self.row = 0
-        """The number of the next row."""
+        self._rows: dict[str, int] = {}
 
-    def pack(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Return the messages of some rows."""
-        count = batch.num_rows
-        numbers = _fixed(np.arange(self.row, self.row + count, dtype="<u8"), 8)
-        self.row += count
-        key, value, headers = (batch.column(name) for name in ("key", "value", "headers"))
-        if key.null_count == count and headers.null_count == count:
-            prefix = pa.scalar(self._prefixes[0], pa.binary())
-            return _join(prefix, numbers, value)
-        if headers.null_count == count and not key.null_count:
-            prefix = pa.scalar(self._prefixes[1], pa.binary())
-            return _join(prefix, numbers, _lengths(key), key, value)
-        flags = np.zeros(count, np.int64)
-        flags += np.where(key.is_valid().to_numpy(zero_copy_only=False), _HAS_KEY, 0)
-        flags += np.where(headers.is_valid().to_numpy(zero_copy_only=False), _HAS_HEADERS, 0)
-        prefixes = pa.array(self._prefixes, pa.binary()).take(pa.array(flags))
-        parts = [prefixes, numbers]
-        for column in (key, headers):
-            filled = column.fill_null(b"")
-            is_there = column.is_valid()
-            parts.append(pc.if_else(is_there, _lengths(filled), pa.scalar(b"", pa.binary())))
-            parts.append(filled)
-        return _join(*parts, value)
+    def messages(
+        self, batches: Iterable[pa.RecordBatch], *, by_content: bool
+    ) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield groups and messages for them; ``by_content`` holds a whole partition in memory."""
+        if not by_content:
+            for batch in batches:
+                for topic, part in split(batch):
+                    yield from self._pack(topic, part)
+            return
+        parts: dict[str, Part] = {}
+        for batch in batches:
+            for topic, part in split(batch):
+                if topic in parts:
+                    parts[topic].extend(part)
+                else:
+                    parts[topic] = part
+        for topic in sorted(parts):
+            part = parts.pop(topic)
+            part.sort()
+            yield from self._pack(topic, part)
 
+    def _pack(self, topic: str, part: Part) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield messages some at a time: what was sent need not be kept."""
+        first = self._rows.get(topic, 0)
+        values = part.values
+        self._rows[topic] = first + len(values)
+        row = _ROW.pack
+        for start in range(0, len(values), CHUNK_ROWS):
+            some = values[start : start + CHUNK_ROWS]
+            numbers = range(first + start, first + start + len(some))
+            if part.keys is None and part.headers is None:
+                prefix = self._prefixes[0]
+                yield (
+                    topic,
+                    [
+                        prefix + row(number) + value
+                        for number, value in zip(numbers, some, strict=True)
+                    ],
+                )
+                continue
+            keys = part.keys or [None] * len(values)
+            headers = part.headers or [None] * len(values)
+            yield (
+                topic,
+                [
+                    self._pack_one(number, keys[at], headers[at], value)
+                    for number, (at, value) in zip(numbers, enumerate(some, start), strict=True)
+                ],
+            )
 
-def _lengths(column: pa.Array) -> pa.Array:
-    sizes = pc.binary_length(column).to_numpy(zero_copy_only=False).astype("<u4")
-    return _fixed(sizes, 4)
-
-
-def _fixed(numbers: Any, width: int) -> pa.Array:
-    """Return numbers as their bytes."""
-    data = pa.py_buffer(np.ascontiguousarray(numbers))
-    return pa.Array.from_buffers(pa.binary(width), len(numbers), [None, data]).cast(pa.binary())
-
-
-def _join(*parts: Any) -> list[bytes]:
-    joined = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
-    found: list[bytes] = joined.to_pylist()
-    return found
+    def _pack_one(
+        self, number: int, key: bytes | None, headers: bytes | None, value: bytes
+    ) -> bytes:
+        flags = (key is not None) * _HAS_KEY | (headers is not None) * _HAS_HEADERS
+        message = self._prefixes[flags] + _ROW.pack(number)
+        if key is not None:
+            message += _SIZE.pack(len(key)) + key
+        if headers is not None:
+            message += _SIZE.pack(len(headers)) + headers
+        return message + value

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Iterable
 
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.coverage import Coverage
-from quicksilver.spark.connector.packing import Packer
 from quicksilver.spark.errors import BadInputError, PublishError
 
 IDLE_S = 15.0
@@ -71,14 +67,15 @@ class _Leases:
                 self._leases = {k: one for k, one in self._leases.items() if one is not lease}
                 lease.node.close(flush_timeout_s=0)
                 return
-        timer = threading.Timer(IDLE_S, self._close_idle)
+        timer = threading.Timer(IDLE_S, self.close, (IDLE_S * 0.9,))
         timer.daemon = True
         timer.start()
 
-    def _close_idle(self) -> None:
+    def close(self, idle_s: float = 0.0) -> None:
+        """Close the nodes that nobody has used for so long."""
         with self._lock:
             for key, lease in list(self._leases.items()):
-                is_idle = time.monotonic() - lease.used_at >= IDLE_S * 0.9
+                is_idle = time.monotonic() - lease.used_at >= idle_s
                 if is_idle and id(lease) not in self._busy:
                     del self._leases[key]
                     lease.node.close(flush_timeout_s=0)
@@ -105,15 +102,15 @@ class Destination:
         self.recorders = recorders
         self.flush_timeout_s = flush_timeout_s
 
-    def publish(self, batches: Iterable[pa.RecordBatch], packer: Packer) -> int:
-        """Send rows, and wait until every member has them; return how many.
+    def publish(self, messages: Iterable[tuple[str, list[bytes]]]) -> int:
+        """Send messages to groups, and wait until every member has them; return how many.
 
         With recorders, also wait until each has them on disk. Raises PublishError.
         """
         lease = LEASES.take(self.gms, self.interface)
         is_well = False
         try:
-            count = self._publish(lease, batches, packer)
+            count = self._publish(lease, messages)
             is_well = True
         except TimeoutError as error:
             raise PublishError(f"{error}; the rows are sent again when the task is") from None
@@ -125,23 +122,18 @@ class Destination:
             LEASES.give_back(lease, is_well)
         return count
 
-    def _publish(self, lease: Lease, batches: Iterable[pa.RecordBatch], packer: Packer) -> int:
+    def _publish(self, lease: Lease, messages: Iterable[tuple[str, list[bytes]]]) -> int:
         sent: dict[str, tuple[sync.Group, int]] = {}
         node_id = lease.node.id
         count = 0
-        for batch in batches:
-            messages = packer.pack(batch)
-            count += len(messages)
-            topics = batch.column("topic")
-            for topic in pc.unique(topics).to_pylist():
-                if topic not in sent:
-                    group = lease.group(topic, self.members_min, self.flush_timeout_s)
-                    sent[topic] = (group, _sent_so_far(group))
-            if len(pc.unique(topics)) == 1:
-                _send_all(sent[topics[0].as_py()][0].send, messages)
-            else:
-                for topic, message in zip(topics.to_pylist(), messages, strict=True):
-                    sent[topic][0].send(message)
+        for topic, some in messages:
+            if topic not in sent:
+                group = lease.group(topic, self.members_min, self.flush_timeout_s)
+                sent[topic] = (group, _sent_so_far(group))
+            send = sent[topic][0].send
+            for message in some:
+                send(message)
+            count += len(some)
         lease.node.flush(self.flush_timeout_s)
         if lease.node.id != node_id:
             raise PublishError("this node was counted as failed while it sent")
@@ -158,7 +150,7 @@ class Destination:
         with RecorderClient(address) as client:
             for topic, (group, first) in sent.items():
                 while True:
-                    known = Coverage.parse(client.state(topic).coverage)
+                    known = Coverage.parse(client.state(topic, had=True).coverage)
                     past = _sent_so_far(group)
                     ours = None if known is None else known.ranges(node.cluster, node.id)
                     if ours is not None and ours.contains_range(first, past):
@@ -172,8 +164,3 @@ class Destination:
 def _sent_so_far(group: sync.Group) -> int:
     """Return the sequence number of a flushed group's next message."""
     return 0 if group.sender is None else group.sender.next_sequence
-
-
-def _send_all(send: Callable[[bytes], None], messages: list[bytes]) -> None:
-    for message in messages:
-        send(message)

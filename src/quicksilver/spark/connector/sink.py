@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 
 from quicksilver.spark.connector.options import SinkOptions
-from quicksilver.spark.connector.packing import Packer, in_order, normalise
+from quicksilver.spark.connector.packing import Packer, normalise
 from quicksilver.spark.connector.publishing import Destination
 from quicksilver.spark.errors import OptionError, PublishError
 
@@ -78,17 +79,13 @@ def _publish(
         flush_timeout_s=options.flush_timeout_s,
     )
     plain = (normalise(one, options.topic) for one in batches if one.num_rows)
-    ordered = in_order(plain, options.order == "content")
-    first = next(ordered, None)
+    messages = Packer(query, batch, partition).messages(
+        plain, by_content=options.order == "content"
+    )
+    first = next(messages, None)
     if first is None:
-        return Published(partition, 0)
-
-    def all_of_it() -> Iterator[pa.RecordBatch]:
-        yield first
-        yield from ordered
-
-    packer = Packer(query, batch, partition)
-    return Published(partition, destination.publish(all_of_it(), packer))
+        return Published(partition, 0)  # no node is needed for an empty partition
+    return Published(partition, destination.publish(chain([first], messages)))
 
 
 class GroupWriter(DataSourceArrowWriter):
