@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from quicksilver.cli.faces import LineError, PlainFace, TextFace, find_text, parse_values, to_text
-from quicksilver.live.references.builder import primitive
+from quicksilver.live.references.builder import external, library, primitive
 from quicksilver.live.references.xml import write
-from quicksilver.live.types.build import endpoint, event
+from quicksilver.live.types.build import endpoint, event, object_type
 from quicksilver.live.types.model import BYTES, INT, STR, ListOf
 from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
@@ -39,6 +40,26 @@ CHANNEL = endpoint([event("send", message=BYTES)], [event("receive", message=BYT
 POINTS = endpoint(
     [event("move", x=INT, label=STR), event("reset"), event("send", points=ListOf(INT))], []
 )
+
+
+PROMISE = "not (receive(m) and previous once receive(m))"
+PROMISED = endpoint(
+    [event("send", message=BYTES)],
+    [event("receive", message=BYTES)],
+    provides=[("temporal", PROMISE)],
+)
+REPEATER = f"""
+from quicksilver.live.components.interfaces import ChannelDeliveries, ChannelRequests
+from quicksilver.live.types.declare import endpoint, live_object
+
+@live_object
+class Repeater:
+    channel = endpoint(
+        ChannelRequests, ChannelDeliveries, provides=[("temporal", "{PROMISE}")]
+    )
+    def channel_send(self, message):
+        self.channel.receive(message)
+"""
 
 
 class TestPlainFace:
@@ -137,6 +158,23 @@ class TestCommand:
         check_one_line(run("object", "run", "--local", str(unsound)), 1, "'acme.no'")
         library = str(EXAMPLES / "code-2-3-library.liveobject")
         check_one_line(run("object", "run", "--local", library), 1, "not on this node's list")
+
+    def test_broken_promises_are_reported(self, tmp_path: Path) -> None:
+        """A library whose object repeats itself although it promises not to."""
+        code = tmp_path / "library.py"
+        code.write_text(REPEATER)
+        mark = hashlib.sha256(code.read_bytes()).hexdigest()
+        type_ = object_type({"channel": PROMISED})
+        file = tmp_path / "repeater.liveobject"
+        file.write_text(write(external("Repeater", type_, library(code.as_uri(), mark))))
+        outcome = run(
+            *("object", "run", "--local", "--watch", "--allow-library", code.as_uri(), str(file)),
+            given="send one\nsend one\n",
+        )
+        assert outcome.returncode == 1, outcome.stderr
+        lines = outcome.stdout.splitlines()
+        assert lines[0] == 'channel.receive "one"'
+        assert lines[1].startswith("! repeater.channel: provided temporal 'not (receive(m)")
 
     def test_no_gms(self) -> None:
         outcome = run("object", "run", TEXT, "--gms", "127.0.0.1:1", timeout_s=60)

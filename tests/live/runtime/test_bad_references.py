@@ -125,6 +125,8 @@ def test_a_constructor_deep_inside_is_named_once(world: World) -> None:
     line = fail(world, beside(held))
     assert line.count("did not start") == 1
     assert line.startswith(f"{PLACE}parameterized → external[broken]/")
+    line = fail(world, parse(write(beside(held)), source="some.liveobject"))
+    assert line.startswith(f"some.liveobject:8:7: {PLACE}parameterized → external[broken]/")
 
 
 def test_a_file_is_named_with_line_and_column(world: World) -> None:

@@ -110,7 +110,9 @@ class Opener:
             return await self._open(plain, start)
         except OpenError as error:
             if error.place is None and parsed.places:
-                error.place = parsed.locate(error.path)
+                # Of what a component opened in turn, the file knows the component.
+                place = parsed.locate(error.path.partition(" → ")[0])
+                error.place = msgspec.structs.replace(place, path=error.path)
             raise
 
     async def _open(self, reference: Reference, around: Way) -> Proxy:
