@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 WINDOW_ENTRIES = 20_000
 WINDOW_BYTES = 32 << 20
 """How much may be ordered that not all members have."""
-HISTORY_BYTES_MAX = 64 << 20
-"""What is kept for newcomers; one that needs more is given a newer state."""
 CHUNKS_AHEAD = 8
 """Chunks under way: the next goes when one has come back to us."""
 RESEND_S = 1.0
@@ -61,7 +59,9 @@ class Leadership:
         self._joiners: dict[Member, int] = {}
         """Members without a state, and the index that all must have before they get one."""
         self._served: dict[Member, int] = {}
-        """Those to whom a state is on its way, and its index."""
+        """Those to whom a state is on its way, and its index: they count as being there."""
+        self._prepared: Snapshot | None = None
+        """A state that waits until all members have the log up to it."""
         self._served_at = replica.now
         self._transfer: Transfer | None = None
         self._is_capturing = False
@@ -87,15 +87,12 @@ class Leadership:
         if author not in replica.table.authors:
             return
         log = replica.log
-        while log.top - replica.stable < WINDOW_ENTRIES and log.bytes < self._bytes_max():
+        while log.top - replica.stable < WINDOW_ENTRIES and log.bytes < WINDOW_BYTES:
             number = log.next_number(author, replica.table.last[author])
             payload = log.take(author, number)
             if payload is None:
                 return
             self._order(Entry(UPDATE, author, number, payload=payload))
-
-    def _bytes_max(self) -> int:
-        return HISTORY_BYTES_MAX if self._served else WINDOW_BYTES
 
     def _order_waiting(self) -> None:
         for author in self._replica.log.authors():
@@ -152,16 +149,17 @@ class Leadership:
     def _update_stable(self) -> None:
         replica = self._replica
         before = replica.stable
-        replica.set_stable(min([replica.log.top, *self._acks.values()]))
+        reach = [replica.log.top, *self._acks.values(), *self._served.values()]
+        replica.set_stable(min(reach))
         if replica.stable > before and replica.is_safe:
             self._is_news_urgent = True
+        self._begin_transfer()
 
     def trim(self) -> None:
         """Forget what nobody can ask for."""
         replica = self._replica
         log = replica.log
-        keep = min([replica.stable, replica.applied, *self._served.values()])
-        log.trim(keep)
+        log.trim(min(replica.stable, replica.applied))
 
     def restart_patience(self) -> None:
         """Nobody could be heard for a while."""
@@ -234,7 +232,7 @@ class Leadership:
             self.restart_joiner(who)
         elif who in self._served:
             is_old = replica.now - self._served_at >= RESEND_S
-            if self._transfer is None and not self._is_capturing and is_old:
+            if self._transfer is None and self._prepared is None and is_old:
                 del self._served[who]
         self._serve()
 
@@ -274,7 +272,9 @@ class Leadership:
         among those who must know of the next ones.
         """
         replica = self._replica
-        if self._served or self._transfer is not None or self._is_capturing:
+        if self._served or self._transfer is not None or self._prepared is not None:
+            return
+        if self._is_capturing:
             return
         reach = min(replica.stable, replica.applied)
         if self._refreshing or any(index <= reach for index in self._joiners.values()):
@@ -288,15 +288,29 @@ class Leadership:
         self._is_capturing = False
         replica = self._replica
         reach = min(replica.stable, snapshot.index)
-        to = sorted(who for who, index in self._joiners.items() if index <= reach)
+        to = [who for who, index in self._joiners.items() if index <= reach]
         self._served = dict.fromkeys(to, snapshot.index)
-        to += sorted(self._refreshing & replica.table.roster.keys())
-        self._refreshing.clear()
-        if not to:
-            return
         self._served_at = replica.now
-        self._transfer = Transfer(to, snapshot.index, encode(snapshot))
-        self._send_chunks()
+        self._prepared = snapshot
+        self._begin_transfer()
+
+    def _begin_transfer(self) -> None:
+        """Send the state as soon as no member lacks anything that is in it.
+
+        Were it sent before and then only the newcomer survived with a member that
+        lacks something, nobody could give it to that member.
+        """
+        snapshot = self._prepared
+        replica = self._replica
+        if snapshot is None or replica.stable < snapshot.index:
+            return
+        self._prepared = None
+        to = sorted(self._served.keys() | (self._refreshing & replica.table.roster.keys()))
+        self._refreshing.clear()
+        if to:
+            self._served_at = replica.now
+            self._transfer = Transfer(to, snapshot.index, encode(snapshot))
+            self._send_chunks()
 
     def handle_echo(self, chunk: Chunk) -> None:
         """A chunk of ours came back: the channel has room for another."""

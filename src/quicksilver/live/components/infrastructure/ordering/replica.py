@@ -314,6 +314,8 @@ class Replica(Holding):
         if need.first <= self.log.trimmed:
             if self.leadership is not None:
                 self.leadership.restart_joiner(need.who)
+            elif need.who == self.promised[1:] and self.election is None:
+                Election.stand(self)  # the candidate lacks what only a state can give it
             return
         piece = self.log.piece(need.first, need.last)
         if piece:
