@@ -133,6 +133,7 @@ class Holding:
         self._is_ack_urgent = False
         self._ack_due_at: float | None = None
         self._missing_since: float | None = None
+        self._missing_from = 0.0
         self._sent_at = 0.0
         self._chunks = Chunks()
         self._ticket: int | None = None
@@ -368,9 +369,16 @@ class Holding:
             self._send_own()
             self._ack()
 
+    def _is_stuck(self, index: int) -> bool:
+        """Whether only a state can help: what we lack is asked for and does not come."""
+        if self._missing_since is None or index <= self.log.top:
+            return False
+        return self.now - self._missing_from >= 2 * RETRY_S
+
     def _note_missing(self, *, at_once: bool = False) -> None:
         if self._missing_since is None:
             self._missing_since = self.now - (ACK_S if at_once else 0.0)
+            self._missing_from = self.now
         if at_once:
             self._ask_missing()
 

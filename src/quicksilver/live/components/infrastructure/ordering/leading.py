@@ -63,7 +63,11 @@ class Leadership:
         self._prepared: Snapshot | None = None
         """A state that waits until all members have the log up to it."""
         self._served_at = replica.now
+        self._restarting: set[Member] = set()
+        """Members that have a state which the log does not reach back to."""
         self._transfer: Transfer | None = None
+        self._latest: tuple[int, bytes] | None = None
+        """The state that was sent last, while somebody may need it again."""
         self._is_capturing = False
         self._refreshing: set[Member] = set()
         """Passive members that want a newer state than they have."""
@@ -134,11 +138,12 @@ class Leadership:
         replica = self._replica
         if who not in replica.table.roster or who == replica.me:
             return
-        if who in self._joiners:
-            if who not in self._served or top < self._served[who]:
-                return  # said before it became a newcomer
-            del self._joiners[who]
-            del self._served[who]
+        if who in self._restarting and top < self._served.get(who, top + 1):
+            return  # it has a state, but one that leads nowhere
+        # It said hello before this, so it has a state now: this one, or an earlier try.
+        self._restarting.discard(who)
+        self._joiners.pop(who, None)
+        self._served.pop(who, None)
         self._heard_at[who] = replica.now
         self._acks[who] = max(top, self._acks.get(who, 0))
         self._yield()
@@ -212,6 +217,7 @@ class Leadership:
         self._heard_at.pop(member, None)
         self._joiners.pop(member, None)
         self._served.pop(member, None)
+        self._restarting.discard(member)
         self._order(Entry(LEAVE, member))
 
     def greet(self, who: Member) -> None:
@@ -229,11 +235,10 @@ class Leadership:
             self._order(Entry(JOIN, who, int(hello.is_passive), hello.author))
             self._joiners[who] = replica.log.top
         elif who not in self._joiners:
-            self.restart_joiner(who)
+            self._acks.pop(who, None)
+            self._joiners[who] = replica.log.top
         elif who in self._served:
-            is_old = replica.now - self._served_at >= RESEND_S
-            if self._transfer is None and self._prepared is None and is_old:
-                del self._served[who]
+            self._send_again()
         self._serve()
 
     def restart_joiner(self, who: Member) -> None:
@@ -241,9 +246,13 @@ class Leadership:
         replica = self._replica
         if who not in replica.table.roster or who == replica.me:
             return
+        if who in self._restarting:
+            self._send_again()
+            return
         self._acks.pop(who, None)
         self._served.pop(who, None)
         self._joiners[who] = replica.log.top
+        self._restarting.add(who)
         self._serve()
 
     def refresh(self, who: Member) -> None:
@@ -274,6 +283,7 @@ class Leadership:
         replica = self._replica
         if self._served or self._transfer is not None or self._prepared is not None:
             return
+        self._latest = None
         if self._is_capturing:
             return
         reach = min(replica.stable, replica.applied)
@@ -308,9 +318,20 @@ class Leadership:
         to = sorted(self._served.keys() | (self._refreshing & replica.table.roster.keys()))
         self._refreshing.clear()
         if to:
-            self._served_at = replica.now
-            self._transfer = Transfer(to, snapshot.index, encode(snapshot))
-            self._send_chunks()
+            self._latest = (snapshot.index, encode(snapshot))
+            self._transmit(to)
+
+    def _transmit(self, to: list[Member]) -> None:
+        assert self._latest is not None
+        self._served_at = self._replica.now
+        self._transfer = Transfer(to, *self._latest)
+        self._send_chunks()
+
+    def _send_again(self) -> None:
+        """Somebody asks although the state was sent: the same state, so that its log is kept."""
+        is_old = self._replica.now - self._served_at >= RESEND_S
+        if self._transfer is None and self._prepared is None and self._served and is_old:
+            self._transmit(sorted(self._served))
 
     def handle_echo(self, chunk: Chunk) -> None:
         """A chunk of ours came back: the channel has room for another."""

@@ -377,8 +377,8 @@ class Replica(Holding):
         if self.me not in chunk.to or not self._follow(chunk.epoch):
             return
         is_refresh = self.has_state and self._refresh_at is not None
-        if self.has_state and chunk.index <= self.log.top and not is_refresh:
-            return
+        if self.has_state and not is_refresh and not self._is_stuck(chunk.index):
+            return  # meant for a time when we had none
         self._hello_at = self.now  # no need to ask while it comes
         data = self._chunks.take(chunk)
         if data is None:
@@ -501,6 +501,10 @@ class Replica(Holding):
 
     def successor(self) -> Member | None:
         """Return who should lead if the leader is gone: who joined first, and has a user."""
-        there = [one for one in self.table.roster if self.is_there(one)]
+        there = [
+            one
+            for one in self.table.roster
+            if self.is_there(one) and (one == self.me or one not in self.hellos)
+        ]
         with_user = (one for one in there if one not in self.table.passive)
         return next(with_user, there[0] if there else None)
