@@ -15,7 +15,7 @@ from quicksilver.cli.faces import LineError, PlainFace, TextFace, find_text, par
 from quicksilver.live.references.builder import external, library, primitive
 from quicksilver.live.references.xml import write
 from quicksilver.live.types.build import endpoint, event, object_type
-from quicksilver.live.types.model import BYTES, INT, STR, ListOf
+from quicksilver.live.types.model import BYTES, INT, STR, ListOf, ReferenceOf
 from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
@@ -38,7 +38,13 @@ class Recorder:
 
 CHANNEL = endpoint([event("send", message=BYTES)], [event("receive", message=BYTES)])
 POINTS = endpoint(
-    [event("move", x=INT, label=STR), event("reset"), event("send", points=ListOf(INT))], []
+    [
+        event("move", x=INT, label=STR),
+        event("reset"),
+        event("send", points=ListOf(INT)),
+        event("keep", reference=ReferenceOf(object_type({}))),
+    ],
+    [],
 )
 
 
@@ -87,12 +93,16 @@ class TestPlainFace:
     @pytest.mark.parametrize(
         ("line", "problem"),
         [
-            ("send x", "said by several endpoints; there is: c.send, p.move, p.reset, p.send"),
+            (
+                "send x",
+                "said by several endpoints; there is: c.send, p.keep, p.move,",
+            ),
             ("nonsense", "'nonsense' is no event"),
             ("move x y", "'x' is not int"),
             ("move 3", "the value 'label' is missing"),
             ("reset now", "nothing is carried"),
             ("p.send {", "is not list"),
+            ("keep nowhere.liveobject", "a reference is said by its file"),
         ],
     )
     def test_lines_that_make_no_sense(self, line: str, problem: str) -> None:
@@ -230,6 +240,38 @@ def test_a_shared_text_on_three_terminals() -> None:
                 process.stdin.write("quit\n")
                 process.stdin.flush()
                 assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.integration
+def test_an_object_is_started_in_another_process() -> None:
+    """Two hosts of a platform, a real GMS: one has an object started and stopped on the other."""
+    platform = str(EXAMPLES / "platform.liveobject")
+
+    def wait_until(process: subprocess.Popen[str], event: str, *values: Any) -> None:
+        while True:
+            heard = read_event(process)
+            if heard["event"] == event and heard.get("values", [])[: len(values)] == [*values]:
+                return
+
+    with running_gms() as gms:
+        command = ("object", "run", "--json", "--gms", gms, platform, "--host")
+        with running(*command, "a") as one:
+            wait_until_ready(one)
+            with running(*command, "b") as two:
+                wait_until(one, "hosts", ["a", "b"])
+                assert one.stdin is not None
+                counter = EXAMPLES / "counter.liveobject"
+                one.stdin.write(f'start sum {counter} ["b"]\nstart x nowhere ["b"]\n')
+                one.stdin.flush()
+                wait_until(two, "placed", "sum", ["b"])
+                wait_until(one, "reported", "sum", "b", "started")
+                one.stdin.write("stop sum\n")
+                one.stdin.flush()
+                wait_until(one, "reported", "sum", "b", "stopped")
+
+
+def wait_until_ready(process: subprocess.Popen[str]) -> None:
+    assert read_event(process)["event"] == "ready"
 
 
 def test_json_lines_are_json() -> None:

@@ -10,11 +10,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
-from quicksilver.live.types.model import BYTES, NONE, STR, EndpointType, EventType, ValueType
+from quicksilver.live.types.model import (
+    BYTES,
+    NONE,
+    STR,
+    EndpointType,
+    EventType,
+    ReferenceOf,
+    ValueType,
+)
 
 Say = Callable[[str, str, tuple[Any, ...]], None]
 """Takes an endpoint, an event and its values."""
@@ -184,6 +193,8 @@ def _parse_value(word: str, type_: ValueType) -> Any:
     value: Any
     if type_ == BYTES:
         return word.encode()
+    if isinstance(type_, ReferenceOf):
+        return _read_reference(word)
     try:
         value = msgspec.json.decode(word.encode())
     except (msgspec.DecodeError, UnicodeError):
@@ -194,6 +205,19 @@ def _parse_value(word: str, type_: ValueType) -> Any:
     if problem is not None:
         raise LineError(problem.line)
     return value
+
+
+def _read_reference(word: str) -> Any:
+    """Return what a file holds: a reference is said by the name of its file."""
+    from quicksilver.live.references.errors import LiveReferenceError
+    from quicksilver.live.references.xml import load
+
+    try:
+        return load(Path(word)).reference
+    except OSError as error:
+        raise LineError(f"a reference is said by its file: {error}") from None
+    except LiveReferenceError as error:
+        raise LineError(str(error)) from None
 
 
 def to_text(value: Any) -> Any:

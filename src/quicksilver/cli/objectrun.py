@@ -74,6 +74,7 @@ def run(
     insert, replace, delete. Ends with quit, the end of input, or Ctrl-C.
     """
     from quicksilver.live.api import platform_in_thread
+    from quicksilver.live.components.platform.hosting import Host
 
     session = _Session(is_json=as_json, is_plain=is_plain)
     node: dict[str, Any] = {} if interface is None or is_local else {"interface": interface}
@@ -84,7 +85,9 @@ def run(
             registry=registry,
             libraries=libraries or (),
             keys=keys,
+            store=store,
             files=files,
+            host=None if host is None else Host(name=host),
             on_failure=session.take_failure,
             **node,
         ) as platform,
