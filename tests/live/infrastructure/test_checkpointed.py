@@ -273,6 +273,7 @@ def describe(stage: Stage) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
     """Sets and dictionaries influence nothing: deliveries have the same order in any process."""
     code = (

@@ -177,6 +177,7 @@ def run(seed: int, *, steps: int = 1500) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 61))
 def test_survivors_agree_whatever_happens(seed: int) -> None:
     """The same list everywhere, started once, each survivor's updates whole and in order."""
@@ -196,12 +197,14 @@ def test_survivors_agree_whatever_happens(seed: int) -> None:
     assert all(node.replica.next_delay() is None for node in alive), "they never come to rest"
 
 
+@pytest.mark.slow
 def test_what_is_checked_finds_a_leader_that_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without everybody's report, somebody's updates are taken back."""
     monkeypatch.setattr(electing.Election, "_waiting", lambda self: [])
     assert is_found()
 
 
+@pytest.mark.slow
 def test_what_is_checked_finds_a_state_given_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer that not all members know of is forgotten by the next leader."""
 
