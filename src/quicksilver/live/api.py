@@ -178,6 +178,10 @@ class Platform:
         self.runtime = runtime
         self._executor = executor
 
+    def add_components(self, *classes: type) -> None:
+        """Let references use component classes of this program."""
+        self.runtime.add_components(classes)
+
     async def open(self, target: Openable, name: str = "") -> LiveObject:
         """Dereference a file or a reference; raises what is wrong with it."""
         proxy = await self._executor.future(self.runtime.open(read(target), name))
@@ -300,6 +304,10 @@ class SyncPlatform:
     def __init__(self, runtime: Runtime, executor: ThreadExecutor) -> None:
         self.runtime = runtime
         self.executor = executor
+
+    def add_components(self, *classes: type) -> None:
+        """Let references use component classes of this program."""
+        self.executor.call(lambda: self.runtime.add_components(classes))
 
     def open(self, target: Openable, name: str = "") -> SyncObject:
         """Dereference a file or a reference; raises what is wrong with it."""

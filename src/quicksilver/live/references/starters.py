@@ -51,8 +51,13 @@ def _make_library() -> Reference:
 
 
 def _make_shared_text() -> Reference:
-    channel = external("MyReliableChannel", "ReliableChannel", registry())
-    return primitive("0x3", title="A shared text", Channel=channel)
+    channel = primitive("quicksilver.checkpointed-channel", group="my-notes")
+    return primitive(
+        "quicksilver.text",
+        title="A shared text",
+        doc="Whoever runs this file edits the same text; change the group for another one.",
+        channel=channel,
+    )
 
 
 def _make_template() -> Reference:

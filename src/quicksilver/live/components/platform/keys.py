@@ -84,6 +84,7 @@ def create_key(directory: Path, name: str) -> Path:
     """Write a new key file; raises FileExistsError rather than replace one, and NoKeyError."""
     if not _NAME.fullmatch(name):
         raise NoKeyError(name, "needs a name of letters, digits, - and _")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / f"{name}{SUFFIX}"
     path.touch(mode=0o600, exist_ok=False)
     path.write_text(secrets.token_hex(KEY_BYTES) + "\n", encoding="ascii")
