@@ -110,7 +110,7 @@ class Driver:
 def test_killed_drivers_and_workers_lose_and_repeat_nothing(gms: str, tmp_path: Path) -> None:
     """The recorded result and what a live subscriber saw are the input, each row once."""
     chance = random.Random(SEED)
-    batches = 6 + 3 * KILLS
+    batches = 3 + 2 * KILLS  # each kill waits for one or two of them
     total = batches * ROWS_A_BATCH
     log(tmp_path / "logs", "in", 0, total)
     repeats = Repeats()
