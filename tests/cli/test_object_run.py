@@ -243,6 +243,32 @@ def test_a_shared_text_on_three_terminals() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("file", [TEXT, str(EXAMPLES / "shared-text.liveobject")])
+def test_who_quits_right_after_an_edit_loses_nothing(file: str) -> None:
+    """Each comes, edits before it has heard of the others, and is gone; one stays and has all."""
+    with running_gms() as gms:
+        command = ("object", "run", "--json", "--gms", gms, file)
+        with running(*command) as stays:
+            wait_until_ready(stays)
+            for number in range(3):
+                outcome = run(*command, given=f"append line {number}\n")
+                assert outcome.returncode == 0, outcome.stderr
+            lines = {f"line {number}" for number in range(3)}
+            while set(str(read_event(stays).get("text")).splitlines()) != lines:
+                pass
+
+
+def test_changes_that_reach_nobody_are_told(tmp_path: Path) -> None:
+    channel = primitive("quicksilver.checkpointed-channel", group="g", founders=2)
+    file = tmp_path / "lonely.liveobject"
+    file.write_text(write(primitive("quicksilver.counter", channel=channel)))
+    outcome = run("object", "run", "--local", str(file), given="add 1\n")
+    assert outcome.returncode == 1
+    assert "the last changes may be lost" in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 2  # the first says that it runs
+
+
+@pytest.mark.integration
 def test_an_object_is_started_in_another_process() -> None:
     """Two hosts of a platform, a real GMS: one has an object started and stopped on the other."""
     platform = str(EXAMPLES / "platform.liveobject")

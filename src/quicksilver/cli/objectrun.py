@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from quicksilver.live.monitors import Violation
 
 LINES_MAX = 1000
+SETTLE_S = 5.0
+"""How long the last changes may take to reach the others."""
 CLEAR = "\x1b[2J\x1b[H"
 
 
@@ -115,11 +117,28 @@ class _Session:
             if is_watched:
                 opened.watch(self.take_violation)
             face = self._attach(opened)
-            self._read(face)
-            self._is_ending = True
+            try:
+                self._read(face)
+            except KeyboardInterrupt:
+                self._settle(platform)
+                raise
+            problem = self._settle(platform)
         if self._lost:
             raise CommandError(f"{file}: {', '.join(self._lost)} ended: see above")
+        if problem:
+            raise CommandError(f"{file}: {problem}")
         return 1 if self._violations else 0
+
+    def _settle(self, platform: SyncPlatform) -> str:
+        """Let what was asked for reach the others; return what may be lost, or nothing."""
+        late = [] if self._lost else platform.settle(SETTLE_S)
+        self._is_ending = True
+        if not late:
+            return ""
+        return (
+            f"the last changes may be lost: after {SETTLE_S:g} s {', '.join(late)} "
+            "still had some to send; is anybody else there, and the GMS reachable?"
+        )
 
     def _attach(self, opened: SyncObject) -> Face:
         from quicksilver.cli.faces import PlainFace, TextFace, find_text

@@ -58,6 +58,8 @@ Openable: TypeAlias = str | Path | Reference | Parsed
 Handlers: TypeAlias = Mapping[str, Handler] | Callable[..., Any] | None
 Registry: TypeAlias = str | Path | Mapping[str, Reference] | None
 LOOPBACK: Final = "127.0.0.1"
+SETTLE_S: Final = 5.0
+"""How long ``settle`` waits if it is not told."""
 OnFailure: TypeAlias = Callable[[ComponentFailedError], None]
 
 
@@ -181,6 +183,10 @@ class Platform:
     def add_components(self, *classes: type) -> None:
         """Let references use component classes of this program."""
         self.runtime.add_components(classes)
+
+    async def settle(self, timeout_s: float = SETTLE_S) -> list[str]:
+        """Wait until what was asked for here has reached the others; return who was not done."""
+        return await self._executor.future(self.runtime.settle(timeout_s))
 
     async def open(self, target: Openable, name: str = "") -> LiveObject:
         """Dereference a file or a reference; raises what is wrong with it."""
@@ -308,6 +314,10 @@ class SyncPlatform:
     def add_components(self, *classes: type) -> None:
         """Let references use component classes of this program."""
         self.executor.call(lambda: self.runtime.add_components(classes))
+
+    def settle(self, timeout_s: float = SETTLE_S) -> list[str]:
+        """Wait until what was asked for here has reached the others; return who was not done."""
+        return self.executor.call(lambda: self.runtime.settle(timeout_s))
 
     def open(self, target: Openable, name: str = "") -> SyncObject:
         """Dereference a file or a reference; raises what is wrong with it."""

@@ -85,9 +85,13 @@ def test_dictionary(seed: int) -> None:
 def test_text(seed: int, reference: Reference) -> None:
     stage = SimStage(reference, "Editor", seed)
 
+    made: dict[Seat, list[str]] = {}
+
     def work(seat: Seat, number: int) -> None:
+        mark = chr(0x4E00 + number)  # one character: no other edit can tear it apart
+        made.setdefault(seat, []).append(mark)
         length = len(seat.component.document.text)
-        seat.do("edit", number % (length + 1), 0, f"<{number}>")
+        seat.do("edit", number % (length + 1), 0, mark)
 
     live_through(stage, work)
     for seat in stage.alive:
@@ -98,10 +102,10 @@ def test_text(seed: int, reference: Reference) -> None:
     for seat in stage.alive:
         assert seat.user is not None
         assert seat.user.last("changed") == text
-    # Of those who live, nothing is missing.
-    for number in range(1, 24):
-        if number % 4 != 1:
-            assert text.count(f"<{number}>") == 1 or f"<{number}>" not in text
+        # Of those who live, nothing is missing.
+        assert [text.count(mark) for mark in made[seat]] == [1] * len(made[seat])
+    crashed = made[stage.seats[0]]
+    assert all(text.count(mark) <= 1 for mark in crashed)
 
 
 @SEEDS
@@ -255,3 +259,49 @@ def test_the_same_seed_gives_the_same_text() -> None:
         texts.append([seat.component.document.text for seat in stage.alive])
     assert texts[0] == texts[1]
     assert len(set(texts[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "endpoint", "request_"),
+    [
+        (primitive("0x3", Channel=reliable("t")), "Editor", ("edit", 0, 0, "last")),
+        (
+            primitive("quicksilver.text", channel=checkpointed("t")),
+            "Editor",
+            ("edit", 0, 0, "last"),
+        ),
+        (primitive("quicksilver.counter", channel=checkpointed("c")), "Counter", ("add", 7)),
+    ],
+    ids=["reliable text", "text", "counter"],
+)
+def test_who_settles_may_leave(
+    reference: Reference, endpoint: str, request_: tuple[Any, ...]
+) -> None:
+    """A request made right after opening, while datagrams are lost, is with the others."""
+    stage = SimStage(reference, endpoint)
+    (stays,) = stage.sit(1)
+    stage.cluster.run(2)
+    (leaves,) = stage.sit(1)
+    stage.lose(0.05)
+    assert leaves.user is not None
+    runtime = leaves.user.runtime
+    late: list[list[str]] = []
+
+    def ask() -> None:
+        assert leaves.user is not None
+        getattr(leaves.user.port, request_[0])(*request_[1:])
+        assert not all(cell.is_settled() for cell in runtime.cells)
+        runtime.settle(30.0).when_done(lambda done: late.append(done.result()))
+
+    leaves.node.host.submit(ask)
+    assert stage.cluster.run(40, lambda: bool(late))
+    assert late == [[]]
+    leaves.node.crash()
+    component = stays.component
+
+    def has_it() -> bool:
+        if endpoint == "Editor":
+            return bool(component.document.text == "last")
+        return bool(component.save().value == 7)
+
+    assert stage.cluster.run(30, has_it)

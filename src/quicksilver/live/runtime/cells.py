@@ -151,6 +151,16 @@ class Cell:
         if isinstance(done.error, Exception):
             self.fail(where, done.error)
 
+    def is_settled(self) -> bool:
+        """Whether nothing that it was asked to send is still on its way."""
+        if self.is_over:
+            return True
+        try:
+            return bool(getattr(self.instance, "is_settled", True))
+        except Exception as error:  # noqa: BLE001  # a component's error stays with it
+            self.fail("is_settled", error)
+            return True
+
     # Its end
 
     def fail(self, where: str, cause: BaseException) -> None:

@@ -27,8 +27,9 @@ from quicksilver.live.runtime.errors import (
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.folders import Library, Registry
 from quicksilver.live.runtime.opening import Opener
-from quicksilver.live.runtime.promises import Task, TaskCancelled
+from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
 from quicksilver.live.runtime.proxies import Proxy
+from quicksilver.live.runtime.settling import Settling
 from quicksilver.live.runtime.watching import EndWatch, OnViolation
 from quicksilver.live.runtime.wrapping import cast_proxy
 from quicksilver.live.types.adapting import check_match
@@ -192,6 +193,15 @@ class Runtime:
             end.connection.bind()
 
     # Ends
+
+    def settle(self, timeout_s: float) -> Promise[list[str]]:
+        """Wait until what was asked for here has reached the others.
+
+        The promise is kept with the names of components that were not done in time:
+        closed now, they may lose something.
+        """
+        self._check_here()
+        return Settling(self, self._services.values(), timeout_s).promise
 
     def report(self, failure: ComponentFailedError) -> None:
         """Take note of a component that raised."""

@@ -88,7 +88,7 @@ class JoinedGroup:
     def __init__(
         self,
         hub: GroupHub,
-        shared: _Shared,
+        shared: SharedGroup,
         on_message: OnMessage | None,
         on_view: OnView | None,
         on_end: OnEnd | None,
@@ -117,6 +117,11 @@ class JoinedGroup:
         """Whether what is sent goes out at once."""
         return self._shared.is_joined
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits here to be sent."""
+        return not self.is_open or self._hub.is_settled(self._shared)
+
     def send(self, message: bytes) -> None:
         """Send to all members, this one included; kept until the group is joined."""
         if self.is_open:
@@ -129,7 +134,7 @@ class JoinedGroup:
             self._hub.release(self._shared, self)
 
 
-class _Shared:
+class SharedGroup:
     """A group that somebody here uses."""
 
     __slots__ = ("is_joined", "name", "users", "view", "waiting", "waiting_bytes")
@@ -169,7 +174,7 @@ class GroupHub(Groups):
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._groups: dict[str, _Shared] = {}
+        self._groups: dict[str, SharedGroup] = {}
         self._to_join: dict[str, None] = {}
         self._to_leave: dict[str, None] = {}
         self._is_asking = False
@@ -207,7 +212,7 @@ class GroupHub(Groups):
             raise self._end
         shared = self._groups.get(name)
         if shared is None:
-            shared = self._groups[name] = _Shared(name)
+            shared = self._groups[name] = SharedGroup(name)
             self._to_join[name] = None
             self._plan_request()
         user = JoinedGroup(self, shared, on_message, on_view, on_end)
@@ -216,14 +221,14 @@ class GroupHub(Groups):
             self._executor.post(lambda: self._tell_first(shared, user))
         return user
 
-    def _tell_first(self, shared: _Shared, user: JoinedGroup) -> None:
+    def _tell_first(self, shared: SharedGroup, user: JoinedGroup) -> None:
         if user.is_told or not user.is_open or shared.view is None:
             return
         user.is_told = True
         if user.on_view is not None:
             user.on_view(shared.view)
 
-    def release(self, shared: _Shared, user: JoinedGroup) -> None:
+    def release(self, shared: SharedGroup, user: JoinedGroup) -> None:
         """Take a user's share back."""
         shared.users.remove(user)
         if shared.users or self._groups.get(shared.name) is not shared:
@@ -235,7 +240,7 @@ class GroupHub(Groups):
             self._to_leave[shared.name] = None
             self._plan_request()
 
-    def send(self, shared: _Shared, message: bytes) -> None:
+    def send(self, shared: SharedGroup, message: bytes) -> None:
         """Send for a user."""
         if len(message) > MESSAGE_BYTES_MAX:
             raise MessageSizeError(shared.name, len(message))
@@ -247,6 +252,10 @@ class GroupHub(Groups):
             raise WaitingFullError(shared.name)
         shared.waiting.append(message)
         shared.waiting_bytes = bytes_after
+
+    def is_settled(self, shared: SharedGroup) -> bool:
+        """Whether nothing of a group waits here to be sent."""
+        return not shared.waiting
 
     # Requests, one at a time
 

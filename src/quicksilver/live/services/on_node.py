@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from quicksilver.live.runtime.executor import Executor
-from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView
+from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
 from quicksilver.multicast.lanes import GroupSender
 from quicksilver.node.aio import Node as AioNode
 from quicksilver.node.core import NodeCore
@@ -103,6 +103,20 @@ class NodeGroups(GroupHub):
         if sink.waiting_bytes() > self._outbound_bytes_max:
             raise OutboundFullError(name, self._outbound_bytes_max)
         sink.put(message)
+
+    def is_settled(self, shared: SharedGroup) -> bool:
+        """Whether nothing of a group waits here to be sent."""
+        sink = self._sinks.get(shared.name)
+        return super().is_settled(shared) and (sink is None or not sink.waiting_bytes())
+
+    def flush(self, done: Callable[[], None]) -> None:
+        """Call back when all that was sent is on every surviving member, or the node has ended."""
+        try:
+            future = self._core.flush()
+        except Exception:  # noqa: BLE001  # the node is closed or has failed: nothing is on its way
+            self._executor.post(done)
+            return
+        future.add_done_callback(lambda _: self._executor.post(done))
 
     def _hand_over(self) -> None:
         self._is_handing = False

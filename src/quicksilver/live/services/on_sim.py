@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from quicksilver.live.runtime.executor import Executor
@@ -52,6 +52,10 @@ class SimGroups(GroupHub):
     def transmit(self, name: str, message: bytes) -> None:
         """Send to a group that is joined."""
         self._node.send(name, message)
+
+    def flush(self, done: Callable[[], None]) -> None:
+        """Call back when all that was sent is on every surviving member."""
+        self._node.engine.outgoing.flush(lambda _: self._executor.post(done))
 
     # Upcalls, in a turn of the host
 

@@ -115,6 +115,11 @@ class Replica(Generic[U, S]):
         else:
             self.refuse(f"{PENDING_MAX} requests wait for the channel already")
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the channel has all that was asked for."""
+        return not self._pending
+
     # The channel
 
     async def start(self) -> None:

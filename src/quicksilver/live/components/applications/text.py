@@ -175,6 +175,11 @@ class CheckpointedText(TextReplica):
         if self._is_ready:
             self.channel.send(_EDITS.encode(Edited(update)))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the channel has all that was edited here."""
+        return self._is_ready or self.document.digest() == self._delivered.digest()
+
     def channel_initialize(self, state: bytes | None) -> None:
         """Take what there is, and send what was edited here without it."""
         self._delivered = TextDocument(0)

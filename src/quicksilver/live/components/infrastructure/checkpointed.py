@@ -132,6 +132,11 @@ class CheckpointedGroup:
         if self._driver is not None:
             self._driver.checkpoint(ticket, state)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return self._driver is None or self._driver.is_settled
+
     def watcher_connected(self) -> None:
         if self._driver is not None:
             self._driver.tell_participants()
@@ -226,6 +231,11 @@ class TotalOrder:
     def channel_checkpoint(self, ticket: int, state: bytes) -> None:
         if self._driver is not None:
             self._driver.checkpoint(ticket, state)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return self._driver is None or self._driver.is_settled
 
     def watcher_connected(self) -> None:
         if self._driver is not None:

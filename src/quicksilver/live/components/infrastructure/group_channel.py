@@ -44,6 +44,11 @@ class GroupChannel:
     def channel_send(self, message: bytes) -> None:
         self._group.send(message)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits for the group to be joined."""
+        return self._group.is_settled
+
     def close(self) -> None:
         """Leave the group."""
         group = getattr(self, "_group", None)

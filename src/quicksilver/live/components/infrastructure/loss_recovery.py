@@ -103,6 +103,13 @@ class LossRecovery:
         # What the others get in our order, we do: and not before this call is over.
         self.context.post(lambda: self.channel.receive(message))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all who were heard have what was sent here; unheard ones had time to speak."""
+        if not self._listeners:
+            return self.context.now() - self._sent_at > 2 * STATE_S
+        return all(number >= self._out.next for number, _ in self._listeners.values())
+
     # The channel below
 
     def below_receive(self, message: bytes) -> None:

@@ -148,6 +148,11 @@ class Platform:
         """Open the channel."""
         await self.context.attach(self.channel, self._reference, "channel")
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the channel has all that was asked for."""
+        return not self._waiting
+
     def close(self) -> None:
         """Stop all guests; the others notice by the host's absence or by ``forget``."""
         for guest in list(self._guests.values()):

@@ -97,6 +97,11 @@ class Driver:
         """The machine."""
         return self._replica
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return self._is_closed or self._replica.is_settled
+
     # Inputs
 
     def handle_view(self, members: tuple[int, ...], me: int) -> None:

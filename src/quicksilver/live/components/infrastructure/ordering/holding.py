@@ -154,6 +154,11 @@ class Holding:
         assert self.author is not None
         return self.author
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return not self._own
+
     def _is_leading(self) -> bool:
         return self.leadership is not None
 
