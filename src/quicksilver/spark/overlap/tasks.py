@@ -1,0 +1,100 @@
+"""What runs inside one Spark task: the GMS's own planners, on a part of the problem.
+
+Pure Python on plain rows, so that it is tested without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from quicksilver.membership.planning import make_planner
+from quicksilver.membership.planning.model import PlanLimits, PlanState
+from quicksilver.membership.planning.optimise import Classes, Optimiser
+from quicksilver.wire.ids import GroupId, NodeId
+
+Strategy: TypeAlias = Literal["exact", "perfect", "regular", "merged"]
+PlanRow: TypeAlias = tuple[str, str, int, int | None]
+"""A row of ``schemas.PLAN_ROWS``."""
+
+GROUP, NODE = "group", "node"
+
+
+def plan_part(
+    pairs: Iterable[tuple[str, str]],
+    weights: dict[str, int],
+    copies: dict[str, int],
+    strategy: Strategy,
+    limits: PlanLimits,
+) -> Iterator[PlanRow]:
+    """Plan classes of nodes and bundles of groups with the planner of the GMS.
+
+    A class of many nodes is given to the planner as that many nodes, and a bundle
+    as that many groups: their numbers decide what fits and what it costs.
+    """
+    wants: dict[str, set[str]] = {}
+    for node, group in pairs:
+        wants.setdefault(node, set()).add(group)
+    groups: dict[GroupId, str] = {}
+    numbers: dict[str, list[GroupId]] = {}
+    free = 1
+    for group in sorted({group for wanted in wants.values() for group in wanted}):
+        own = [GroupId(free + at) for at in range(copies.get(group, 1))]
+        numbers[group] = own
+        groups[own[0]] = group
+        free += len(own)
+    members: dict[NodeId, frozenset[GroupId]] = {}
+    names: dict[NodeId, str] = {}
+    following = 1
+    for node in sorted(wants):
+        wanted = frozenset(number for group in wants[node] for number in numbers[group])
+        names[NodeId(following)] = node
+        for _ in range(weights.get(node, 1)):
+            members[NodeId(following)] = wanted
+            following += 1
+    planner = make_planner(strategy, limits)
+    planner.apply(members)
+    yield from _rows(planner.state(), names, groups)
+
+
+def _rows(
+    state: PlanState, names: dict[NodeId, str], groups: dict[GroupId, str]
+) -> Iterator[PlanRow]:
+    levels: dict[int, int] = {}
+    for number, regions in state.groups.items():
+        level = state.hierarchies.get(number, 0)
+        if number in groups:
+            yield GROUP, groups[number], level, None
+        levels.update((region, level) for region in regions)
+    for region, nodes in state.regions.items():
+        for node in nodes:
+            if node in names:
+                yield NODE, names[node], levels[region], region
+
+
+def cluster_block(
+    pairs: Iterable[tuple[str, str]],
+    weights: dict[str, int],
+    copies: dict[str, int],
+    packet_cost: float,
+    level: int,
+) -> Iterator[PlanRow]:
+    """Divide the classes of one block among regions, for the groups of one hierarchy."""
+    wants: dict[str, set[str]] = {}
+    for node, group in pairs:
+        wants.setdefault(node, set()).add(group)
+    nodes = sorted(wants)
+    numbers: dict[str, range] = {}
+    following = 0
+    for group in sorted({g for wanted in wants.values() for g in wanted}):
+        numbers[group] = range(following, following + copies.get(group, 1))
+        following = numbers[group].stop
+    classes = Classes(
+        weights=[weights.get(node, 1) for node in nodes],
+        interests=[sorted(n for g in wants[node] for n in numbers[g]) for node in nodes],
+        groups=following,
+    )
+    (band,) = Optimiser(classes, packet_cost).plan(1)
+    for number, part in enumerate(band.parts):
+        for at in part:
+            yield NODE, nodes[at], level, number
