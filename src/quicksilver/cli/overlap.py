@@ -132,7 +132,8 @@ def plan(
     say(
         f"  a node is in {measures.regions_per_node_mean:.1f} regions (at most "
         f"{measures.regions_per_node_max}), a group in {measures.regions_per_group_mean:.1f} "
-        f"(at most {measures.regions_per_group_max}); {measures.unwanted_traffic_share:.1%} of what "
+        f"(at most {measures.regions_per_group_max}); "
+        f"{measures.unwanted_traffic_share:.1%} of what "
         "arrives is not wanted"
     )
     return 0
