@@ -47,7 +47,7 @@ def _root(
 
 
 app.command("demo")(demo.demo)
-app.command("gms")(gms.gms)
+app.add_typer(gms.app, name="gms")
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("record")(record.record)

@@ -32,7 +32,12 @@ class Transport(enum.StrEnum):
     UNICAST = "unicast"
 
 
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
 def gms(
+    context: typer.Context,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes all of them.")
     ] = "127.0.0.1",
@@ -104,6 +109,8 @@ def gms(
     It keeps track of who is in which group and gives out views; messages never
     pass through it. Runs until interrupted.
     """
+    if context.invoked_subcommand is not None:
+        return 0
     from quicksilver.membership.config import ServiceConfig
     from quicksilver.membership.gms import GmsOptions, run_gms
     from quicksilver.membership.planning.model import PlanLimits
@@ -140,6 +147,34 @@ def gms(
         run_gms(settings, lambda address: _announce(address, settings, is_json=as_json))
     except ListenError as error:
         raise CommandError(str(error)) from None
+    return 0
+
+
+@app.command()
+def export(
+    state: Annotated[Path, typer.Option("--state", metavar="FILE", help="The GMS's SQLite file.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Parquet file of node and group names.")
+    ],
+    as_json: options.Json = False,
+) -> int:
+    """Write who is in which group, for planning elsewhere; the GMS may be running."""
+    from quicksilver.cli.output import emit, plural, say
+    from quicksilver.membership.store import StoreError
+    from quicksilver.spark.overlap.exporting import export_memberships
+
+    try:
+        pairs = export_memberships(state, out)
+    except StoreError as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from None
+    except ImportError:
+        raise CommandError("export needs pyarrow: pip install 'quicksilver[spark]'") from None
+    if as_json:
+        emit({"out": str(out), "pairs": pairs})
+    else:
+        say(f"{out}: {plural(pairs, 'membership')}")
     return 0
 
 

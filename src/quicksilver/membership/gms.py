@@ -56,7 +56,7 @@ class GmsOptions:
     config: ServiceConfig = field(default_factory=ServiceConfig)
 
 
-class _Names:
+class TableNames:
     """Tells a planner that speaks of names what the service's numbers are called."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ async def serve_gms(
 ) -> None:
     """Serve until ``stop`` is set: for programs that have an event loop."""
     pool = AddressPool(options.addresses)
-    names = _Names()
+    names = TableNames()
     planner: Planner
     if options.plan is not None:
         planner = LoadedPlanner(

@@ -48,4 +48,5 @@ def collapse(pairs: DataFrame) -> Collapsed:
     small = wanted.join(
         twins.select(F.col("bundle").alias("group")), on="group", how="left_semi"
     ).select("class", F.col("group").alias("bundle"))
-    return Collapsed(small, classes, bundles, weights)
+    # Each is used several times, and comes from two passes over all pairs.
+    return Collapsed(small.persist(), classes.persist(), bundles.persist(), weights.persist())

@@ -105,7 +105,7 @@ def _plan_collapsed(small: Collapsed, options: PlanOptions) -> DataFrame:
     if _work(weighted) <= options.task_pairs_max:
         return _plan_in_tasks(weighted.withColumn("component", F.lit("")), options)
     components = find_components(small.pairs)
-    labelled = weighted.join(components, on="class", how="inner")
+    labelled = weighted.join(components, on="class", how="inner").persist()
     sizes = labelled.groupBy("component").agg(_sum_work().alias("pairs"))
     fits = F.col("pairs") <= options.task_pairs_max
     sized = labelled.join(sizes, on="component", how="inner")
@@ -144,7 +144,8 @@ def _plan_in_blocks(labelled: DataFrame, options: PlanOptions) -> DataFrame:
     )
     if options.regions_per_node_max < 2:
         levels = levels.withColumn("level", F.lit(0))
-    wanted = labelled.join(levels, on=["component", "bundle"], how="inner")
+    levels = levels.persist()
+    wanted = labelled.join(levels, on=["component", "bundle"], how="inner").persist()
     blocks = _find_blocks(wanted, options.block_pairs)
     blocked = wanted.join(blocks, on=["component", "level", "class"], how="inner")
 

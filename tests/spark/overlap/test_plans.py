@@ -1,0 +1,171 @@
+"""Plans made by Spark: right, the same as the GMS's, and what they predict comes true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quicksilver.membership.gms import TableNames
+from quicksilver.membership.planning.files import LoadedPlanner, load_plan
+from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.service import MembershipService
+from quicksilver.spark.errors import BadInputError
+from quicksilver.spark.overlap.files import read_table
+from quicksilver.spark.overlap.generate import Workload, generate_pairs, groups_of
+from quicksilver.spark.overlap.measure import measure
+from quicksilver.spark.overlap.planfiles import write_plan
+from quicksilver.spark.overlap.regions import find_regions, group_regions, select_pairs
+from quicksilver.spark.overlap.strategies import Planned, PlanOptions, make_plan
+from quicksilver.trials.cluster import Cluster
+from tests.spark.overlap.test_tasks import engine_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+WORKLOAD = Workload(model="correlated", nodes=24, groups=30, fraction=0.3, templates=4, seed=2)
+
+
+@pytest.fixture(scope="module")
+def pairs(spark: SparkSession) -> DataFrame:
+    return generate_pairs(spark, WORKLOAD, tasks=2).persist()
+
+
+def sets_of(pairs: DataFrame) -> dict[str, frozenset[str]]:
+    wants: dict[str, set[str]] = {}
+    for row in pairs.collect():
+        wants.setdefault(row["node"], set()).add(row["group"])
+    return {node: frozenset(groups) for node, groups in wants.items()}
+
+
+def regions_of(planned: Planned) -> set[frozenset[str]]:
+    regions: dict[tuple[int, int], set[str]] = {}
+    for row in planned.places.collect():
+        regions.setdefault((row["hierarchy"], row["region"]), set()).add(row["node"])
+    return {frozenset(nodes) for nodes in regions.values()}
+
+
+def check_cover(pairs: DataFrame, planned: Planned) -> None:
+    """Every member of a group has exactly one place in the group's hierarchy."""
+    levels = {row["group"]: row["hierarchy"] for row in planned.levels.collect()}
+    places: dict[tuple[str, int], list[int]] = {}
+    for row in planned.places.collect():
+        places.setdefault((row["node"], row["hierarchy"]), []).append(row["region"])
+    for node, groups in sets_of(pairs).items():
+        for group in groups:
+            assert len(places[node, levels[group]]) == 1
+
+
+def test_pairs_are_the_same_however_the_work_is_divided(pairs: DataFrame) -> None:
+    expected = {
+        f"n{node}": frozenset(f"g{group}" for group in groups_of(WORKLOAD, node))
+        for node in range(WORKLOAD.nodes)
+    }
+    assert sets_of(pairs) == expected
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_regions_are_nodes_with_the_same_groups(pairs: DataFrame, exact: bool) -> None:
+    sets = sets_of(pairs)
+    regions = find_regions(select_pairs(pairs), exact=exact)
+    assert sorted(row["nodes"] for row in regions.collect()) == sorted(
+        list(sets.values()).count(one) for one in set(sets.values())
+    )
+    fans: dict[str, int] = {}
+    for row in group_regions(select_pairs(pairs), regions).collect():
+        fans[row["group"]] = fans.get(row["group"], 0) + 1
+    assert fans == {
+        group: len({groups for groups in sets.values() if group in groups})
+        for group in {one for groups in sets.values() for one in groups}
+    }
+
+
+@pytest.mark.parametrize("strategy", ["exact", "perfect", "regular", "merged"])
+def test_small_plans_are_those_of_the_gms(pairs: DataFrame, strategy: Any) -> None:
+    options = PlanOptions(strategy=strategy, regions_per_node_max=6, region_nodes_min=3)
+    planned = make_plan(pairs, options)
+    check_cover(pairs, planned)
+    regions, levels = engine_plan([tuple(row) for row in pairs.collect()], strategy)
+    assert regions_of(planned) == regions
+    assert {row["group"]: row["hierarchy"] for row in planned.levels.collect()} == levels
+
+
+@pytest.mark.parametrize("strategy", ["perfect", "merged"])
+def test_what_no_task_can_hold_is_planned_in_parts(pairs: DataFrame, strategy: Any) -> None:
+    options = PlanOptions(strategy=strategy, task_pairs_max=40, block_pairs=60)
+    planned = make_plan(pairs, options)
+    check_cover(pairs, planned)
+    measures = measure(pairs, planned)
+    assert measures.hierarchies <= 2
+    assert measures.regions_per_node_max <= 2
+
+
+def test_separate_communities_are_planned_apart_as_the_gms_would(spark: SparkSession) -> None:
+    rows = [
+        (f"c{community}n{node}", f"c{community}g{group}")
+        for community in range(3)
+        for node in range(6)
+        for group in range(8)
+        if (node * 7 + group * 5 + community) % 3
+    ]
+    table = spark.createDataFrame(rows, "node string, group string")
+    options = PlanOptions(
+        strategy="perfect", regions_per_node_max=6, region_nodes_min=3, task_pairs_max=50
+    )
+    planned = make_plan(table, options)
+    check_cover(table, planned)
+
+
+def test_what_a_plan_predicts_comes_true_in_the_simulator(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Pairs, plan on Spark, plan file, GMS in the simulator: unwanted traffic as predicted."""
+    members = {
+        f"n{node}.0": [f"g{group}" for group in groups_of(WORKLOAD, node)]
+        for node in range(WORKLOAD.nodes)
+    }
+    rows = [(node, group) for node, groups in members.items() for group in groups]
+    table = spark.createDataFrame(rows, "node string, group string")
+    planned = make_plan(table, PlanOptions(strategy="merged", regions_per_node_max=2))
+    predicted = measure(table, planned).unwanted_traffic_share
+    plan = load_plan(write_plan(planned, tmp_path / "plan"))
+    names = TableNames()
+
+    def make_service(**given: Any) -> MembershipService:
+        planner = LoadedPlanner(
+            plan,
+            PlanLimits(regions_per_node_max=2),
+            node_name=names.of_node,
+            group_name=names.of_group,
+        )
+        return MembershipService(**{**given, "planner": planner, "on_tables": names.bind})
+
+    cluster = Cluster(seed=5, make_service=make_service)
+    nodes = cluster.start(WORKLOAD.nodes)
+    for at, node in enumerate(nodes):
+        node.join(*members[f"n{at}.0"])
+    (sender,) = cluster.start(1)
+    groups = sorted({group for wanted in members.values() for group in wanted})
+    sender.open(*groups)
+    assert cluster.settle(30)
+    for _ in range(20):
+        for group in groups:
+            sender.send(group, b"x" * 100)
+        cluster.run(0.2)
+    cluster.run(2.0)
+    wanted = sum(sum(node.delivered.values()) for node in nodes)
+    unwanted = sum(node.unwanted for node in nodes)
+    assert wanted == 20 * len(rows)
+    assert predicted > 0.02
+    assert unwanted / (wanted + unwanted) == pytest.approx(predicted, rel=0.05)
+
+
+def test_bad_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    spark.createDataFrame([("a",)], "other string").write.parquet(str(tmp_path / "pairs"))
+    with pytest.raises(BadInputError, match="no column 'node'"):
+        read_table(spark, str(tmp_path / "pairs"), ("node", "group"))
+    with pytest.raises(BadInputError, match="cannot be read"):
+        read_table(spark, str(tmp_path / "nothing"), ("node", "group"))
