@@ -58,6 +58,7 @@ app.command("sim")(sim.sim)
 app.command("experiment")(experiment.experiment)
 app.add_typer(importlib.import_module("quicksilver.cli.object").app, name="object")
 app.add_typer(importlib.import_module("quicksilver.cli.overlap").app, name="overlap")
+app.command("sweep")(importlib.import_module("quicksilver.cli.sweep").sweep)
 
 _BENCH = "quicksilver.cli.bench.command"
 if importlib.util.find_spec(_BENCH) is not None:

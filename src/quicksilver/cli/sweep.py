@@ -1,0 +1,53 @@
+"""``quicksilver sweep``: thousands of simulations as one Spark job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli import options
+from quicksilver.cli.output import emit, plural, remark, say
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to sweep.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the results; default: out/sweep/NAME.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="Spark's master; local[*] if nothing else is set."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Any Spark setting.")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Run simulations for all seeds and parameters of a file; go on where a run was stopped.
+
+    Exit code 1 if any simulation failed; the first are listed with the commands that replay them.
+    """
+    import msgspec
+
+    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sweep.config import load_sweep
+    from quicksilver.spark.sweep.job import RESULTS, run_sweep, summarise
+
+    asked = load_sweep(file)
+    folder = out if out is not None else Path("out") / "sweep" / asked.name
+    settings = parse_conf(conf or [])
+    with session(f"quicksilver sweep {asked.name}", master=master, conf=settings) as spark:
+        results = run_sweep(
+            spark, asked, folder, lambda done, of: remark(f"{done:,}/{of:,} simulations")
+        )
+        summary = summarise(results)
+    path = folder / RESULTS
+    if as_json:
+        emit({**msgspec.to_builtins(summary), "results": str(path)})
+    else:
+        for row in summary.failures:
+            say(f"{row['replay']}: {row['problem']}")
+        say(f"{plural(summary.simulations, 'simulation')}, {summary.failed} failed; in {path}")
+    return 0 if not summary.failed else 1

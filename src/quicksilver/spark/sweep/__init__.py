@@ -1,0 +1,1 @@
+"""Thousands of simulations as one Spark job."""
