@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from quicksilver.cli.faces import LineError, PlainFace, TextFace, find_text, parse_values, to_text
+from quicksilver.cli.main import run as run_main
 from quicksilver.live.references.builder import external, library, primitive
 from quicksilver.live.references.xml import write
 from quicksilver.live.types.build import endpoint, event, object_type
-from quicksilver.live.types.model import BYTES, INT, STR, ListOf, ReferenceOf
-from tests.cli.processes import check_one_line, read_event, run, running, running_gms
+from quicksilver.live.types.model import BYTES, INT, STR, ListOf, ReferenceOf, ValueType
+from tests.cli.processes import read_event, run, running, running_gms
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
 TEXT = str(EXAMPLES / "shared-text-over-a-group.liveobject")
+
+
+def example(name: str) -> str:
+    return str(EXAMPLES / f"{name}.liveobject")
 
 
 class Recorder:
@@ -115,6 +122,19 @@ class TestPlainFace:
         assert parse_values("17", [STR], ("text",)) == ["17"]
         assert parse_values('"quoted"', [STR], ("text",)) == ["quoted"]
 
+    def test_json_may_have_spaces(self) -> None:
+        types: list[ValueType] = [STR, ListOf(INT), STR]
+        assert parse_values('"a b" [1, 2] c d', types, ("", "", "")) == ["a b", [1, 2], "c d"]
+        assert parse_values('"a [1] c', types, ("", "", "")) == ['"a', [1], "c"]
+
+    def test_a_text_may_be_that_of_a_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "it"
+        file.write_text("what it says")
+        assert parse_values(f"@{file}", [STR], ("text",)) == ["what it says"]
+        assert parse_values('"@it"', [STR], ("text",)) == ["@it"]
+        with pytest.raises(LineError, match="@FILE stands for what a file says"):
+            parse_values(f"@{tmp_path / 'nowhere'}", [STR], ("text",))
+
     def test_anything_can_be_shown(self) -> None:
         assert to_text({1: {b"a"}, "b": object}) == {"1": ["a"], "b": str(object)}
 
@@ -157,18 +177,6 @@ class TestCommand:
         assert outcome.returncode == 0, outcome.stderr
         assert outcome.stdout == "(empty)\n1 | hello\n1 | hello\n2 | you\n"
 
-    def test_errors_are_one_line(self, tmp_path: Path) -> None:
-        bad = tmp_path / "bad.liveobject"
-        bad.write_text("<liveobject")
-        check_one_line(run("object", "run", "--local", str(bad)), 1, "bad.liveobject:1:")
-        missing = str(tmp_path / "missing.liveobject")
-        check_one_line(run("object", "run", "--local", missing), 1, "No such file")
-        unsound = tmp_path / "unsound.liveobject"
-        unsound.write_text(write(primitive("acme.no")))
-        check_one_line(run("object", "run", "--local", str(unsound)), 1, "'acme.no'")
-        library = str(EXAMPLES / "code-2-3-library.liveobject")
-        check_one_line(run("object", "run", "--local", library), 1, "not on this node's list")
-
     def test_broken_promises_are_reported(self, tmp_path: Path) -> None:
         """A library whose object repeats itself although it promises not to."""
         code = tmp_path / "library.py"
@@ -186,6 +194,7 @@ class TestCommand:
         assert lines[0] == 'channel.receive "one"'
         assert lines[1].startswith("! repeater.channel: provided temporal 'not (receive(m)")
 
+    @pytest.mark.integration
     def test_no_gms(self) -> None:
         outcome = run("object", "run", TEXT, "--gms", "127.0.0.1:1", timeout_s=60)
         assert outcome.returncode == 1
@@ -199,6 +208,75 @@ class TestCommand:
             _, problems = process.communicate(timeout=20)
             assert process.returncode == 130
             assert problems == ""
+
+
+@pytest.mark.slow
+class TestInThisProcess:
+    """What needs no process of its own is quicker without."""
+
+    @pytest.fixture
+    def run_here(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[..., tuple[int, str]]:
+        def run_here(*arguments: str, given: str = "") -> tuple[int, str]:
+            monkeypatch.setattr("sys.stdin", io.StringIO(given))
+            code = run_main(["object", "run", "--local", *arguments])
+            return code, capsys.readouterr().err
+
+        return run_here
+
+    def test_errors_are_one_line(
+        self, tmp_path: Path, run_here: Callable[..., tuple[int, str]]
+    ) -> None:
+        bad = tmp_path / "bad.liveobject"
+        bad.write_text("<liveobject")
+        unsound = tmp_path / "unsound.liveobject"
+        unsound.write_text(write(primitive("acme.no")))
+        for file, words in (
+            (str(bad), "bad.liveobject:1:"),
+            (str(tmp_path / "missing.liveobject"), "No such file"),
+            (str(unsound), "'acme.no'"),
+            (example("code-2-3-library"), "not on this node's list"),
+        ):
+            code, said = run_here(file)
+            assert code == 1
+            assert said.startswith("quicksilver: ")
+            assert said.count("\n") == 1
+            assert words in said
+
+    def test_what_is_missing_is_told_with_the_place_and_the_option(
+        self, tmp_path: Path, run_here: Callable[..., tuple[int, str]]
+    ) -> None:
+        bare = tmp_path / "bare.liveobject"
+        bare.write_text(write(primitive("quicksilver.timer")))
+        for arguments, place, hint in (
+            ((str(bare),), "bare.liveobject:3:3: primitive: ", "until it is given interval_s"),
+            ((example("persistent-channel"),), ":3:3: parameterized: ", "--store DIR"),
+            ((example("sqlite"),), ":3:3: parameterized: ", "--files DIR"),
+            ((example("platform"),), ":3:3: parameterized: ", "--host NAME"),
+            ((example("persistent-channel"), "--store", f"{bare}/x"), "/x: ", "Not a directory"),
+        ):
+            code, said = run_here(*arguments)
+            assert code == 1
+            assert len(said.splitlines()) == 1
+            assert place in said
+            assert hint in said
+
+    def test_changes_that_reach_nobody_are_told(
+        self,
+        tmp_path: Path,
+        run_here: Callable[..., tuple[int, str]],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr("quicksilver.cli.objectrun.SETTLE_S", 0.1)
+        channel = primitive("quicksilver.checkpointed-channel", group="g", founders=2)
+        file = tmp_path / "lonely.liveobject"
+        file.write_text(write(primitive("quicksilver.counter", channel=channel)))
+        code, said = run_here(str(file), given="add 1\n")
+        assert code == 1
+        ready, problem = said.splitlines()
+        assert ready == "quicksilver: lonely runs; endpoints: Counter"
+        assert "the last changes may be lost: after 0.1 s" in problem
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> None:
@@ -256,16 +334,6 @@ def test_who_quits_right_after_an_edit_loses_nothing(file: str) -> None:
             lines = {f"line {number}" for number in range(3)}
             while set(str(read_event(stays).get("text")).splitlines()) != lines:
                 pass
-
-
-def test_changes_that_reach_nobody_are_told(tmp_path: Path) -> None:
-    channel = primitive("quicksilver.checkpointed-channel", group="g", founders=2)
-    file = tmp_path / "lonely.liveobject"
-    file.write_text(write(primitive("quicksilver.counter", channel=channel)))
-    outcome = run("object", "run", "--local", str(file), given="add 1\n")
-    assert outcome.returncode == 1
-    assert "the last changes may be lost" in outcome.stderr
-    assert len(outcome.stderr.splitlines()) == 2  # the first says that it runs
 
 
 @pytest.mark.integration

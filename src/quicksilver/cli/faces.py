@@ -9,6 +9,7 @@ person does.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ Say = Callable[[str, str, tuple[Any, ...]], None]
 Show = Callable[[dict[str, Any], str], None]
 """Takes what happened, for programs and in one line or more for people."""
 
+FILE_CHARACTERS_MAX = 1 << 20
 TEXT_HELP = "append TEXT | insert LINE TEXT | replace LINE TEXT | delete LINE | show | quit"
 
 
@@ -176,15 +178,38 @@ def parse_values(text: str, types: list[ValueType], names: tuple[str, ...]) -> l
         if not rest:
             name = names[place] if place < len(names) else "value"
             raise LineError(f"the value {name!r} is missing")
-        if is_last:
-            word, rest = rest, ""
-        else:
-            word, _, rest = rest.partition(" ")
-            rest = rest.strip()
+        word, rest = (rest, "") if is_last else _split(rest)
         values.append(_parse_value(word, type_))
     if rest:
         raise LineError(f"nothing is carried by this event, and {rest[:40]!a} is left")
     return values
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the first value of a line and the rest; JSON ends where it ends, a word at a space."""
+    if text[0] in '"[{':
+        try:
+            _, end = json.JSONDecoder().raw_decode(text)
+        except ValueError:
+            pass
+        else:
+            return text[:end], text[end:].strip()
+    word, _, rest = text.partition(" ")
+    return word, rest.strip()
+
+
+def _read_text(word: str) -> str:
+    """Return the text of a file: it is said as ``@FILE``."""
+    try:
+        with Path(word[1:]).open(encoding="utf-8") as file:
+            text = file.read(FILE_CHARACTERS_MAX + 1)
+    except (OSError, UnicodeError) as error:
+        raise LineError(
+            f'@FILE stands for what a file says, and "@..." for itself: {error}'
+        ) from None
+    if len(text) > FILE_CHARACTERS_MAX:
+        raise LineError(f"{word[1:]} has more than {FILE_CHARACTERS_MAX} characters")
+    return text
 
 
 def _parse_value(word: str, type_: ValueType) -> Any:
@@ -195,6 +220,8 @@ def _parse_value(word: str, type_: ValueType) -> Any:
         return word.encode()
     if isinstance(type_, ReferenceOf):
         return _read_reference(word)
+    if type_ == STR and word.startswith("@"):
+        return _read_text(word)
     try:
         value = msgspec.json.decode(word.encode())
     except (msgspec.DecodeError, UnicodeError):

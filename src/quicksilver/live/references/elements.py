@@ -146,7 +146,7 @@ def parse_elements(data: bytes, limits: Limits = DEFAULT_LIMITS, source: str = "
     """Return the root element; raises MalformedReferenceError for anything but sound XML."""
     builder = _Builder(limits, source)
     if len(data) > limits.bytes_max:
-        problem = f"the file has {len(data)} bytes; at most {limits.bytes_max} are read"
+        problem = f"the file has more than {limits.bytes_max} bytes"
         raise builder.fail(problem, 1, 1)
     try:
         text = data.decode("utf-8-sig")

@@ -96,9 +96,6 @@ class Opener:
         parsed = reference if isinstance(reference, Parsed) else Parsed(reference, {})
         checked = require_sound(parsed, runtime.catalogue, checker=runtime.checker)
         plain = parsed.reference
-        if checked.type is None and checked.parameters:
-            names = list_names(one.name for one in checked.parameters if one.default is None)
-            raise OpenError(step_of(plain), f"a template is no object until it is given {names}")
         start = Way("", name or step_of(plain), allowance=allowance)
         if within is not None:
             start = Way(
@@ -107,6 +104,10 @@ class Opener:
         if start.depth > DEPTH_MAX:
             raise OpenError(step_of(plain), f"more than {DEPTH_MAX} components open each other")
         try:
+            if checked.type is None and checked.parameters:
+                names = list_names(one.name for one in checked.parameters if one.default is None)
+                problem = f"a template is no object until it is given {names}"
+                raise OpenError(step_of(plain), problem)
             return await self._open(plain, start)
         except OpenError as error:
             if error.place is None and parsed.places:

@@ -20,7 +20,9 @@ class Storage:
     what was appended survives the end of the process.
     """
 
-    MISSING_HINT: ClassVar[str] = "provide FileStorage(directory) to keep objects on disk"
+    MISSING_HINT: ClassVar[str] = (
+        "say where to keep it: object run --store DIR, live.platform(store=DIR)"
+    )
 
     def read(self, name: str) -> bytes | None:
         """Return what a file has; None if there is none."""
@@ -57,10 +59,10 @@ class FileStorage(Storage):
     """
 
     def __init__(self, directory: Path | str) -> None:
-        self._directory = Path(directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._open: dict[str, int] = {}
         self._lock = -1
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,7 +26,9 @@ class FileRefusedError(Exception):
 class SharedFiles:
     """A service of the runtime: the directories that objects may open files in."""
 
-    MISSING_HINT: ClassVar[str] = "give live.platform(files=DIRECTORY) the files to share"
+    MISSING_HINT: ClassVar[str] = (
+        "say what to share: object run --files DIR, live.platform(files=DIR)"
+    )
 
     def __init__(self, *roots: str | Path) -> None:
         self._roots = tuple(Path(root).resolve() for root in roots)

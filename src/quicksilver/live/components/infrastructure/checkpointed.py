@@ -26,6 +26,7 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.groups import Groups, GroupView
+from quicksilver.live.services.storage import Storage
 from quicksilver.live.types.declare import Given, endpoint, live_object
 
 _PROVIDED = [("delivery", "exactly once and total")]
@@ -70,6 +71,7 @@ class CheckpointedGroup:
         self._driver: Driver | None = None
         self._store: Callable[[], Journal] | None = None
         if store:
+            self.context.service(Storage)  # that there is none is told when it is opened
             self._store = lambda: open_journal(
                 self.context,
                 store,

@@ -57,7 +57,9 @@ TICKETS_MAX: Final = 1000
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What one node offers to a platform; each node provides its own."""
 
-    MISSING_HINT: ClassVar[str] = "provide Host(name=...): what guests may do on this node"
+    MISSING_HINT: ClassVar[str] = (
+        "say that guests may run here: object run --host NAME, live.platform(host=Host(name=...))"
+    )
 
     name: str
     """What the others call this node; no two have the same."""

@@ -35,7 +35,7 @@ class NoKeyError(Exception):
 class KeyRing:
     """The keys of one node, by name, and what makes sessions different from each other."""
 
-    MISSING_HINT: ClassVar = "start it with keys: quicksilver object run --keys DIR"
+    MISSING_HINT: ClassVar = "say where keys are: object run --keys DIR, live.platform(keys=DIR)"
 
     def __init__(
         self,
