@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from quicksilver.live.components.infrastructure.guarding import guarded
 from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
@@ -32,9 +33,73 @@ from quicksilver.live.types.declare import Given, endpoint, live_object
 _PROVIDED = [("delivery", "exactly once and total")]
 
 
+class _Ordered:
+    """What both forms share: the user's side, and the replica that serves it."""
+
+    context: Context
+    channel = endpoint(
+        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
+    )
+    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
+
+    def __init__(self, safe: bool, founders: int, patience_s: float) -> None:
+        self._safe = safe
+        self._founders = founders
+        self._patience_s = patience_s
+        self._driver: Driver | None = None
+
+    def _drive(
+        self,
+        send: Callable[[bytes], Any],
+        view: tuple[tuple[int, ...], int] | None,
+        journal: Journal | None = None,
+    ) -> None:
+        """Take part from now on, in the view that there is."""
+        replica = Replica(
+            take_number(self.context.runtime),
+            safe=self._safe,
+            founders=self._founders,
+            patience_s=self._patience_s,
+            saved=None if journal is None else journal.saved,
+        )
+        driver = self._driver = Driver(
+            self.context,
+            replica,
+            send=send,
+            user=self.channel,
+            watcher=self.watcher,
+            keeper=journal,
+        )
+        if view is not None:
+            # Not now: whoever connects is to be told that it is connected first.
+            self.context.post(lambda: driver.handle_view(*view))
+
+    def channel_disconnected(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+    def channel_send(self, message: bytes) -> None:
+        if self._driver is not None:
+            self._driver.send(message)
+
+    def channel_checkpoint(self, ticket: int, state: bytes) -> None:
+        if self._driver is not None:
+            self._driver.checkpoint(ticket, state)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return self._driver is None or self._driver.is_settled
+
+    def watcher_connected(self) -> None:
+        if self._driver is not None:
+            self._driver.tell_participants()
+
+
 @component("quicksilver.checkpointed-channel")
 @live_object(title="CheckpointedChannel")
-class CheckpointedGroup:
+class CheckpointedGroup(_Ordered):
     """a group as a totally ordered channel that brings newcomers up to date
 
     A proxy takes part from when its user connects until it parts. ``safe``: users
@@ -48,12 +113,6 @@ class CheckpointedGroup:
     has a state; of several disks, the newest counts. One user of a store at a time.
     """
 
-    context: Context
-    channel = endpoint(
-        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
-    )
-    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
-
     def __init__(
         self,
         group: Given[str],
@@ -65,10 +124,7 @@ class CheckpointedGroup:
         snapshot_bytes: Given[int] = 8 << 20,
         sync_s: Given[float] = 0.1,
     ) -> None:
-        self._safe = safe
-        self._founders = founders
-        self._patience_s = patience_s
-        self._driver: Driver | None = None
+        super().__init__(safe, founders, patience_s)
         self._store: Callable[[], Journal] | None = None
         if store:
             self.context.service(Storage)  # that there is none is told when it is opened
@@ -100,48 +156,8 @@ class CheckpointedGroup:
 
     def channel_connected(self) -> None:
         journal = None if self._store is None else self._store()
-        replica = Replica(
-            take_number(self.context.runtime),
-            safe=self._safe,
-            founders=self._founders,
-            patience_s=self._patience_s,
-            saved=None if journal is None else journal.saved,
-        )
-        self._driver = Driver(
-            self.context,
-            replica,
-            send=self._group.send,
-            user=self.channel,
-            watcher=self.watcher,
-            keeper=journal,
-        )
         view = self._group.view
-        if view is not None:
-            # Not now: whoever connects is to be told that it is connected first.
-            driver = self._driver
-            self.context.post(lambda: driver.handle_view(view.members, view.me))
-
-    def channel_disconnected(self) -> None:
-        if self._driver is not None:
-            self._driver.close()
-            self._driver = None
-
-    def channel_send(self, message: bytes) -> None:
-        if self._driver is not None:
-            self._driver.send(message)
-
-    def channel_checkpoint(self, ticket: int, state: bytes) -> None:
-        if self._driver is not None:
-            self._driver.checkpoint(ticket, state)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all members have what was sent here."""
-        return self._driver is None or self._driver.is_settled
-
-    def watcher_connected(self) -> None:
-        if self._driver is not None:
-            self._driver.tell_participants()
+        self._drive(self._group.send, None if view is None else (view.members, view.me), journal)
 
     def close(self) -> None:
         """Say goodbye to the others and leave the group."""
@@ -154,7 +170,7 @@ class CheckpointedGroup:
 
 @component("quicksilver.total-order", type_name="TotalOrder")
 @live_object(title="TotalOrder")
-class TotalOrder:
+class TotalOrder(_Ordered):
     """a checkpointed channel made of any reliable channel and the views of its users
 
     The same as a checkpointed group, for channels and membership objects that are
@@ -162,7 +178,6 @@ class TotalOrder:
     goodbye: the others notice by the view, or after ``patience_s``.
     """
 
-    context: Context
     below = endpoint(
         ChannelDeliveries,
         ChannelRequests,
@@ -170,10 +185,6 @@ class TotalOrder:
         name=RELIABLE,
     )
     views = endpoint(MembershipViews, MembershipRequests, name=MEMBERSHIP)
-    channel = endpoint(
-        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
-    )
-    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
 
     def __init__(
         self,
@@ -181,10 +192,7 @@ class TotalOrder:
         founders: Given[int] = 1,
         patience_s: Given[float] = 10.0,
     ) -> None:
-        self._safe = safe
-        self._founders = founders
-        self._patience_s = patience_s
-        self._driver: Driver | None = None
+        super().__init__(safe, founders, patience_s)
         self._view: tuple[tuple[int, ...], int] | None = None
 
     # Below
@@ -204,41 +212,4 @@ class TotalOrder:
     # The user
 
     def channel_connected(self) -> None:
-        replica = Replica(
-            take_number(self.context.runtime),
-            safe=self._safe,
-            founders=self._founders,
-            patience_s=self._patience_s,
-        )
-        self._driver = Driver(
-            self.context,
-            replica,
-            send=self._send_below,
-            user=self.channel,
-            watcher=self.watcher,
-        )
-        if self._view is not None:
-            driver, view = self._driver, self._view
-            self.context.post(lambda: driver.handle_view(*view))
-
-    def channel_disconnected(self) -> None:
-        if self._driver is not None:
-            self._driver.close()
-            self._driver = None
-
-    def channel_send(self, message: bytes) -> None:
-        if self._driver is not None:
-            self._driver.send(message)
-
-    def channel_checkpoint(self, ticket: int, state: bytes) -> None:
-        if self._driver is not None:
-            self._driver.checkpoint(ticket, state)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all members have what was sent here."""
-        return self._driver is None or self._driver.is_settled
-
-    def watcher_connected(self) -> None:
-        if self._driver is not None:
-            self._driver.tell_participants()
+        self._drive(self._send_below, self._view)
