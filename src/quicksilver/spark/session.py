@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,10 @@ def make_session(
         settings.setMaster(master)
     elif not settings.contains("spark.master"):
         settings.setMaster(MASTER)
+    if str(settings.get("spark.master", MASTER)).startswith("local"):
+        # Spark would run whatever python3 is on the PATH, which need not be the one with
+        # quicksilver in it. On a cluster the workers' Python is not ours to name.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     return builder.appName(app).config(conf=settings).getOrCreate()  # type: ignore[no-any-return]
 
