@@ -63,18 +63,22 @@ class Node:
         self._node.host.submit(lambda: getattr(port, event)(*values))
 
 
+def make_files(folder: Path) -> None:
+    """Make the files that the examples of bridges are about."""
+    folder.mkdir()
+    with sqlite3.connect(folder / "stock.db") as db:
+        db.execute("CREATE TABLE stock (id INTEGER PRIMARY KEY, name TEXT, price REAL)")
+    db.close()
+    openpyxl.Workbook().save(folder / "budget.xlsx")
+
+
 def make_nodes(tmp_path: Path) -> tuple[Cluster, list[Node]]:
     cluster = Cluster(seed=5)
     medium = DatagramMedium(Rng(5), cluster.events.after)
     nodes = []
     for name in ("north", "south"):
-        folder = tmp_path / name
-        folder.mkdir()
-        with sqlite3.connect(folder / "stock.db") as db:
-            db.execute("CREATE TABLE stock (id INTEGER PRIMARY KEY, name TEXT, price REAL)")
-        db.close()
-        openpyxl.Workbook().save(folder / "budget.xlsx")
-        nodes.append(Node(cluster, medium, folder))
+        make_files(tmp_path / name)
+        nodes.append(Node(cluster, medium, tmp_path / name))
     return cluster, nodes
 
 
