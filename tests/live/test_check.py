@@ -106,7 +106,7 @@ class TestCatalogue:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(references)
 def test_any_reference_can_be_checked(reference: Reference) -> None:
     """However nonsensical, there are findings and no exception; and the same ones twice."""

@@ -196,7 +196,7 @@ CHAOS = "tests/live/infrastructure/test_checkpointed.py::test_churn_loss_and_cra
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", range(1, 9))
 def test_churn_loss_and_crashes(seed: int) -> None:
     """Whatever comes and goes: in the end all who are there have the same list."""
     stage = churn(seed)
@@ -278,7 +278,7 @@ def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
     """Sets and dictionaries influence nothing: deliveries have the same order in any process."""
     code = (
         "from tests.live.infrastructure.test_checkpointed import churn;"
-        "s = churn(2, 3.0); print([(u.name, u.people, u.items) for u in s.alive()], s.cluster.now,"
+        "s = churn(2, 1.5); print([(u.name, u.people, u.items) for u in s.alive()], s.cluster.now,"
         " s.cluster.events.happened)"
     )
     outputs = {
@@ -294,7 +294,7 @@ def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "77")
+        for seed in ("1", "77")
     }
     assert len(outputs) == 1
     assert len(outputs.pop()) > 1000
