@@ -108,6 +108,27 @@ class Air:
         return [str(one) for runtime in self.runtimes for one in runtime.failures]
 
 
+def test_it_settles_when_those_who_listen_have_all() -> None:
+    air = Air()
+    port, _ = air.open(reliable(udp()), "ReliableChannel")
+    _, got = air.open(reliable(udp()), "ReliableChannel")
+    port.send(b"hello")
+    air.events.run(2.0)  # they have heard of each other
+    air.medium.loss = 1.0
+    port.send(b"last")
+    late: list[list[str]] = []
+    sender = air.runtimes[0]
+    sender.settle(3.0).when_done(lambda done: late.append(done.result()))
+    air.events.run(4.0)
+    assert got == [b"hello"]
+    assert late == [["n1.ReliabilityObject"]]
+    air.medium.loss = 0.0
+    sender.settle(3.0).when_done(lambda done: late.append(done.result()))
+    air.events.run(4.0)
+    assert late[1:] == [[]]
+    assert got == [b"hello", b"last"]
+
+
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_everything_arrives_once_and_in_order_in_bad_weather(seed: int) -> None:
     """A fifth lost, a tenth doubled, all shuffled: nobody misses anything; then all is quiet."""
