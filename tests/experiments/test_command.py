@@ -72,5 +72,5 @@ def test_a_sweep_writes_everything_and_goes_on_where_it_stopped(
     names = {path.name for path in folder.iterdir()}
     assert names == {"run.json", "points.jsonl", "summary.md", "traces"}
     for row in rows:
-        assert (folder / "traces" / row["point"] / "timeline.jsonl").exists()
+        assert (folder / "traces" / f"run={row['point']}" / "_timeline.jsonl").exists()
     assert "| 3 | 1 | sim |" in (folder / "summary.md").read_text()

@@ -11,7 +11,6 @@ from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.experiments.runner import run_points
 from quicksilver.experiments.store import PointStore
 from quicksilver.experiments.summary import render_markdown
-from quicksilver.trace.records import parse_record
 
 TINY: dict[str, Value] = {"nodes": 3, "seconds": 0.1, "warmup": 0.05, "machine": "gigabit"}
 OTHERS: dict[str, dict[str, Value]] = {
@@ -68,11 +67,10 @@ def test_a_tiny_point_gives_every_column(name: str, tmp_path: Path) -> None:
     text = render_markdown(experiment, [row], tuple(axes), "quicksilver experiment")
     assert experiment.claim in text
     assert "| sim |" in text
-    traces = store.traces_of(points[0]) / "trace.jsonl"
+    traces = store.traces_of(points[0])
     if traces.exists():
-        lines = traces.read_bytes().splitlines()
-        assert lines
-        assert all(parse_record(line) is not None for line in lines)
+        assert list(traces.glob("kind=ViewInstalled/*.parquet"))
+        assert list(traces.glob("kind=TraceEnded/*.parquet"))
 
 
 @pytest.mark.slow

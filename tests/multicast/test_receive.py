@@ -61,6 +61,9 @@ class Region:
         self.tokens_due += 1
         self.token_due_bytes = 1 << 30
 
+    def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:
+        pass
+
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         for region, view, packets in start.after:
             older = self.after.get((region, view))

@@ -12,12 +12,18 @@ from quicksilver.node.options import NodeOptions
 
 if TYPE_CHECKING:
     from quicksilver.node import aio, sync
+    from quicksilver.trace.records import Tracer
 
 
-def node_options(interface: str | None, faults: str | None, name: str = "") -> NodeOptions:
+def node_options(
+    interface: str | None, faults: str | None, name: str = "", tracer: Tracer | None = None
+) -> NodeOptions:
     """Return a node's options; raises FaultError."""
     return NodeOptions(
-        name=name, interface=interface, faults=parse_faults(faults) if faults else None
+        name=name,
+        interface=interface,
+        faults=parse_faults(faults) if faults else None,
+        tracer=tracer,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -56,7 +57,18 @@ def experiment(
         typer.Option(metavar="FILE", help="Machine to simulate, as calibrate wrote it."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small sweep, to see it work.")] = False,
-    traces: Annotated[bool, typer.Option(help="Write trace records of each point.")] = True,
+    traces: Annotated[
+        bool, typer.Option("--traces/--no-traces", help="Write trace records of each point.")
+    ] = True,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="DIR",
+            help="Where trace records go, a run for each point.",
+            show_default="traces in --out",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an experiment of the papers: throughput, tokens, losses, freezes, groups, memory.
@@ -91,6 +103,7 @@ def experiment(
             jobs=jobs,
             model=model,
             with_traces=traces,
+            trace=trace,
             as_json=as_json,
         )
 
@@ -195,6 +208,7 @@ def _run(
     jobs: int,
     model: Path | None,
     with_traces: bool,
+    trace: Path | None,
     as_json: bool,
 ) -> None:
     from quicksilver.experiments.runner import run_facts, run_points
@@ -205,8 +219,13 @@ def _run(
         from quicksilver.experiments.machines import load_machine
 
         load_machine(model)
-    store = PointStore(folder)
+    store = PointStore(folder, trace)
     store.open(fresh=fresh)
+    if with_traces and importlib.util.find_spec("pyarrow") is None:
+        if trace is not None:
+            raise MisuseError("--trace needs pyarrow: pip install 'quicksilver[spark]'")
+        remark("no traces are written: they need pip install 'quicksilver[spark]'")
+        with_traces = False
     command = shlex.join(["quicksilver", *sys.argv[1:]])
     store.write_run(run_facts(experiment, {"command": command, "points": len(points)}))
     is_shown = sys.stderr.isatty() and not as_json and "NO_PROGRESS" not in os.environ

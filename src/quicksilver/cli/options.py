@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,6 +50,16 @@ MetricsPort = Annotated[
         min=0,
         max=65535,
         help="Serve Prometheus metrics on this port of 127.0.0.1.",
+    ),
+]
+
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="DIR",
+        help="Write trace records as Parquet files; DIR/run=NAME also names the run.",
+        show_default=False,
     ),
 ]
 

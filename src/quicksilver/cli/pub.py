@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def pub(
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
+    trace: options.Trace = None,
     as_json: options.Json = False,
 ) -> int:
     """Send to groups: every line of standard input, or --count generated messages.
@@ -47,8 +49,10 @@ def pub(
     """
     from quicksilver.cli.connecting import node_options, serving_metrics
     from quicksilver.cli.output import plural
+    from quicksilver.cli.tracing import name_run, opening_trace
     from quicksilver.node import sync
     from quicksilver.node.errors import MessageTooLargeError
+    from quicksilver.node.sampling import sampling
     from quicksilver.stdx.units import format_rate
     from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
@@ -63,8 +67,10 @@ def pub(
         messages = _paced(messages, rate)
 
     with (
-        sync.Node(gms, node_options(interface, faults)) as node,
+        opening_trace(trace, name_run("pub"), f"pub-{os.getpid()}") as tracer,
+        sync.Node(gms, node_options(interface, faults, tracer=tracer)) as node,
         serving_metrics(node, metrics_port),
+        sampling(node.core),
     ):
         targets = node.open_all(names)
         _wait_for_members(targets, flush)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quicksilver.cli.options import Json
+from quicksilver.cli.options import Json, Trace
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
+    from quicksilver.trace.records import Tracer
     from quicksilver.trials.draw import Plan
     from quicksilver.trials.trial import Report
 
@@ -43,6 +44,7 @@ def sim(
         str | None,
         typer.Option("--broken", metavar="NAME", help="Break the engine on purpose; 'list' lists."),
     ] = None,
+    trace: Trace = None,
     as_json: Json = False,
 ) -> None:
     """Run the engine under a deterministic simulator, with faults, and check it.
@@ -59,11 +61,12 @@ def sim(
             broken=broken,
             shrinks=shrink,
             write_plan=write_plan,
+            trace=trace,
             as_json=as_json,
         )
         return
-    if shrink or write_plan is not None:
-        raise MisuseError("--shrink and --write-plan need --seed or --plan: which run?")
+    if shrink or write_plan is not None or trace is not None:
+        raise MisuseError("--shrink, --write-plan and --trace need --seed or --plan: which run?")
     _run_many(range(first_seed, first_seed + seeds), jobs, broken=broken, as_json=as_json)
 
 
@@ -83,12 +86,12 @@ def _load_plan(path: Path | None, seed: int | None) -> Plan:
         raise CommandError(f"{path} is not a plan of a trial: {error}") from None
 
 
-def run_plan(plan: Plan, broken: str | None = None) -> Report:
+def run_plan(plan: Plan, broken: str | None = None, tracer: Tracer | None = None) -> Report:
     """Run one plan, with an engine that is broken on purpose if asked for."""
     from quicksilver.trials.trial import run_trial
 
     if broken is None:
-        return run_trial(plan)
+        return run_trial(plan, tracer=tracer)
     from quicksilver.trials.broken import BROKEN
 
     if broken not in BROKEN:
@@ -96,20 +99,28 @@ def run_plan(plan: Plan, broken: str | None = None) -> Report:
             f"no broken engine is called {broken!r}; see: quicksilver sim --broken list"
         )
     with BROKEN[broken].install():
-        return run_trial(plan)
+        return run_trial(plan, tracer=tracer)
 
 
 def _run_one(
-    plan: Plan, *, broken: str | None, shrinks: bool, write_plan: Path | None, as_json: bool
+    plan: Plan,
+    *,
+    broken: str | None,
+    shrinks: bool,
+    write_plan: Path | None,
+    trace: Path | None,
+    as_json: bool,
 ) -> None:
     import time
 
     import msgspec
 
+    from quicksilver.cli.tracing import opening_trace
     from quicksilver.trials.shrink import shrink
 
     started = time.perf_counter()
-    report = run_plan(plan, broken)
+    with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
+        report = run_plan(plan, broken, tracer)
     elapsed = time.perf_counter() - started
     if shrinks and report.violations:
         plan = shrink(plan, lambda p: run_plan(p, broken), on_progress=_tell_shrinking)

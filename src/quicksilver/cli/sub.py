@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ def sub(
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
+    trace: options.Trace = None,
     as_json: options.Json = False,
 ) -> int:
     """Join groups and print every message: group, sender, number, payload.
@@ -41,6 +43,7 @@ def sub(
     """
     from quicksilver.cli.connecting import node_options
     from quicksilver.cli.running import run_async
+    from quicksilver.cli.tracing import name_run, opening_trace
 
     printer = Printer(is_json=as_json, is_hex=as_hex, count_max=count)
     plan = Listening(
@@ -50,7 +53,8 @@ def sub(
         shows_views=views,
         metrics_port=metrics_port,
     )
-    run_async(_listen(plan, node_options(interface, faults), printer))
+    with opening_trace(trace, name_run("sub"), f"sub-{os.getpid()}") as tracer:
+        run_async(_listen(plan, node_options(interface, faults, tracer=tracer), printer))
     if count is not None and printer.count < count:
         raise CommandError(f"{printer.count} of {count} messages came within {seconds:g} s")
     return 0
@@ -70,12 +74,13 @@ class Listening:
 async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
     from quicksilver.cli.connecting import serving_metrics
     from quicksilver.node.aio import Node
+    from quicksilver.node.sampling import sampling
 
     async with Node(plan.gms, node_options) as node:
         groups = await node.join_all(plan.names)
         if printer.is_json:
             printer.write([{"event": "ready", "node": node.id, "groups": plan.names}])
-        with serving_metrics(node, plan.metrics_port):
+        with serving_metrics(node, plan.metrics_port), sampling(node.core):
             work: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(_print_messages(group, printer)) for group in groups
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +54,7 @@ def up(
         ),
     ] = None,
     interface: options.InterfaceName = None,
+    trace: options.Trace = None,
     as_json: options.Json = False,
 ) -> int:
     """Start a local cluster of processes, and stop all of them with Ctrl-C.
@@ -63,6 +65,7 @@ def up(
     """
     from quicksilver.cli.cluster.groupspec import parse_groups
     from quicksilver.cli.running import run_async
+    from quicksilver.cli.tracing import name_target
     from quicksilver.net.faults import FaultError, parse_faults
 
     faults = None if loss is None else f"loss={loss}"
@@ -80,6 +83,7 @@ def up(
         faults=faults,
         gms=gms,
         interface=interface,
+        trace=name_target(trace, "up"),
         is_json=as_json,
     )
     return run_async(cluster.run())
@@ -97,6 +101,7 @@ class Cluster:
     faults: str | None
     gms: str | None
     interface: str | None
+    trace: Path | None
     is_json: bool
 
     async def run(self) -> int:
@@ -134,6 +139,7 @@ class Cluster:
             faults=None if self.faults is None else f"{self.faults},seed={number + 1}",
             rate=self.rate,
             size=self.size,
+            trace=None if self.trace is None else str(self.trace),
         )
         return await children.start(
             spec.name, ["quicksilver.cli.cluster.worker", msgspec.json.encode(spec).decode()]

@@ -41,6 +41,8 @@ class Scheduler:
         self._disk: deque[Callable[[], None]] = deque()
         self._requests: deque[Callable[[], None]] = deque()
         self.requests_run = 0
+        self.alarm_delay_s_max = 0.0
+        """How late an alarm was at most; whoever samples it sets it back."""
 
     def submit(self, request: Callable[[], None]) -> None:
         """Queue a request; safe from any thread, never blocks."""
@@ -82,6 +84,8 @@ class Scheduler:
             due = self._engine.next_timeout()
             if due is None or due > now:
                 return
+            if now - due > self.alarm_delay_s_max:
+                self.alarm_delay_s_max = now - due
             self._engine.handle_timeout(now)
             now = clock()
             if now >= until:

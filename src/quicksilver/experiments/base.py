@@ -82,12 +82,12 @@ class Context:
 
     seed: int
     traces: Path | None = None
-    """Folder for trace records; None: none are wanted."""
+    """The run's folder of trace records (``run=…``); None: none are wanted."""
     model: Path | None = None
     """A machine's costs, as ``calibrate`` wrote them, in place of the named ones."""
     folder: Path | None = None
     """The experiment's own folder, for what is more than a point."""
-    trace_bytes_max: int = 16 << 20
+    trace_records_max: int = 1_000_000
 
 
 class Experiment(ABC):

@@ -38,8 +38,6 @@ class RealRun:
 
 def run_real(run: RealRun, context: Context) -> Metrics:
     """Run it and return what was measured."""
-    if context.traces is not None:
-        context.traces.mkdir(parents=True, exist_ok=True)
     with Family() as family:
         argv = ("-m", "quicksilver.cli.main", "gms", "--host", "127.0.0.1", "--port", "0", "--json")
         address = family.start("GMS", (*argv, *run.gms)).read()["address"]
@@ -54,8 +52,9 @@ def run_real(run: RealRun, context: Context) -> Metrics:
         def start(role: str, place: int, settings: Mapping[str, Any]) -> Child:
             mine = common | dict(settings)
             if context.traces is not None:
-                mine["trace"] = str(context.traces / f"{role}-{place}.jsonl")
-                mine["trace_bytes_max"] = context.trace_bytes_max // (run.nodes + run.senders)
+                mine["trace"] = str(context.traces)
+                mine["trace_writer"] = f"{role}-{place}"
+                mine["trace_records_max"] = context.trace_records_max // (run.nodes + run.senders)
             return family.start(f"{role} {place}", (*WORKER, role, json.dumps(mine)))
 
         receivers = [

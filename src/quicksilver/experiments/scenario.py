@@ -23,9 +23,12 @@ from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
 from quicksilver.experiments.sharing import shared_parsing
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.trace.records import AnyRecord, encode_record
+from quicksilver.trace.folders import TIMELINE, split_target
+from quicksilver.trace.parquet import ParquetTrace
+from quicksilver.trace.records import AnyRecord
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.sampling import sample_cluster
 from quicksilver.wire.gms import ClusterSettings
 
 SETTLE_S = 120.0
@@ -64,13 +67,21 @@ class Scenario:
     """Called in the end, to measure what only this scenario has."""
 
 
+def open_trace(context: Context) -> ParquetTrace | None:
+    """Return where a simulated point's records go; virtual time waits for the writer."""
+    if context.traces is None:
+        return None
+    folder, run = split_target(context.traces, "point")
+    return ParquetTrace(folder, run, "sim", waits=True, records_max=context.trace_records_max)
+
+
 class Run:
     """A scenario as it goes."""
 
     def __init__(self, scenario: Scenario, context: Context) -> None:
         self.scenario = scenario
         self.context = context
-        self._trace = _TraceFile(context)
+        self._trace = open_trace(context)
         machine = scenario.machine
         self.cluster = Cluster(
             seed=context.seed,
@@ -83,6 +94,8 @@ class Run:
             cores=scenario.cores,
         )
         self.traffic = Traffic(self.cluster)
+        if self._trace is not None:
+            sample_cluster(self.cluster, self._trace)
         self.disturbed: list[SimNode] = []
         self.groups = [f"g{place}" for place in range(scenario.groups)]
         started = self.cluster.start(scenario.senders + scenario.nodes)
@@ -104,7 +117,8 @@ class Run:
 
     def _take_record(self, record: AnyRecord) -> None:
         self.traffic.note(record)
-        self._trace.write(record)
+        if self._trace is not None:
+            self._trace(record)
 
     def join(self) -> float:
         """Let everybody in; return how long it took, in virtual time."""
@@ -148,33 +162,8 @@ class Run:
             application.is_stopped = True
 
     def close(self) -> None:
-        self._trace.close()
-
-
-class _TraceFile:
-    """Records of a run, one a line, in a file that does not grow without bound."""
-
-    def __init__(self, context: Context) -> None:
-        self.dropped = 0
-        self._room = context.trace_bytes_max
-        self._file = None
-        if context.traces is not None:
-            context.traces.mkdir(parents=True, exist_ok=True)
-            self._file = (context.traces / "trace.jsonl").open("wb")
-
-    def write(self, record: AnyRecord) -> None:
-        if self._file is None:
-            return
-        line = encode_record(record) + b"\n"
-        if len(line) > self._room:
-            self.dropped += 1
-            return
-        self._room -= len(line)
-        self._file.write(line)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._trace is not None:
+            self._trace.close()
 
 
 @contextmanager
@@ -305,4 +294,4 @@ def _write_timeline(run: Run, timeline: Timeline) -> None:
     folder = run.context.traces
     if folder is not None:
         lines = [msgspec.json.encode(row) + b"\n" for row in timeline.rows]
-        (folder / "timeline.jsonl").write_bytes(b"".join(lines))
+        (folder / TIMELINE).write_bytes(b"".join(lines))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from quicksilver.experiments.base import ExperimentError, Metrics, Point, Row
+from quicksilver.trace.folders import run_folder
 
 RUN = "run.json"
 POINTS = "points.jsonl"
@@ -26,7 +27,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     experiment: str
     point: str
-    """The point's name; its traces are in ``traces/<point>/``."""
+    """The point's name; its traces are in ``traces/run=<point>/``."""
     place: str
     """``sim`` or ``real``."""
     round: int
@@ -43,8 +44,10 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True):
 class PointStore:
     """One experiment's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, traces: Path | None = None) -> None:
+        """``traces``: the folder of traces, if not the one in ``folder``."""
         self.folder = folder
+        self.traces = folder / TRACES if traces is None else traces
         self._points = folder / POINTS
 
     def open(self, *, fresh: bool) -> None:
@@ -108,4 +111,4 @@ class PointStore:
 
     def traces_of(self, point: Point) -> Path:
         """Where a point's trace records go."""
-        return self.folder / TRACES / point.id
+        return run_folder(self.traces, point.id)

@@ -13,15 +13,20 @@ import resource
 import sys
 import time
 from array import array
-from typing import IO, Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 
 from quicksilver.experiments.latency import latency_metrics, recovery_ms
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst
+from quicksilver.node.sampling import sampling
+from quicksilver.trace.folders import split_target
+from quicksilver.trace.parquet import ParquetTrace
 from quicksilver.trace.records import AckReceived, AnyRecord, RoundCompleted
-from quicksilver.trace.sinks import LineTrace
 
 ARRIVALS_MAX = 400_000
 """Stamped messages whose age is kept."""
@@ -58,12 +63,11 @@ def rss_bytes() -> int:
 class Ledger:
     """Sums of what the node's records say; a tracer."""
 
-    def __init__(self, file: IO[bytes] | None, bytes_max: int) -> None:
+    def __init__(self, trace: ParquetTrace | None) -> None:
         self.rounds: dict[int, list[float]] = {}
         self.pending: list[int] = []
         self.token_s: list[float] = []
-        self._file = file
-        self._trace = LineTrace(file, bytes_max) if file is not None else None
+        self._trace = trace
 
     def __call__(self, record: AnyRecord) -> None:
         if isinstance(record, RoundCompleted):
@@ -74,6 +78,10 @@ class Ledger:
         if self._trace is not None:
             self._trace(record)
 
+    def close(self) -> None:
+        if self._trace is not None:
+            self._trace.close()
+
     def clear(self) -> None:
         """Forget the warm-up."""
         self.rounds.clear()
@@ -81,8 +89,6 @@ class Ledger:
         self.token_s.clear()
 
     def report(self) -> dict[str, Any]:
-        if self._file is not None:
-            self._file.flush()
         return {
             "rounds": {
                 level: [len(found), sum(found) / len(found)] for level, found in self.rounds.items()
@@ -93,7 +99,14 @@ class Ledger:
         }
 
 
-def connect(settings: dict[str, Any], ledger: Ledger) -> sync.Node:
+@contextmanager
+def connect(settings: dict[str, Any], ledger: Ledger) -> Iterator[sync.Node]:
+    """Have a node meanwhile, whose records the ledger takes."""
+    with closing(ledger), make_node(settings, ledger) as node, sampling(node.core):
+        yield node
+
+
+def make_node(settings: dict[str, Any], ledger: Ledger) -> sync.Node:
     faults = settings.get("faults", "")
     return sync.connect(
         settings["gms"],
@@ -123,9 +136,14 @@ def prepare_memory(settings: dict[str, Any]) -> list[Any]:
     return held
 
 
-def open_trace(settings: dict[str, Any]) -> IO[bytes] | None:
-    path = settings.get("trace")
-    return open(path, "wb") if path else None  # open until the end
+def open_trace(settings: dict[str, Any]) -> ParquetTrace | None:
+    """Return where this process's records go."""
+    target = settings.get("trace")
+    if target is None:
+        return None
+    folder, run = split_target(Path(target), "point")
+    room = settings["trace_records_max"]
+    return ParquetTrace(folder, run, settings["trace_writer"], records_max=room)
 
 
 def group_names(count: int) -> list[str]:
@@ -134,7 +152,7 @@ def group_names(count: int) -> list[str]:
 
 def run_receiver(settings: dict[str, Any]) -> None:
     """Count what arrives; with stamps, note how old it is."""
-    ledger = Ledger(open_trace(settings), settings.get("trace_bytes_max", 4 << 20))
+    ledger = Ledger(open_trace(settings))
     is_stamped = settings.get("stamped", False)
     keeps = settings.get("keeps", 0)
     kept: list[bytes] = []
@@ -202,7 +220,7 @@ def _change(before: Any, after: Any, name: str) -> float:
 
 def run_sender(settings: dict[str, Any]) -> None:
     """Send as fast as it goes, or at a rate; pushed or pulled."""
-    ledger = Ledger(open_trace(settings), settings.get("trace_bytes_max", 4 << 20))
+    ledger = Ledger(open_trace(settings))
     held = prepare_memory(settings)
     with connect(settings, ledger) as node:
         groups = node.open_all(group_names(settings["groups"]))

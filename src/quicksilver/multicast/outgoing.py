@@ -619,6 +619,8 @@ class Outgoing:
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
         stream.progress_at = now
+        if self._host.tracer is not None:
+            self._trace_sample(stream, now)
         member = self._host.find_region(*name)
         if member is not None:
             member.handle_own_packets(self.config.packet_bytes, now)
@@ -629,6 +631,17 @@ class Outgoing:
             self._timers.set(name, now + stream.probe_s)
         if self._flushes:
             self._check_flushes()
+
+    def _trace_sample(self, stream: SendStream, now: float) -> None:
+        """Note the newest packet of those that are sampled, once."""
+        newest = stream.next_sequence - 1
+        sequence = newest - newest % trace.SAMPLE_EVERY
+        if newest >= 0 and sequence > stream.sampled:
+            stream.sampled = sequence
+            assert self._host.tracer is not None
+            self._host.tracer(
+                trace.PacketSent(now, self.node, stream.region, stream.view, sequence)
+            )
 
     def _fail_flushes(self, stream: SendStream, problem: str) -> None:
         """What was sent on a stream can no longer be confirmed."""

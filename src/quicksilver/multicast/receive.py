@@ -15,6 +15,7 @@ from typing import Protocol
 from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
+from quicksilver.trace.records import SAMPLE_EVERY
 from quicksilver.wire.ids import Address, GroupId, NodeId
 from quicksilver.wire.packets import (
     KIND_REPAIR,
@@ -31,6 +32,7 @@ PER_PACKET_BYTES = 256
 PER_MESSAGE_BYTES = 48
 """What a waiting packet costs besides its bytes: objects, tables, references."""
 
+SAMPLE_MASK = SAMPLE_EVERY - 1
 GAP_MAX = 1 << 24
 """Packets between what is delivered and what is believed to exist; a sender's span
 is thousands of times smaller, so more is a lie or a bug."""
@@ -64,6 +66,10 @@ class ReceivingRegion(Protocol):
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""
+        ...
+
+    def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:
+        """A packet whose arrival is to be recorded has arrived."""
         ...
 
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
@@ -234,6 +240,9 @@ class ReceiveStream:
         region.token_due_bytes -= size
         if region.token_due_bytes <= 0:
             region.handle_bytes_due(now)
+        sampled = low + (-low & SAMPLE_MASK)
+        if sampled < low + count:
+            region.handle_sample(self, sampled, now)
         region.counters.delivered_packets += count
         region.counters.delivered_bytes += size
         assert group is not None
@@ -301,6 +310,8 @@ class ReceiveStream:
         region.token_due_bytes -= len(data)
         if region.token_due_bytes <= 0:
             region.handle_bytes_due(now)
+        if not sequence & SAMPLE_MASK:
+            region.handle_sample(self, sequence, now)
 
     def _repaired(self, sequence: int, data: bytes) -> None:
         self.missing.discard(sequence, sequence + 1)

@@ -295,6 +295,13 @@ class RegionMember:
         self.active_at = now
         self.agents[0].handle_work(now, urgent=True)
 
+    def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:
+        host = self.host
+        if host.tracer is not None:
+            host.tracer(
+                trace.PacketArrived(now, host.node, self.id, self.number, stream.sender, sequence)
+            )
+
     def handle_own_packets(self, size: int, now: float) -> None:
         """This node sent into its own region: that, too, is to be agreed on."""
         self._count_sent()
@@ -397,6 +404,7 @@ class RegionMember:
             self.counters.pushes += 1
             key = self.host.stream_key(sender, self.id, self.number)
             self.host.send_repair(address, key, self._copies(sender), held)
+            self._trace_repair(peer, sender, held)
 
     def handle_pull(self, pull: Pull, to: Address) -> None:
         """A member asks for packets: send what is held."""
@@ -404,6 +412,18 @@ class RegionMember:
         if ranges:
             key = self.host.stream_key(pull.sender, self.id, self.number)
             self.host.send_repair(to, key, self._copies(pull.sender), ranges)
+            if self.host.tracer is not None:
+                self._trace_repair(pull.origin, pull.sender, self.held_here(pull.sender, ranges))
+
+    def _trace_repair(self, to: int, sender: int, held: RangeSet) -> None:
+        """Note who repairs what for whom; the time is that of the core's last drain."""
+        host = self.host
+        if host.tracer is not None and held:
+            host.tracer(
+                trace.RepairsSent(
+                    host.drained_at, host.node, self.id, self.number, sender, to, held.count()
+                )
+            )
 
     def note_token(self, record: Record, now: float) -> None:
         sender = record.sender

@@ -128,6 +128,8 @@ class SendStream:
         self.is_given_up = False
         """It was abandoned although members live, who may lack some of it."""
         self.next_sequence = 0
+        self.sampled = -1
+        """The last packet whose departure was recorded."""
         self.low = 0
         """The region has everything below."""
         self.packets = SentPackets()

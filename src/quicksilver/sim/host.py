@@ -52,6 +52,7 @@ class HostCounters:
 
     __slots__ = (
         "alarm_delay_s",
+        "alarm_delay_s_lately",
         "alarm_delay_s_max",
         "alarms",
         "busy_s",
@@ -68,6 +69,8 @@ class HostCounters:
         """How late alarms fired, in sum …"""
         self.alarm_delay_s_max = 0.0
         """… and at most; whoever samples it sets it back."""
+        self.alarm_delay_s_lately = 0.0
+        """The same, for the trace's samples."""
         self.busy_s = 0.0
         self.port_drops = 0
         self.received = 0
@@ -397,6 +400,8 @@ class SimHost:
         counters.alarm_delay_s += delay_s
         if delay_s > counters.alarm_delay_s_max:
             counters.alarm_delay_s_max = delay_s
+        if delay_s > counters.alarm_delay_s_lately:
+            counters.alarm_delay_s_lately = delay_s
 
     def _read(self) -> bool:
         """Read and handle what arrived, as the core thread does; True when no more is there."""

@@ -1,8 +1,10 @@
 """What a node records: one type for each thing worth knowing.
 
 Records are facts in the past tense with the time and the node they are about.
-They are rare next to packets: per view, per token round, per loss; never per
-message.
+They are rare next to packets: per view, per token round, per loss, per second;
+never per message. Of packets every ``SAMPLE_EVERY``-th of a stream is recorded
+where it is sent and where it arrives, so that clocks can be compared and delays
+be told.
 """
 
 from __future__ import annotations
@@ -10,6 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+
+SAMPLE_EVERY = 64
+"""Of a stream's packets one in so many is recorded, by its number: the same ones at
+the sender and at every receiver. A power of two."""
 
 
 class Record(msgspec.Struct, frozen=True, tag=True):
@@ -74,6 +80,70 @@ class PacketsResent(Record, frozen=True, tag=True):
     packets: int
 
 
+class RepairsSent(Record, frozen=True, tag=True):
+    """A member sends another the packets of a sender that it lacks."""
+
+    region: int
+    view: int
+    sender: int
+    to: int
+    """Who lacked them."""
+    packets: int
+
+
+class PacketSent(Record, frozen=True, tag=True):
+    """One of the sampled packets of this node's stream left it for the first time."""
+
+    region: int
+    view: int
+    sequence: int
+
+
+class PacketArrived(Record, frozen=True, tag=True):
+    """One of the sampled packets of a sender's stream arrived, at first or by repair."""
+
+    region: int
+    view: int
+    sender: int
+    sequence: int
+
+
+class NodeSampled(Record, frozen=True, tag=True):
+    """Totals and levels of a node, taken every second."""
+
+    wall_s: float
+    """The same moment by the time of day; in a simulation the virtual time."""
+    sent_messages: int
+    sent_bytes: int
+    delivered_messages: int
+    delivered_bytes: int
+    missing: int
+    """Packets found missing so far."""
+    repairs_received: int
+    repairs_sent: int
+    resent: int
+    duplicates: int
+    kernel_drops: int
+    pending_bytes: int
+    """Sent and not acknowledged, now."""
+    queued_bytes: int
+    """Accepted from the application and not sent, now."""
+    memory_bytes: int
+    """Resident memory of the process; in a simulation the packets that it holds."""
+    cpu_s: float
+    """Processor time used so far."""
+    alarm_delay_s: float
+    """How late alarms were since the last sample, at most."""
+
+
+class TraceEnded(Record, frozen=True, tag=True):
+    """The trace was closed in order; a run without this record was cut off."""
+
+    written: int
+    dropped: int
+    """Records for which there was no room."""
+
+
 class NodesFailed(Record, frozen=True, tag=True):
     """The GMS said that incarnations are over."""
 
@@ -100,6 +170,11 @@ AnyRecord = (
     | AckReceived
     | PacketsMissed
     | PacketsResent
+    | RepairsSent
+    | PacketSent
+    | PacketArrived
+    | NodeSampled
+    | TraceEnded
     | NodesFailed
     | WasExcluded
     | DatagramRejected
@@ -107,19 +182,3 @@ AnyRecord = (
 
 Tracer = Callable[[AnyRecord], None]
 """Takes records on the core thread; must be quick."""
-
-_encode = msgspec.json.Encoder().encode
-_decode: Callable[[bytes], AnyRecord] = msgspec.json.Decoder(AnyRecord).decode
-
-
-def encode_record(record: AnyRecord) -> bytes:
-    """Return a record as one line of JSON, without the line's end."""
-    return _encode(record)
-
-
-def parse_record(line: bytes) -> AnyRecord | None:
-    """Return the record in a line, or None where there is none."""
-    try:
-        return _decode(line)
-    except (msgspec.MsgspecError, ValueError):
-        return None

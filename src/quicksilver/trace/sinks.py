@@ -1,11 +1,10 @@
-"""Where records go: memory, or lines of JSON. Both are bounded."""
+"""Where records go in tests and in one process: memory, bounded. For files see ``parquet``."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from typing import IO
 
-from quicksilver.trace.records import AnyRecord, encode_record
+from quicksilver.trace.records import AnyRecord
 
 
 class MemoryTrace:
@@ -23,20 +22,3 @@ class MemoryTrace:
     def counts(self) -> Counter[str]:
         """Return how many records of each type are kept."""
         return Counter(type(record).__name__ for record in self.records)
-
-
-class LineTrace:
-    """Writes one JSON object a line, up to ``bytes_max``; the rest is counted."""
-
-    def __init__(self, file: IO[bytes], bytes_max: int = 1 << 30) -> None:
-        self._file = file
-        self._room = bytes_max
-        self.dropped = 0
-
-    def __call__(self, record: AnyRecord) -> None:
-        line = encode_record(record) + b"\n"
-        if len(line) > self._room:
-            self.dropped += 1
-            return
-        self._room -= len(line)
-        self._file.write(line)

@@ -13,11 +13,13 @@ import msgspec
 
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.sim.model import IDEAL, HostModel, LinkModel
+from quicksilver.trace.records import Tracer
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.draw import Plan
 from quicksilver.trials.faults import heal, schedule
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.sampling import sample_cluster
 from quicksilver.trials.watch import Violation, Watcher
 from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.gms import ClusterSettings
@@ -130,7 +132,7 @@ class _Starts(Watcher):
         self._application.handle_started(node)
 
 
-def build(plan: Plan) -> Cluster:
+def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
     """Return the cluster of a plan, with nobody in it yet."""
     model = HostModel(
         nic_bytes_per_s=125e6,
@@ -152,13 +154,18 @@ def build(plan: Plan) -> Cluster:
         gms_config=ServiceConfig(hybrid_groups=frozenset(plan.hybrid)),
         planner=plan.planner,
         fresh_ports=plan.fresh_ports,
+        tracer=tracer,
         digests=True,
     )
 
 
-def run_trial(plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL) -> Report:
-    """Run a plan and judge it."""
-    cluster = build(plan)
+def run_trial(
+    plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL, tracer: Tracer | None = None
+) -> Report:
+    """Run a plan and judge it; a tracer changes nothing of what happens."""
+    cluster = build(plan, tracer)
+    if tracer is not None:
+        sample_cluster(cluster, tracer)
     application = Application(cluster, plan)
     cluster.watch(*checks)
     cluster.watchers.append(_Starts(cluster, plan, application))

@@ -15,6 +15,8 @@ from rich.table import Table
 from quicksilver.cli.bench.latency import measure_idle, measure_latency
 from quicksilver.cli.bench.spaces import Namespaces
 from quicksilver.cli.bench.throughput import Plan, measure, measure_ours
+from quicksilver.cli.options import Trace
+from quicksilver.cli.tracing import name_target
 from quicksilver.membership.planning.measure import measure_plan
 
 app = typer.Typer(no_args_is_help=True, help="Measure with real processes, side by side.")
@@ -68,9 +70,11 @@ def throughput(
     interface: Interface = "lo",
     rounds: Rounds = 1,
     ceiling: Annotated[bool, typer.Option(help="Also run the protocol-free loop.")] = True,
+    trace: Trace = None,
     as_json: Json = False,
 ) -> None:
     """Reliable messages a second at the slowest receiver, next to the ceiling."""
+    target = name_target(trace, "bench")
     plan = Plan(
         receivers=receivers,
         groups=groups,
@@ -81,6 +85,7 @@ def throughput(
         packet_bytes=packet_bytes,
         interface=interface,
         with_ceiling=ceiling,
+        trace=None if target is None else str(target),
     )
     key = "ratio" if ceiling else "messages_per_second"
     show(median_of(rounds, lambda: measure(plan), key), as_json=as_json, title="throughput")

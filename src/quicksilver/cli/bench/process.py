@@ -7,10 +7,14 @@ settings as one JSON argument and speaks JSON lines with its parent.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
 from array import array
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from quicksilver.cli.bench import ceiling
@@ -18,6 +22,9 @@ from quicksilver.cli.bench.workload import Tally
 from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst
+from quicksilver.node.sampling import sampling
+from quicksilver.trace.folders import split_target
+from quicksilver.trace.records import Tracer
 
 
 def main() -> None:
@@ -54,13 +61,31 @@ def group_names(count: int) -> list[str]:
     return [f"bench-{place}" for place in range(count)]
 
 
-def connect(settings: dict[str, Any], faults: str = "") -> sync.Node:
+@contextmanager
+def connect(settings: dict[str, Any], faults: str = "") -> Iterator[sync.Node]:
+    with _opening_trace(settings) as tracer:
+        node = _make_node(settings, faults, tracer)
+        with node, sampling(node.core):
+            yield node
+
+
+def _opening_trace(settings: dict[str, Any]) -> AbstractContextManager[Tracer | None]:
+    target = settings.get("trace")
+    if target is None:
+        return nullcontext()
+    from quicksilver.trace.parquet import ParquetTrace
+
+    return ParquetTrace(*split_target(Path(target), "bench"), f"{sys.argv[1]}-{os.getpid()}")
+
+
+def _make_node(settings: dict[str, Any], faults: str, tracer: Tracer | None) -> sync.Node:
     return sync.connect(
         settings["gms"],
         interface=settings["interface"],
         packet_bytes=settings["packet_bytes"],
         faults=parse_faults(faults) if faults else None,
         connect_timeout_s=60.0,
+        tracer=tracer,
     )
 
 

@@ -28,6 +28,8 @@ class Plan:
     packet_bytes: int = 0
     """0: what the interface carries."""
     with_ceiling: bool = True
+    trace: str | None = None
+    """Folder of the run to which trace records belong."""
     namespaces: tuple[str, ...] = ()
     """Network namespaces: the first for GMS and sender, the others for receivers."""
 
@@ -67,6 +69,7 @@ def measure_ours(plan: Plan, gms_host: str = "127.0.0.1") -> dict[str, Any]:
             "groups": plan.groups,
             "size": plan.size,
             "seconds": plan.seconds,
+            "trace": plan.trace,
         }
         receivers = []
         for place in range(plan.receivers):

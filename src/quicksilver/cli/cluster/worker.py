@@ -17,6 +17,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import FrameType
 from typing import Literal
 from zlib import crc32
@@ -30,6 +32,9 @@ from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions
+from quicksilver.node.sampling import sampling
+from quicksilver.trace.folders import split_target
+from quicksilver.trace.records import Tracer
 
 POLL_S = 0.01
 REPORT_S = 1.0
@@ -49,6 +54,8 @@ class WorkerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Messages a second that a member sends to each of its groups."""
     size: int = 100
     """Bytes of each such message."""
+    trace: str | None = None
+    """Folder of the run to which its trace records belong."""
 
 
 class Go(msgspec.Struct, frozen=True, tag="go", tag_field="command"):
@@ -76,13 +83,12 @@ def main() -> None:
     die_with_parent()
     signal.signal(signal.SIGTERM, _end)
     spec = _decode_spec(sys.argv[1])
-    options = NodeOptions(
-        name=spec.name,
-        interface=spec.interface,
-        faults=parse_faults(spec.faults) if spec.faults else None,
-    )
     try:
-        with sync.Node(spec.gms, options) as node:
+        with (
+            _opening_trace(spec) as tracer,
+            sync.Node(spec.gms, _options_of(spec, tracer)) as node,
+            sampling(node.core),
+        ):
             if spec.role == "publisher":
                 _publish(node, spec)
             elif spec.role == "subscriber":
@@ -92,6 +98,23 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001  # the parent shows the line; the exit code tells
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def _options_of(spec: WorkerSpec, tracer: Tracer | None) -> NodeOptions:
+    return NodeOptions(
+        name=spec.name,
+        interface=spec.interface,
+        faults=parse_faults(spec.faults) if spec.faults else None,
+        tracer=tracer,
+    )
+
+
+def _opening_trace(spec: WorkerSpec) -> AbstractContextManager[Tracer | None]:
+    if spec.trace is None:
+        return nullcontext()
+    from quicksilver.trace.parquet import ParquetTrace
+
+    return ParquetTrace(*split_target(Path(spec.trace), "run"), spec.name)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

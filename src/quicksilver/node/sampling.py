@@ -1,0 +1,86 @@
+"""A record of a node's totals and levels every second, for its trace."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from quicksilver.trace.records import NodeSampled
+
+if TYPE_CHECKING:
+    from quicksilver.node.core import NodeCore
+
+SAMPLE_S = 1.0
+
+
+def sample_on_core(core: NodeCore) -> None:
+    """Give the node's tracer a sample; on the core thread."""
+    tracer = core.engine.tracer
+    if tracer is None or not core.engine.node:
+        return
+    counters = core.engine.counters
+    levels: dict[str, int | float | str] = {}
+    core.engine.outgoing.add_stats(levels)
+    scheduler = core.thread.scheduler
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    tracer(
+        NodeSampled(
+            time.monotonic(),
+            core.engine.node,
+            wall_s=time.time(),
+            sent_messages=counters.sent_messages,
+            sent_bytes=counters.sent_bytes,
+            delivered_messages=counters.delivered_messages,
+            delivered_bytes=counters.delivered_bytes,
+            missing=counters.missing,
+            repairs_received=counters.repairs_received,
+            repairs_sent=counters.repairs_sent,
+            resent=counters.resent,
+            duplicates=counters.duplicates,
+            kernel_drops=core.engine.kernel_drops,
+            pending_bytes=int(levels["pending_bytes"]),
+            queued_bytes=int(levels["queued_bytes"]),
+            memory_bytes=_resident_bytes(),
+            cpu_s=used.ru_utime + used.ru_stime,
+            alarm_delay_s=scheduler.alarm_delay_s_max,
+        )
+    )
+    scheduler.alarm_delay_s_max = 0.0
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+@contextmanager
+def sampling(core: NodeCore) -> Iterator[None]:
+    """Take samples meanwhile, and a last one; nothing where there is no tracer."""
+    if core.engine.tracer is None:
+        yield
+        return
+    is_over = threading.Event()
+
+    def sample() -> None:
+        while not is_over.wait(SAMPLE_S):
+            core.call(lambda: sample_on_core(core))
+
+    thread = threading.Thread(target=sample, name="quicksilver-samples", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        done = threading.Event()
+
+        def last() -> None:
+            sample_on_core(core)
+            done.set()
+
+        core.call(last)
+        done.wait(1.0)

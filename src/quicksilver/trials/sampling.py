@@ -1,0 +1,57 @@
+"""A record of every node's totals and levels each second of virtual time."""
+
+from __future__ import annotations
+
+from quicksilver.trace.records import NodeSampled, Tracer
+from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.node import SimNode
+
+SAMPLE_S = 1.0
+NODES_MAX = 256
+"""Of larger clusters the first so many nodes are sampled, which include the senders."""
+
+
+def sample(node: SimNode, tracer: Tracer, now: float) -> None:
+    """Give the tracer one node's sample."""
+    engine, host = node.engine, node.host.counters
+    counters = engine.counters
+    levels: dict[str, int | float | str] = {}
+    engine.outgoing.add_stats(levels)
+    tracer(
+        NodeSampled(
+            now,
+            node.id,
+            wall_s=now,
+            sent_messages=counters.sent_messages,
+            sent_bytes=counters.sent_bytes,
+            delivered_messages=sum(node.delivered.values()),
+            delivered_bytes=counters.delivered_bytes,
+            missing=counters.missing,
+            repairs_received=counters.repairs_received,
+            repairs_sent=counters.repairs_sent,
+            resent=counters.resent,
+            duplicates=counters.duplicates,
+            kernel_drops=host.receive_drops,
+            pending_bytes=int(levels["pending_bytes"]),
+            queued_bytes=int(levels["queued_bytes"]),
+            memory_bytes=node.memory_bytes(),
+            cpu_s=host.busy_s,
+            alarm_delay_s=host.alarm_delay_s_lately,
+        )
+    )
+    host.alarm_delay_s_lately = 0.0
+
+
+def sample_cluster(cluster: Cluster, tracer: Tracer) -> None:
+    """Sample all living nodes again and again, from now on.
+
+    Only looks: the run, and its digest, are the same as without.
+    """
+
+    def look() -> None:
+        cluster.events.after(SAMPLE_S, look)
+        for node in cluster.nodes[:NODES_MAX]:
+            if not node.is_dead and node.id:
+                sample(node, tracer, cluster.now)
+
+    cluster.events.after(SAMPLE_S, look)
