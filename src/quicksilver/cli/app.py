@@ -13,7 +13,20 @@ from typing import Annotated, Any
 
 import typer
 
-from quicksilver.cli import demo, doctor, experiment, gms, pub, record, sim, sub, top, up
+from quicksilver.cli import (
+    demo,
+    doctor,
+    experiment,
+    gms,
+    pub,
+    record,
+    report,
+    sim,
+    sql,
+    sub,
+    top,
+    up,
+)
 
 app = typer.Typer(
     name="quicksilver",
@@ -56,6 +69,8 @@ app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)
 app.command("sim")(sim.sim)
 app.command("experiment")(experiment.experiment)
+app.command("report")(report.report)
+app.command("sql")(sql.sql)
 app.add_typer(importlib.import_module("quicksilver.cli.object").app, name="object")
 app.add_typer(importlib.import_module("quicksilver.cli.overlap").app, name="overlap")
 app.command("sweep")(importlib.import_module("quicksilver.cli.sweep").sweep)

@@ -1,0 +1,61 @@
+"""``quicksilver report``: runs as a page with the papers' figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli.options import Json
+from quicksilver.cli.output import emit, remark, say
+from quicksilver.cli.problems import CommandError
+
+DEFAULT_OUT = Path("out/report")
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of experiments, of traces, or of one run of a trace.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = DEFAULT_OUT,
+    timelines: Annotated[
+        bool, typer.Option(help="Of experiments, also tell the last point's run from its trace.")
+    ] = True,
+    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make an HTML page, readable offline, and PNG and SVG files of what runs contain.
+
+    Each figure stands next to the papers' claim; traces are told as a timeline: who
+    lost what, who repaired it, tokens, views.
+    """
+    from quicksilver.spark.session import parse_conf, session
+
+    settings = parse_conf(conf or [])
+    try:
+        import matplotlib  # noqa: F401  # only to see whether the extra is installed
+
+        from quicksilver.spark.report.job import make_report
+    except ModuleNotFoundError as error:
+        raise CommandError(f"report needs {error.name}: pip install 'quicksilver[spark]'") from None
+    page = make_report(
+        runs,
+        out,
+        session=lambda: session("quicksilver report", master=master, conf=settings),
+        timelines=timelines,
+        remark=remark,
+    )
+    figures = sorted(path.name for path in out.glob("*.svg"))
+    if as_json:
+        emit({"page": str(page), "figures": figures})
+    else:
+        say(f"{page}: {len(figures)} figures, each also as SVG and PNG in {out}")

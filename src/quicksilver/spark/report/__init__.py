@@ -1,0 +1,1 @@
+"""Pages with the papers' figures as our runs have them."""

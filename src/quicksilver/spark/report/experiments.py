@@ -1,0 +1,128 @@
+"""Sections of the page that come from experiments' finished points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from quicksilver.experiments.base import ExperimentError, Row
+from quicksilver.experiments.catalogue import find_experiment
+from quicksilver.experiments.store import POINTS, RUN, TRACES, PointStore
+from quicksilver.spark.errors import BadInputError
+from quicksilver.spark.report.drawing import as_image, draw_lines, draw_timeline
+from quicksilver.spark.report.figures import FIGURES, Line, lines_of
+from quicksilver.spark.report.page import Picture, Section, Verdict
+from quicksilver.trace.folders import TIMELINE, run_folder, safe_name
+
+TIMED = {"freeze": "4.62", "crash": "4.63", "joins": "section 4.3.7", "overload": "4.61"}
+"""Experiments whose figure is a curve over time."""
+
+TIMELINES_MAX = 6
+
+
+def is_experiment(path: Path) -> bool:
+    return (path / POINTS).is_file()
+
+
+def section_of(path: Path, out: Path) -> Section:
+    """Return an experiment's section, its figures drawn; raises BadInputError."""
+    rows: list[Row] = [point.row() for point in PointStore(path).finished()]
+    if not rows:
+        raise BadInputError(f"{path / POINTS} has no finished point; run the experiment again")
+    name = rows[-1]["experiment"]
+    try:
+        experiment = find_experiment(name)
+    except ExperimentError as error:
+        raise BadInputError(f"{path}: {error}") from None
+    prefix = safe_name(path.name)
+    section = Section(
+        name=prefix,
+        title=f"{experiment.title} (figures {experiment.figures})",
+        origin=_command(path),
+        claim=experiment.claim,
+        verdicts=[Verdict(f.what, f.measured, f.holds) for f in experiment.findings(rows)],
+    )
+    for figure in FIGURES:
+        lines = lines_of(figure, rows)
+        if any(len(line.values) > 1 for line in lines):
+            # Several folders of one experiment may be in one report.
+            drawn = replace(figure, name=f"{prefix}-{figure.name.removeprefix(name + '-')}")
+            draw_lines(out, drawn, lines)
+            section.pictures.append(
+                Picture(
+                    image=as_image(out / f"{drawn.name}.svg"),
+                    title=f"{figure.title} (Figure {figure.paper})",
+                    paper=figure.claim,
+                    measured=in_words(lines, figure.y_label),
+                )
+            )
+    if name in TIMED:
+        _add_timelines(section, path, rows, out, TIMED[name])
+    if not section.pictures:
+        section.remarks.append("Too few points for a figure: one needs two values of its axis.")
+    return section
+
+
+def _command(path: Path) -> str:
+    """The command that made a folder, as far as it is known."""
+    try:
+        facts: dict[str, Any] = msgspec.json.decode((path / RUN).read_bytes(), type=dict)
+        return str(facts["asked"]["command"])
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+        return str(path)
+
+
+def in_words(lines: Sequence[Line], unit: str) -> str:
+    """Return how each line begins and ends, with intervals where they are known."""
+    texts = []
+    for line in lines:
+        first, last = line.values[0], line.values[-1]
+        label = f"{line.label}: " if len(lines) > 1 else ""
+        if first is last:
+            texts.append(f"{label}{_number(first.y)} at {first.x:,g}")
+            continue
+        ends = " to ".join(
+            _number(v.y) + (f" ± {_number(v.half_width)}" if v.half_width is not None else "")
+            for v in (first, last)
+        )
+        change = f" ({100 * (last.y / first.y - 1):+.1f} %)" if first.y else ""
+        texts.append(f"{label}{ends} {unit} from {first.x:,g} to {last.x:,g}{change}")
+    return "; ".join(texts) + "."
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def read_timeline(path: Path) -> list[dict[str, Any]]:
+    """Return a point's timeline; what is torn or missing is left out."""
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.read_bytes().splitlines():
+        try:
+            rows.append(msgspec.json.decode(line, type=dict[str, Any]))
+        except msgspec.MsgspecError:
+            continue
+    return rows
+
+
+def _add_timelines(
+    section: Section, path: Path, rows: Sequence[Row], out: Path, paper: str
+) -> None:
+    for row in rows[:TIMELINES_MAX]:
+        timeline = read_timeline(run_folder(path / TRACES, row["point"]) / TIMELINE)
+        if len(timeline) < 3:
+            continue
+        name = f"{section.name}-time-{safe_name(row['point'])}"
+        draw_timeline(out, name, f"{row['point'].rsplit('_', 2)[0]}", timeline)
+        section.pictures.append(
+            Picture(
+                image=as_image(out / f"{name}.svg"),
+                title=f"Over time: {row['point']} (Figure {paper})",
+            )
+        )

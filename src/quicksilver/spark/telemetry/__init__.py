@@ -1,0 +1,1 @@
+"""Traces on Spark: as written (bronze), aligned (silver), by the second (gold)."""
