@@ -131,7 +131,8 @@ def update_gold(spark: SparkSession, folder: Path, run: str, gold: Path) -> dict
             spark.readStream.schema(_bronze_schema())
             .option("basePath", str(folder))
             .option("ignoreCorruptFiles", "true")
-            .parquet(str(folder / f"{RUN}{run}"))
+            # A stream heeds basePath, and so finds the column run, only with a pattern.
+            .parquet(f"{folder}/{RUN}[{run[0]}]{run[1:]}")
         )
         query = (
             transform(to_silver(stream, offsets))

@@ -22,7 +22,14 @@ LATE = "1 minute"
 
 def contract(table: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """Select a contract's columns, in its types."""
-    return table.select(*(f.col(name).cast(type_).alias(name) for name, type_ in columns.items()))
+    # A cast, even to the same type, makes a new column that has lost its watermark.
+    types = dict(table.dtypes)
+    return table.select(
+        *(
+            f.col(name) if types.get(name) == type_ else f.col(name).cast(type_).alias(name)
+            for name, type_ in columns.items()
+        )
+    )
 
 
 def to_silver(bronze: DataFrame, offsets: DataFrame) -> DataFrame:
