@@ -96,7 +96,7 @@ def _finish(axes: Axes, title: str, x_label: str, y_label: str) -> None:
     axes.set_title(title, loc="left", fontsize=10.5)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.08 * max(axes.get_ylim()[1], 1e-9))
 
 
 def draw_timeline(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
