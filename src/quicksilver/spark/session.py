@@ -68,7 +68,13 @@ def make_session(
         # quicksilver in it. On a cluster the workers' Python is not ours to name.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
-    return builder.appName(app).config(conf=settings).getOrCreate()  # type: ignore[no-any-return]
+    made: SparkSession = builder.appName(app).config(conf=settings).getOrCreate()
+    # Spark finds the connector by itself, but where the search fails it says nothing and never
+    # searches again; seen on a busy machine. What is registered needs no search.
+    from quicksilver.spark.connector.datasource import GroupSource
+
+    made.dataSource.register(GroupSource)
+    return made
 
 
 @contextmanager
