@@ -93,14 +93,13 @@ def test_small_plans_are_those_of_the_gms(pairs: DataFrame, strategy: Any) -> No
     assert {row["group"]: row["hierarchy"] for row in planned.levels.collect()} == levels
 
 
-@pytest.mark.parametrize("strategy", ["perfect", "merged"])
-def test_what_no_task_can_hold_is_planned_in_parts(pairs: DataFrame, strategy: Any) -> None:
-    options = PlanOptions(strategy=strategy, task_pairs_max=40, block_pairs=60)
-    planned = make_plan(pairs, options)
+def test_what_no_task_can_hold_is_planned_in_parts(pairs: DataFrame) -> None:
+    planned = make_plan(pairs, PlanOptions(task_pairs_max=40, block_pairs=60))
     check_cover(pairs, planned)
-    measures = measure(pairs, planned)
-    assert measures.hierarchies <= 2
-    assert measures.regions_per_node_max <= 2
+    homes: dict[str, int] = {}
+    for row in planned.places.collect():
+        homes[row["node"]] = homes.get(row["node"], 0) + 1
+    assert max(homes.values()) <= 2
 
 
 def test_separate_communities_are_planned_apart_as_the_gms_would(spark: SparkSession) -> None:
