@@ -71,9 +71,8 @@ peers: setup ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in
 soak: setup ## a long run under loss, verified complete (SOAK_SECONDS=600)
 	$(BIN)/quicksilver bench throughput --receivers 4 --groups 100 --size 1000 --loss 0.01 --seconds $(SOAK_SECONDS)
 
-soak-spark: setup ## drivers and workers killed many times while Spark publishes (SOAK_KILLS=20)
-	QUICKSILVER_KILLS=$(SOAK_KILLS) QUICKSILVER_CLUSTER=1 \
-	  $(BIN)/pytest -q -s tests/spark/connector/test_kill.py tests/spark/connector/test_cluster.py
+soak-spark: setup ## every Spark test: drivers and workers killed many times, a cluster (SOAK_KILLS=20)
+	QUICKSILVER_SOAK=1 QUICKSILVER_KILLS=$(SOAK_KILLS) $(BIN)/pytest -q -s -m spark
 
 clean: ## remove what was built, .venv included
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.integration,
     pytest.mark.skipif(
-        "QUICKSILVER_CLUSTER" not in os.environ, reason="set QUICKSILVER_CLUSTER=1 to run it"
+        "QUICKSILVER_SOAK" not in os.environ, reason="set QUICKSILVER_SOAK=1, or make soak-spark"
     ),
 ]
 

@@ -25,6 +25,7 @@ from quicksilver.recorder.subscribing import exactly_once_sync
 from tests.cli.processes import running_gms
 from tests.spark.connector.cluster import recording, rows
 from tests.spark.connector.test_source import log
+from tests.spark.soaking import only_in_soak
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
@@ -107,6 +108,7 @@ class Driver:
             return self.child.stdout.read()
 
 
+@only_in_soak
 def test_killed_drivers_and_workers_lose_and_repeat_nothing(gms: str, tmp_path: Path) -> None:
     """The recorded result and what a live subscriber saw are the input, each row once."""
     chance = random.Random(SEED)

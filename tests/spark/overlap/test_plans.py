@@ -20,6 +20,7 @@ from quicksilver.spark.overlap.regions import find_regions, group_regions, selec
 from quicksilver.spark.overlap.strategies import Planned, PlanOptions, make_plan
 from quicksilver.trials.cluster import Cluster
 from tests.spark.overlap.test_tasks import engine_plan
+from tests.spark.soaking import only_in_soak
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,6 +103,7 @@ def test_what_no_task_can_hold_is_planned_in_parts(pairs: DataFrame) -> None:
     assert max(homes.values()) <= 2
 
 
+@only_in_soak
 def test_separate_communities_are_planned_apart_as_the_gms_would(spark: SparkSession) -> None:
     rows = [
         (f"c{community}n{node}", f"c{community}g{group}")

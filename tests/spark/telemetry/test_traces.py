@@ -11,6 +11,7 @@ from quicksilver.spark.errors import BadInputError
 from quicksilver.spark.telemetry.job import find_torn, find_traces
 from quicksilver.trace import records
 from quicksilver.trace.parquet import ParquetTrace
+from tests.spark.soaking import only_in_soak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,6 +109,7 @@ def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     assert tables["slow_receivers"].count() == 0
 
 
+@only_in_soak
 @pytest.mark.spark
 def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
     """In two steps; the last minute waits for more."""
