@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -141,7 +141,7 @@ def gms(
             batch_interval_s=batch_interval,
             hybrid_groups=frozenset(options.check_groups(hybrid or [])),
         ),
-        **_plan_option(plan),
+        plan=plan,
     )
     try:
         run_gms(settings, lambda address: _announce(address, settings, is_json=as_json))
@@ -176,16 +176,6 @@ def export(
     else:
         say(f"{out}: {plural(pairs, 'membership')}")
     return 0
-
-
-def _plan_option(plan: Path | None) -> dict[str, Any]:
-    from quicksilver.membership.gms import GmsOptions
-
-    if plan is None:
-        return {}
-    if "plan" not in GmsOptions.__dataclass_fields__:
-        raise CommandError("this version of the GMS cannot load plans; start it without --plan")
-    return {"plan": plan}
 
 
 def _announce(address: tuple[str, int], settings: GmsOptions, *, is_json: bool) -> None:

@@ -9,9 +9,8 @@ from quicksilver.experiments.base import Column, Experiment, Row
 VERDICTS = {True: "holds", False: "**does not hold**", None: ""}
 
 
-def order_rows(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> list[Row]:
+def order_rows(rows: Sequence[Row], axes: Sequence[str]) -> list[Row]:
     """Rows by place and by the sweep's axes, in the order of their values."""
-    del experiment
 
     def key(row: Row) -> tuple[object, ...]:
         parts: list[object] = [row["place"]]
@@ -32,7 +31,7 @@ def table_of(
         Column("place", "where"),
         *experiment.columns,
     ]
-    body = [[column.show(row) for column in columns] for row in order_rows(experiment, rows, axes)]
+    body = [[column.show(row) for column in columns] for row in order_rows(rows, axes)]
     return [column.title for column in columns], body
 
 

@@ -120,7 +120,7 @@ def test_a_recording_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 
     def reader(**more: str) -> object:
         options = parse_source_options({**base, **more}, is_stream=True)
-        return pyspark_source.GroupStreamReader(options, None)
+        return pyspark_source.GroupStreamReader(options)
 
     limit = pyspark_source.ReadAllAvailable()
     with pytest.raises(OffsetsLostError, match="was the recording replaced"):

@@ -38,13 +38,13 @@ class GroupSource(DataSource):
             return find_decoder(options.schema).spark_schema
         return row_schema(options)
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> DataSourceReader:  # called by keyword
         """Return the reader of a batch query."""
-        return GroupReader(parse_source_options(self.options, is_stream=False), schema)
+        return GroupReader(parse_source_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
-        return GroupStreamReader(parse_source_options(self.options, is_stream=True), schema)
+        return GroupStreamReader(parse_source_options(self.options, is_stream=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""

@@ -32,7 +32,6 @@ from quicksilver.spark.connector.typed import find_decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 
 class Range(InputPartition):
@@ -48,9 +47,8 @@ class Range(InputPartition):
 class _Reading:
     """What batch and stream readers share; pickled to the workers."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options_data = msgspec.json.encode(options)
-        self._schema = schema
 
     @property
     def options(self) -> SourceOptions:
@@ -83,14 +81,14 @@ class _Reading:
         rows = to_rows(batches, partition.group, options)
         if options.schema is None:
             return rows
-        return find_decoder(options.schema).decode(rows, self._schema)
+        return find_decoder(options.schema).decode(rows)
 
 
 class GroupReader(DataSourceReader):
     """A batch query."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._reading = _Reading(options, schema)
+    def __init__(self, options: SourceOptions) -> None:
+        self._reading = _Reading(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Cut the query into tasks."""
@@ -118,8 +116,8 @@ def _check_not_replaced(begun: Offsets, latest: Offsets) -> None:
 class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._reading = _Reading(options, schema)
+    def __init__(self, options: SourceOptions) -> None:
+        self._reading = _Reading(options)
         self._positions: Positions | None = None
         self._target: Offsets | None = None
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from quicksilver.spark.errors import OptionError
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 RESCUED = "_rescued"
 META = ("topic", "offset", "timestamp")
@@ -52,11 +49,8 @@ class TypedDecoder:
         meta = ["`topic` string", "`offset` bigint", "`timestamp` timestamp"]
         return ", ".join([*columns, *meta, f"`{RESCUED}` binary"])
 
-    def decode(
-        self, batches: Iterator[pa.RecordBatch], schema: StructType
-    ) -> Iterator[pa.RecordBatch]:
+    def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches with the fields as columns."""
-        del schema  # ours is the same for every batch
         types = {name: arrow for name, (_, arrow) in self.fields.items()}
         for batch in batches:
             columns: dict[str, list[Any]] = {name: [] for name in types}

@@ -12,6 +12,7 @@ the order would be replaced by it anyway.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final
 
 from quicksilver.live.components.applications.codec import BadMessageError
@@ -49,17 +50,17 @@ class TableBridge(TableReplica):
 
     # What subclasses do
 
+    @abstractmethod
     def look(self) -> None:
         """Find what changed below, and ``send_local`` it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, keys: list[str]) -> None:
         """Write rows below, after looking; what cannot be written now is put back."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, is_new: bool) -> None:
         """Compare all that is below with all rows."""
-        raise NotImplementedError
 
     # What they use
 

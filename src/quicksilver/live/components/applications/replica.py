@@ -10,6 +10,7 @@ every replica alike: counted and dropped.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
@@ -48,7 +49,7 @@ def end_with_channel(context: Context) -> None:
     context.post(lambda: context.fail(ChannelLostError(context.name)))
 
 
-class Replica(Generic[U, S]):
+class Replica(ABC, Generic[U, S]):
     """One participant's copy; subclasses say what the state is and what updates do to it."""
 
     updates: ClassVar[Codec[Any]]
@@ -76,28 +77,28 @@ class Replica(Generic[U, S]):
 
     # What an object is
 
+    @abstractmethod
     def load(self, state: S | None) -> None:
         """Take this state, or begin with nothing; raises BadMessageError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save(self) -> S:
         """Return the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, update: U) -> None:
         """Change the state and tell the user; raises BadMessageError to refuse."""
-        raise NotImplementedError
 
+    @abstractmethod
     def announce(self) -> None:
         """Tell the user the whole state."""
-        raise NotImplementedError
 
     def handle_initialized(self, is_new: bool) -> None:
         """Take note that the replica is up to date; ``is_new``: nobody had a state."""
 
+    @abstractmethod
     def refuse(self, reason: str) -> None:
         """Tell the user that a request was not carried out."""
-        raise NotImplementedError
 
     # What subclasses use
 

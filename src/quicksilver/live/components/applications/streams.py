@@ -9,6 +9,7 @@ comes through. It is repeated now and then, for those who missed it and late com
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
@@ -49,7 +50,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 _SAMPLES = Codec[Sample](Sample, "a value", 512)
 
 
-class LatestStream:
+class LatestStream(ABC):
     """What streams share: numbering, the rate, the repetition, the order."""
 
     width: ClassVar[int]
@@ -90,9 +91,9 @@ class LatestStream:
 
     # What subclasses say
 
+    @abstractmethod
     def say(self, source: str, sequence: int, values: tuple[float, ...]) -> None:
         """Tell the user a value."""
-        raise NotImplementedError
 
     # Sending
 

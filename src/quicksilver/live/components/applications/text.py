@@ -8,6 +8,7 @@ checkpointed channel, which brings newcomers up to date itself.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -60,7 +61,7 @@ class EditorChanges(TextChanges, Protocol):
 _PROMISES = (("delivery", "causal"),)
 
 
-class TextReplica:
+class TextReplica(ABC):
     """What both forms share: the user's side and the document.
 
     There are two endpoints for users, and either or both may be connected: one that
@@ -78,9 +79,9 @@ class TextReplica:
         self.bad_updates = 0
         """Updates that came in and were dropped."""
 
+    @abstractmethod
     def send_update(self, update: bytes) -> None:
         """Send an edit to the others."""
-        raise NotImplementedError
 
     # The user
 

@@ -7,6 +7,7 @@ their way. Frames are bytes of any format.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final, Protocol
 
 from quicksilver.live.components.applications.codec import BadMessageError, Codec
@@ -67,7 +68,7 @@ class VideoFrames(Protocol):
 _PROMISES = (("delivery", "best effort"), never_back("frame"))
 
 
-class VideoReplica:
+class VideoReplica(ABC):
     """What both forms share: the rate, the numbering, the user's side."""
 
     context: Context
@@ -93,9 +94,9 @@ class VideoReplica:
 
     # Sending
 
+    @abstractmethod
     def send_frame(self, sequence: int, data: bytes) -> None:
         """Send a frame through the channel."""
-        raise NotImplementedError
 
     def has_room(self, data: bytes) -> bool:
         """Whether the channel may be given a frame now."""
@@ -138,7 +139,7 @@ class VideoReplica:
             self.video.lost(source, frame.lost)
         self.video.frame(source, frame.sequence, frame.data)
 
-    def handle_own(self, part: Part) -> None:
+    def handle_own(self, part: Part) -> None:  # noqa: B027  # a hook; most streams need it not
         """Take note that something of our own came back."""
 
     def channel_disconnected(self) -> None:
@@ -220,7 +221,7 @@ class ReliableVideoStream(VideoReplica):
         self._in_flight[sequence] = len(data)
         self.channel.send(self._parts.encode(Part(self._identity, sequence, 0, 1, data)))
 
-    def handle_own(self, part: Part) -> None:
+    def handle_own(self, part: Part) -> None:  # noqa: B027  # a hook; most streams need it not
         """A frame came back: all before it did, or never will."""
         for sequence in [one for one in self._in_flight if one <= part.sequence]:
             del self._in_flight[sequence]
