@@ -221,7 +221,7 @@ class ReliableVideoStream(VideoReplica):
         self._in_flight[sequence] = len(data)
         self.channel.send(self._parts.encode(Part(self._identity, sequence, 0, 1, data)))
 
-    def handle_own(self, part: Part) -> None:  # noqa: B027  # a hook; most streams need it not
+    def handle_own(self, part: Part) -> None:  # a hook; most streams need it not
         """A frame came back: all before it did, or never will."""
         for sequence in [one for one in self._in_flight if one <= part.sequence]:
             del self._in_flight[sequence]
