@@ -44,7 +44,7 @@ class Bench:
 
     def move(self, *streams: SendStream) -> None:
         """Let the group's next messages go to other streams."""
-        self.outgoing._put_after(streams, self.group.streams_before)
+        self.outgoing._precedence.put_after(streams, self.group.streams_before)
         self.group.streams_before = streams
 
     def opens(self, stream: SendStream) -> list[tuple[int, int]]:
@@ -113,11 +113,11 @@ def test_a_stream_given_up_is_named_as_long_as_its_members_live() -> None:
     first, second, third = (bench.stream(region) for region in (1, 2, 3))
     bench.move(first)
     send(first, 3)
-    bench.outgoing._give_up(first)
+    bench.outgoing.streams.give_up(first)
     bench.move(second)
     assert bench.opens(second) == [(1, 3)]
     bench.failed.update((2, 3))
-    bench.outgoing.abandon_unheard()
+    bench.outgoing.streams.abandon_unheard()
     acknowledge(second)
     bench.move(third)
     assert bench.opens(third) == []

@@ -16,7 +16,7 @@ def test_repairs_that_may_leave_are_no_matter_of_time() -> None:
     b.host.weather.drop_rate = 1.0
     a.send("g", b"unheard")
     cluster.run(0.05)
-    (stream,) = a.engine.outgoing._sending.values()
+    (stream,) = a.engine.outgoing.streams.sending.values()
     now = a.host.clock()
     assert stream.probe(now)
     a.engine.register_resend(stream)
@@ -36,7 +36,7 @@ def test_repairs_held_up_by_their_rate_go_on_in_time() -> None:
     b.host.weather.drop_rate = 1.0
     a.send("g", b"unheard")
     cluster.run(0.05)
-    (stream,) = engine.outgoing._sending.values()
+    (stream,) = engine.outgoing.streams.sending.values()
     now = a.host.clock()
     engine._repair_rate.charge(10 * engine.config.repair_burst_bytes, now)
     assert stream.probe(now)

@@ -342,7 +342,7 @@ class TestBounds:
     def test_more_than_the_window(self) -> None:
         bench = Bench(Memory)
         bench.send(1)
-        (stream,) = bench.a.engine.outgoing._sending.values()
+        (stream,) = bench.a.engine.outgoing.streams.sending.values()
         stream.flow.window.pending_bytes = 2 << 20
         bench.cluster.tell("on_look")
         assert bench.is_bad("pending")

@@ -16,8 +16,11 @@ from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.flushing import Flushing
 from quicksilver.multicast.lanes import GroupSender, Lane, Source
+from quicksilver.multicast.precedence import Precedence
 from quicksilver.multicast.region import RegionMember
+from quicksilver.multicast.sendtable import SendTable
 from quicksilver.multicast.streams import SendStream
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.stdx.timers import TimerTable
@@ -32,10 +35,6 @@ LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
-STREAMS_REMEMBERED_MAX = 10_000
-
-GIVEN_UP_MAX = 64
-"""Streams given up that STARTs go on to name."""
 
 
 class OutgoingHost(Protocol):
@@ -69,17 +68,6 @@ class OutgoingHost(Protocol):
     def register_resend(self, stream: SendStream) -> None: ...
 
 
-class Flush:
-    """Waits until everything sent so far is on all surviving members."""
-
-    __slots__ = ("lanes", "on_done", "streams")
-
-    def __init__(self, lanes: dict[Lane, int], on_done: Callable[[str | None], None]) -> None:
-        self.lanes = lanes
-        self.streams: dict[SendStream, int] | None = None
-        self.on_done = on_done
-
-
 class Outgoing:
     """The sending half of an engine."""
 
@@ -87,19 +75,12 @@ class Outgoing:
         self.config = host.config
         self.counters = host.counters
         self._host = host
-        self._sending: dict[int, SendStream] = {}
-        self._closing: dict[tuple[int, int], SendStream] = {}
-        self._left: dict[int, SendStream] = {}
-        """Streams into regions that this node no longer sends to. Should it come back
-        while the region has the same view, their numbers go on: to members, packets
-        that began from 0 again would be old ones."""
-        self._given_up: dict[tuple[int, int], SendStream] = {}
-        """Streams that living members did not acknowledge in time. Whoever lacks some of
-        them must hear of it: it may not go on as if nothing were missing."""
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
-        self._stream_sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
+        self._precedence = Precedence(self._lanes.values())
+        self.streams = SendTable(host, self._precedence, self._open_lanes)
+        self._flushing = Flushing(self.streams.live)
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
         self._forgotten: dict[str, GroupSender] = {}
@@ -108,7 +89,6 @@ class Outgoing:
         self._parting: dict[str, GroupSender] = {}
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
-        self._flushes: list[Flush] = []
         self._timers: TimerTable[tuple[int, int]] = TimerTable()
         self._extent_at: dict[tuple[int, int], float] = {}
 
@@ -133,18 +113,11 @@ class Outgoing:
     def handle_views(self, event: ViewsChanged) -> None:
         """Point senders at the streams of new views; old streams finish."""
         for region in event.regions_gone:
-            stream = self._sending.pop(region, None)
-            if stream is not None:
-                self._close_stream(stream)
-                self._left[region] = stream
-                while len(self._left) > STREAMS_REMEMBERED_MAX:
-                    del self._left[next(iter(self._left))]
+            self.streams.leave(region)
         for view in event.regions:
-            stream = self._sending.get(view.id)
-            if stream is not None and stream.view != view.view:
-                self._close_stream(self._sending.pop(view.id))
+            self.streams.replace(view.id, view.view)
         if event.nodes_failed:
-            self.abandon_unheard()
+            self.streams.abandon_unheard()
         for group in event.groups_gone:
             sender = self._groups_by_id.get(group)
             if sender is not None:
@@ -158,18 +131,12 @@ class Outgoing:
             if sender.streams and any(s.region in changed for s in sender.streams):
                 self.refresh(name)
         self.refresh_lanes()
-        if self._flushes:
-            self._check_flushes()
+        if self._flushing.waiting:
+            self._flushing.check()
 
     def become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent."""
-        for stream in [*self._sending.values(), *self._closing.values()]:
-            stream.abandon()
-        self._sending.clear()
-        self._closing.clear()
-        self._left.clear()
-        self._given_up.clear()
-        self._stream_sets.clear()
+        self.streams.become_nobody()
         self._groups_by_id.clear()
         self._ids.clear()
         self._subscribed.clear()
@@ -188,16 +155,14 @@ class Outgoing:
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
             self._host.register_lane(lane)
-        flushes, self._flushes = self._flushes, []
-        for flush in flushes:
-            flush.on_done(f"this node was excluded: {reason}")
+        self._flushing.fail_all(f"this node was excluded: {reason}")
 
     # Time
 
     def next_timeout(self) -> float | None:
         """When a probe is due or a rate limit opens."""
         soonest = self._timers.next()
-        for stream in self._sending.values():
+        for stream in self.streams.sending.values():
             if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
                 opens = stream.flow.next_open(self._host.drained_at)
                 if opens is not None and (soonest is None or opens < soonest):
@@ -208,7 +173,7 @@ class Outgoing:
         """Probe silent regions; open lanes whose rate allows it again."""
         for region, view in self._timers.pop_due(now):
             self._handle_probe_timer(region, view, now)
-        for stream in self._sending.values():
+        for stream in self.streams.sending.values():
             if stream.waiting and stream.is_open(now):
                 self._open_lanes(stream)
 
@@ -216,15 +181,14 @@ class Outgoing:
 
     def pending_bytes(self) -> int:
         """Bytes of packets sent and not acknowledged."""
-        streams = [*self._sending.values(), *self._closing.values()]
-        return sum(stream.flow.window.pending_bytes for stream in streams)
+        return sum(stream.flow.window.pending_bytes for stream in self.streams.live())
 
     def add_stats(self, stats: dict[str, int | float | str]) -> None:
         """Fill in what is pending, what waits, and for whom."""
         pending = 0
         slow: dict[int, int] = {}
         token_s = 0.0
-        for stream in [*self._sending.values(), *self._closing.values()]:
+        for stream in self.streams.live():
             pending += stream.flow.window.pending_bytes
             token_s = max(token_s, stream.token_s)
             if stream.packets and stream.waiting:
@@ -275,15 +239,11 @@ class Outgoing:
 
     def flush(self, on_done: Callable[[str | None], None]) -> None:
         """Call back when all that was sent is stable: None, or why it cannot be."""
-        lanes = {lane: lane.pulled_messages + lane.outbox.count() for lane in self._lanes.values()}
-        self._flushes.append(Flush(lanes, on_done))
-        self._check_flushes()
+        self._flushing.begin(self._lanes.values(), on_done)
 
     def stream_of(self, region: int, view: int) -> SendStream | None:
-        stream = self._sending.get(region)
-        if stream is not None and stream.view == view:
-            return stream
-        return self._closing.get((region, view))
+        """Return the stream into a region view, current or being finished."""
+        return self.streams.find(region, view)
 
     def handle_ack(self, ack: Ack, now: float) -> None:
         stream = self.stream_of(ack.region, ack.view)
@@ -304,7 +264,7 @@ class Outgoing:
             stream.heard_at = stream.progress_at = now
             stream.probe_s = self.config.probe_s
         if not stream.packets and stream.before:
-            self._undelivered(stream)
+            self._precedence.undelivered(stream)
         if self._host.tracer is not None:
             self._host.tracer(
                 trace.AckReceived(
@@ -319,11 +279,9 @@ class Outgoing:
                 )
             )
         self._open_lanes(stream)
-        lanes = self._lanes.values()
-        if stream.is_done() and not any(lane.fragments_left(stream) for lane in lanes):
-            self._closing.pop((stream.region, stream.view), None)
-        if self._flushes:
-            self._check_flushes()
+        self.streams.handle_acknowledged(stream)
+        if self._flushing.waiting:
+            self._flushing.check()
 
     def _open_lanes(self, stream: SendStream) -> None:
         if stream.waiting:
@@ -337,7 +295,7 @@ class Outgoing:
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
             self.counters.rejected += 1
-            if (nak.region, nak.view) not in self._given_up:
+            if not self.streams.was_given_up(nak.region, nak.view):
                 # Finished long ago, or never begun: nothing more is coming.
                 self._send_extent(nak.region, nak.view, 0, now)
             return
@@ -376,43 +334,6 @@ class Outgoing:
             if address is not None and member != self.node:
                 self._host.send_control(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
 
-    def _close_stream(self, stream: SendStream) -> None:
-        stream.is_closed = True
-        if self._is_unfinished(stream):
-            self._closing[stream.region, stream.view] = stream
-        self._stream_sets = {
-            key: streams for key, streams in self._stream_sets.items() if stream not in streams
-        }
-
-    def abandon_unheard(self) -> None:
-        """Streams into views of which no member is left have nobody to wait for."""
-        for name, stream in list(self._closing.items()):
-            if not self._has_living_members(stream):
-                stream.abandon()
-                self._open_lanes(stream)
-                del self._closing[name]
-        for name, stream in list(self._given_up.items()):
-            if not self._has_living_members(stream):
-                stream.is_given_up = False
-                del self._given_up[name]
-
-    def _has_living_members(self, stream: SendStream) -> bool:
-        return any(m != self.node and not self._host.is_failed(m) for m in stream.members)
-
-    def _give_up(self, stream: SendStream) -> None:
-        """Stop trying: whoever has not failed had its time."""
-        self.counters.abandoned += len(stream.packets)
-        stream.abandon()
-        self._open_lanes(stream)
-        self._closing.pop((stream.region, stream.view), None)
-        stream.is_given_up = True
-        self._given_up[stream.region, stream.view] = stream
-        while len(self._given_up) > GIVEN_UP_MAX:
-            self._given_up.pop(next(iter(self._given_up))).is_given_up = False
-        self._fail_flushes(
-            stream, f"nobody in view {stream.view} of region {stream.region} acknowledged in time"
-        )
-
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
         return None if group is None else self._host.client.directory.groups.get(group)
@@ -435,16 +356,9 @@ class Outgoing:
         if sender.id != view.id:
             sender.id = view.id
             self._groups_by_id[view.id] = sender
-        streams = self._stream_sets.get(view.regions)
-        if streams is None:
-            streams = tuple(
-                stream
-                for region, number in view.regions
-                if (stream := self._stream_to(region, number)) is not None
-            )
-            self._stream_sets[view.regions] = streams
+        streams = self.streams.into(view.regions)
         if streams and streams is not sender.streams_before:
-            self._put_after(streams, sender.streams_before)
+            self._precedence.put_after(streams, sender.streams_before)
             sender.streams_before = streams
         sender.streams = streams
         port = self._host.settings.multicast_port
@@ -452,90 +366,6 @@ class Outgoing:
         sender.hybrid = (view.hybrid, port) if view.hybrid and is_multicast else None
         sender.lane.is_blocked = False
         self._host.register_lane(sender.lane)
-
-    def _put_after(self, streams: tuple[SendStream, ...], older: tuple[SendStream, ...]) -> None:
-        """A group moves to other streams, which may have begun long ago.
-
-        Its messages there must not overtake those still under way in the old
-        ones, which may go on for the sake of other groups.
-        """
-        before: dict[SendStream, None] = {}
-        for stream in older:
-            # Two changes in a row: what an old one has not said yet, the new one says.
-            before.update(stream.after)
-            before.update(self._undelivered(stream))
-        for stream in streams:
-            stream.after.update((s, None) for s in before if s is not stream)
-
-    def _undelivered(self, stream: SendStream) -> dict[SendStream, None]:
-        """Return a stream that is unfinished, or else the ones that it waits for.
-
-        Members that have acknowledged all of a stream may still hold it back, for
-        the sake of others that its STARTs named.
-        """
-        found: dict[SendStream, None] = {}
-        looked_at = {stream}
-        to_look_at = [stream]
-        while to_look_at:
-            each = to_look_at.pop()
-            if each.is_given_up or self._is_unfinished(each):
-                found[each] = None
-                continue
-            for older in each.before:
-                if older not in looked_at:
-                    looked_at.add(older)
-                    to_look_at.append(older)
-        if stream not in found:
-            # Finished ones on the way need not be remembered.
-            stream.before = dict(found)
-        return found
-
-    def _is_unfinished(self, stream: SendStream) -> bool:
-        return bool(stream.packets) or any(
-            lane.fragments_left(stream) for lane in self._lanes.values()
-        )
-
-    def _stream_to(self, region: int, number: int) -> SendStream | None:
-        """Return the current stream into a region; None when nobody else is in it."""
-        stream = self._sending.get(region)
-        if stream is not None and stream.view == number:
-            return stream
-        view = self._host.client.directory.regions.get(RegionId(region))
-        if view is None or view.view != number:
-            return None
-        others = [member for member in view.members if member != self.node]
-        if not others:
-            return None
-        if self._host.settings.transport == "multicast" and view.address:
-            destinations: tuple[Address, ...] = (
-                (view.address, self._host.settings.multicast_port),
-            )
-        else:
-            found = [self._host.address_of(member) for member in others]
-            destinations = tuple(address for address in found if address is not None)
-        if stream is not None:
-            self._close_stream(stream)
-        stream = self._left.pop(region, None)
-        if stream is not None and stream.view == number:
-            if stream.is_given_up:
-                # Its numbers cannot go on after packets that nobody will ever have.
-                self._host.handle_gap("members of a view that it came back to lack its packets")
-            stream.is_closed = stream.is_abandoned = False
-            self._closing.pop((region, number), None)
-            self._sending[region] = stream
-            return stream
-        stream = SendStream(
-            cluster=self._host.cluster,
-            node=self.node,
-            region=region,
-            view=number,
-            members=view.members,
-            destinations=destinations,
-            config=self.config,
-            counters=self.counters,
-        )
-        self._sending[region] = stream
-        return stream
 
     def _lane_for(self, view: GroupView | None) -> Lane:
         """Groups over the same regions share a lane: a slow region holds no other up."""
@@ -568,7 +398,9 @@ class Outgoing:
             return
         patience_s = self.config.patience_s(self._host.settings.failure_timeout_s)
         if stream.is_closed and now >= stream.progress_at + patience_s:
-            self._give_up(stream)
+            self.streams.give_up(stream)
+            problem = f"nobody in view {view} of region {region} acknowledged in time"
+            self._flushing.fail_stream(stream, problem)
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._host.register_resend(stream)
@@ -589,18 +421,8 @@ class Outgoing:
         self._host.deliver(messages)
 
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
-        before: dict[SendStream, None] = {}
-        for each in stream.after:
-            before.update(self._undelivered(each))
-        if not stream.is_opened:
-            before.update((s, None) for s in self._closing.values())
-        before.pop(stream, None)
-        named = dict(before)
-        for each in stream.before:
-            named.update(self._undelivered(each))
-        named.pop(stream, None)
-        stream.before = named
-        return [(each.region, each.view, each.next_sequence) for each in before]
+        """Return what the next START of a stream names: region, view, packets of each."""
+        return self._precedence.predecessors(stream, self.streams.closing.values())
 
     def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
         """The last piece of a large message was committed.
@@ -609,12 +431,12 @@ class Outgoing:
         the pieces sent by then; what follows waits for the rest as well.
         """
         older = tuple(stream for stream in streams if stream not in group.streams_before)
-        self._put_after(group.streams_before, older)
+        self._precedence.put_after(group.streams_before, older)
 
     def handle_unheard(self) -> None:
         """Messages to nobody count as delivered: whoever flushes may go on."""
-        if self._flushes:
-            self._check_flushes()
+        if self._flushing.waiting:
+            self._flushing.check()
 
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
@@ -624,13 +446,11 @@ class Outgoing:
         member = self._host.find_region(*name)
         if member is not None:
             member.handle_own_packets(self.config.packet_bytes, now)
-        if stream.is_closed:
-            # The rest of a large message, committed before the view changed.
-            self._closing[name] = stream
+        self.streams.handle_committed(stream)
         if name not in self._timers:
             self._timers.set(name, now + stream.probe_s)
-        if self._flushes:
-            self._check_flushes()
+        if self._flushing.waiting:
+            self._flushing.check()
 
     def _trace_sample(self, stream: SendStream, now: float) -> None:
         """Note the newest packet of those that are sampled, once."""
@@ -642,29 +462,3 @@ class Outgoing:
             self._host.tracer(
                 trace.PacketSent(now, self.node, stream.region, stream.view, sequence)
             )
-
-    def _fail_flushes(self, stream: SendStream, problem: str) -> None:
-        """What was sent on a stream can no longer be confirmed."""
-        failed = [flush for flush in self._flushes if flush.streams and stream in flush.streams]
-        for flush in failed:
-            self._flushes.remove(flush)
-            flush.on_done(problem)
-        self._check_flushes()
-
-    def _check_flushes(self) -> None:
-        done = []
-        for flush in self._flushes:
-            flush.lanes = {
-                lane: mark for lane, mark in flush.lanes.items() if lane.pulled_messages < mark
-            }
-            if flush.lanes:
-                continue
-            if flush.streams is None:
-                live = [*self._sending.values(), *self._closing.values()]
-                flush.streams = {s: s.next_sequence for s in live if s.packets}
-            flush.streams = {s: n for s, n in flush.streams.items() if s.low < n and s.packets}
-            if not flush.streams:
-                done.append(flush)
-        for flush in done:
-            self._flushes.remove(flush)
-            flush.on_done(None)

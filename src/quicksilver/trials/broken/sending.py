@@ -8,6 +8,7 @@ from typing import Any
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.flow import FlowController
 from quicksilver.multicast.outgoing import Outgoing
+from quicksilver.multicast.sendtable import SendTable
 from quicksilver.multicast.streams import SendStream
 from quicksilver.trials.broken.breaking import (
     FROM_OUTSIDE,
@@ -51,20 +52,20 @@ def _begins_again() -> AbstractContextManager[None]:
     original = Outgoing.handle_views
 
     def handle_views(self: Outgoing, event: ViewsChanged) -> None:
-        self._left.clear()
+        self.streams._left.clear()
         original(self, event)
 
     return patched(Outgoing, "handle_views", handle_views)
 
 
 def _abandons() -> AbstractContextManager[None]:
-    original = Outgoing._close_stream
+    original = SendTable._close
 
-    def close_stream(self: Outgoing, stream: SendStream) -> None:
+    def close(self: SendTable, stream: SendStream) -> None:
         stream.abandon()
         original(self, stream)
 
-    return patched(Outgoing, "_close_stream", close_stream)
+    return patched(SendTable, "_close", close)
 
 
 SENDING = (

@@ -41,6 +41,6 @@ class Cleanup(Watcher):
                 self.fail(f"{node}: stream {key.hex()} outlived its region view")
             if stream.missing or stream.requested or stream.cache:
                 self.fail(f"{node}: stream {key.hex()} still misses or keeps packets")
-        if engine.outgoing._closing:
-            closing = sorted(engine.outgoing._closing)
+        if engine.outgoing.streams.closing:
+            closing = sorted(engine.outgoing.streams.closing)
             self.fail(f"{node}: streams {closing} are closed and not finished")

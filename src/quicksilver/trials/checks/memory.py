@@ -79,5 +79,4 @@ class Memory(Watcher):
 
 
 def _streams(node: SimNode) -> list[SendStream]:
-    outgoing = node.engine.outgoing
-    return [*outgoing._sending.values(), *outgoing._closing.values()]
+    return node.engine.outgoing.streams.live()

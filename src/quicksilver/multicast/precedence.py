@@ -1,0 +1,81 @@
+"""Which streams of this node come before which.
+
+When views change, a group's messages go on in other streams, and must not overtake
+those still under way in the old ones. The first packets of a stream, and those after
+a group has moved to it, are STARTs: they name the streams to be delivered before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from quicksilver.multicast.lanes import Lane
+from quicksilver.multicast.streams import SendStream
+
+
+class Precedence:
+    """What each stream waits for, as members are told by its STARTs."""
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self, lanes: Collection[Lane]) -> None:
+        self._lanes = lanes
+        """The lanes of this node, as they come and go."""
+
+    def put_after(self, streams: Iterable[SendStream], older: Iterable[SendStream]) -> None:
+        """A group moves to other streams, which may have begun long ago.
+
+        Its messages there must not overtake those still under way in the old
+        ones, which may go on for the sake of other groups.
+        """
+        before: dict[SendStream, None] = {}
+        for stream in older:
+            # Two changes in a row: what an old one has not said yet, the new one says.
+            before.update(stream.after)
+            before.update(self.undelivered(stream))
+        for stream in streams:
+            stream.after.update((s, None) for s in before if s is not stream)
+
+    def undelivered(self, stream: SendStream) -> dict[SendStream, None]:
+        """Return a stream that is unfinished, or else the ones that it waits for.
+
+        Members that have acknowledged all of a stream may still hold it back, for
+        the sake of others that its STARTs named.
+        """
+        found: dict[SendStream, None] = {}
+        looked_at = {stream}
+        to_look_at = [stream]
+        while to_look_at:
+            each = to_look_at.pop()
+            if each.is_given_up or self.is_unfinished(each):
+                found[each] = None
+                continue
+            for older in each.before:
+                if older not in looked_at:
+                    looked_at.add(older)
+                    to_look_at.append(older)
+        if stream not in found:
+            # Finished ones on the way need not be remembered.
+            stream.before = dict(found)
+        return found
+
+    def is_unfinished(self, stream: SendStream) -> bool:
+        """Whether packets of it are under way, or pieces of a large message to come."""
+        return bool(stream.packets) or any(lane.fragments_left(stream) for lane in self._lanes)
+
+    def predecessors(
+        self, stream: SendStream, closing: Iterable[SendStream]
+    ) -> list[tuple[int, int, int]]:
+        """Return what the next START of a stream names: region, view, packets of each."""
+        before: dict[SendStream, None] = {}
+        for each in stream.after:
+            before.update(self.undelivered(each))
+        if not stream.is_opened:
+            before.update((s, None) for s in closing)
+        before.pop(stream, None)
+        named = dict(before)
+        for each in stream.before:
+            named.update(self.undelivered(each))
+        named.pop(stream, None)
+        stream.before = named
+        return [(each.region, each.view, each.next_sequence) for each in before]

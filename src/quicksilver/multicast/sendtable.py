@@ -1,0 +1,206 @@
+"""The streams that this node sends, from the first packet to the last acknowledgement.
+
+Of each region one stream is current. A view change closes it: what was committed to
+it is finished, or given up when living members stay silent for too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from quicksilver.membership.client import MembershipClient
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.precedence import Precedence
+from quicksilver.multicast.streams import SendStream
+from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.ids import Address, RegionId
+
+STREAMS_REMEMBERED_MAX = 10_000
+
+GIVEN_UP_MAX = 64
+"""Streams given up that STARTs go on to name."""
+
+
+class SendTableHost(Protocol):
+    """What the streams need from the engine."""
+
+    node: int
+    cluster: int
+    config: EngineConfig
+    settings: ClusterSettings
+    counters: Counters
+    client: MembershipClient
+
+    def address_of(self, node: int) -> Address | None: ...
+
+    def is_failed(self, node: int) -> bool: ...
+
+    def handle_gap(self, reason: str) -> None:
+        """What is owed can no longer be had: this incarnation has to end."""
+        ...
+
+
+class SendTable:
+    """Streams by region while they are current, by region and view after that."""
+
+    def __init__(
+        self, host: SendTableHost, precedence: Precedence, open_lanes: Callable[[SendStream], None]
+    ) -> None:
+        self._host = host
+        self._precedence = precedence
+        self._open_lanes = open_lanes
+        self.sending: dict[int, SendStream] = {}
+        self.closing: dict[tuple[int, int], SendStream] = {}
+        self._left: dict[int, SendStream] = {}
+        """Streams into regions that this node no longer sends to. Should it come back
+        while the region has the same view, their numbers go on: to members, packets
+        that began from 0 again would be old ones."""
+        self._given_up: dict[tuple[int, int], SendStream] = {}
+        """Streams that living members did not acknowledge in time. Whoever lacks some of
+        them must hear of it: it may not go on as if nothing were missing."""
+        self._sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
+        """The streams of each set of region views, so that groups share the tuple."""
+
+    def live(self) -> list[SendStream]:
+        """Return the current streams and those that are being finished."""
+        return [*self.sending.values(), *self.closing.values()]
+
+    def find(self, region: int, view: int) -> SendStream | None:
+        """Return the stream into a region view, current or being finished."""
+        stream = self.sending.get(region)
+        if stream is not None and stream.view == view:
+            return stream
+        return self.closing.get((region, view))
+
+    def was_given_up(self, region: int, view: int) -> bool:
+        """Whether somebody may lack packets of it that cannot be had any more."""
+        return (region, view) in self._given_up
+
+    def become_nobody(self) -> None:
+        """This incarnation is over: nothing of it may be sent."""
+        for stream in self.live():
+            stream.abandon()
+        self.sending.clear()
+        self.closing.clear()
+        self._left.clear()
+        self._given_up.clear()
+        self._sets.clear()
+
+    # Views
+
+    def leave(self, region: int) -> None:
+        """This node no longer sends to a region."""
+        stream = self.sending.pop(region, None)
+        if stream is not None:
+            self._close(stream)
+            self._left[region] = stream
+            while len(self._left) > STREAMS_REMEMBERED_MAX:
+                del self._left[next(iter(self._left))]
+
+    def replace(self, region: int, view: int) -> None:
+        """A region has a newer view: what goes to the old one is finished."""
+        stream = self.sending.get(region)
+        if stream is not None and stream.view != view:
+            self._close(self.sending.pop(region))
+
+    def into(self, regions: tuple[tuple[int, int], ...]) -> tuple[SendStream, ...]:
+        """Return the streams into some region views, less those with nobody else in them."""
+        streams = self._sets.get(regions)
+        if streams is None:
+            found = [self._stream_to(region, view) for region, view in regions]
+            streams = tuple(stream for stream in found if stream is not None)
+            self._sets[regions] = streams
+        return streams
+
+    def _stream_to(self, region: int, number: int) -> SendStream | None:
+        stream = self.sending.get(region)
+        if stream is not None and stream.view == number:
+            return stream
+        host = self._host
+        view = host.client.directory.regions.get(RegionId(region))
+        if view is None or view.view != number:
+            return None
+        others = [member for member in view.members if member != host.node]
+        if not others:
+            return None
+        if stream is not None:
+            self._close(stream)
+        stream = self._left.pop(region, None)
+        if stream is not None and stream.view == number:
+            self._resume(stream)
+        else:
+            stream = SendStream(
+                cluster=host.cluster,
+                node=host.node,
+                region=region,
+                view=number,
+                members=view.members,
+                destinations=self._destinations(view.address, others),
+                config=host.config,
+                counters=host.counters,
+            )
+        self.sending[region] = stream
+        return stream
+
+    def _destinations(self, multicast: str, members: Iterable[int]) -> tuple[Address, ...]:
+        settings = self._host.settings
+        if settings.transport == "multicast" and multicast:
+            return ((multicast, settings.multicast_port),)
+        found = [self._host.address_of(member) for member in members]
+        return tuple(address for address in found if address is not None)
+
+    def _resume(self, stream: SendStream) -> None:
+        """This node is back in a view that it left: its numbers there go on."""
+        if stream.is_given_up:
+            # They cannot go on after packets that nobody will ever have.
+            self._host.handle_gap("members of a view that it came back to lack its packets")
+        stream.is_closed = stream.is_abandoned = False
+        self.closing.pop((stream.region, stream.view), None)
+
+    # Endings
+
+    def _close(self, stream: SendStream) -> None:
+        stream.is_closed = True
+        if self._precedence.is_unfinished(stream):
+            self.closing[stream.region, stream.view] = stream
+        self._sets = {key: streams for key, streams in self._sets.items() if stream not in streams}
+
+    def handle_committed(self, stream: SendStream) -> None:
+        """Packets were added to a stream."""
+        if stream.is_closed:
+            # The rest of a large message, committed before the view changed.
+            self.closing[stream.region, stream.view] = stream
+
+    def handle_acknowledged(self, stream: SendStream) -> None:
+        """A stream got an acknowledgement: it may be over with it."""
+        if stream.is_done() and not self._precedence.is_unfinished(stream):
+            self.closing.pop((stream.region, stream.view), None)
+
+    def abandon_unheard(self) -> None:
+        """Streams into views of which no member is left have nobody to wait for."""
+        for name, stream in list(self.closing.items()):
+            if not self._has_living_members(stream):
+                stream.abandon()
+                self._open_lanes(stream)
+                del self.closing[name]
+        for name, stream in list(self._given_up.items()):
+            if not self._has_living_members(stream):
+                stream.is_given_up = False
+                del self._given_up[name]
+
+    def _has_living_members(self, stream: SendStream) -> bool:
+        host = self._host
+        return any(m != host.node and not host.is_failed(m) for m in stream.members)
+
+    def give_up(self, stream: SendStream) -> None:
+        """Stop trying: whoever has not failed had its time."""
+        self._host.counters.abandoned += len(stream.packets)
+        stream.abandon()
+        self._open_lanes(stream)
+        self.closing.pop((stream.region, stream.view), None)
+        stream.is_given_up = True
+        self._given_up[stream.region, stream.view] = stream
+        while len(self._given_up) > GIVEN_UP_MAX:
+            self._given_up.pop(next(iter(self._given_up))).is_given_up = False
