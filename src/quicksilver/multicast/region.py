@@ -20,9 +20,10 @@ from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
-from quicksilver.multicast.interfaces import Lower, Report, earlier_cut, trimmed
+from quicksilver.multicast.interfaces import Lower, Report, trimmed
 from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.words import RegionWords
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
@@ -123,13 +124,12 @@ class RegionMember:
         """Packets of this node in the view. Its stream is forgotten when the view is
         replaced and all is acknowledged; others may not have heard of that yet."""
         self._active: dict[int, None] = {}
-        self._words: dict[int, tuple[int, tuple[int, ...], int]] = {}
-        self._cut_votes: dict[int, tuple[int, int]] = {}
         self._acknowledging = Acknowledging(host.config.token_interval_s)
         self._replication = host.settings.replication
         self._wake_at: float | None = None
         self._addresses: dict[Address, bool] = {}
         self._build_agents(frozenset())
+        self._words = RegionWords(len(self._hierarchy.partitions))
         self._partition = self._hierarchy.partition_of(host.node)
         self._asking = Asking(host, self.id, self.number, self._tell)
         self._asking.become_placed(self._hierarchy, self._failed)
@@ -428,12 +428,8 @@ class RegionMember:
     def note_token(self, record: Record, now: float) -> None:
         sender = record.sender
         if sender == self.host.node:
-            known = self.region_words(sender)
-            self._words[sender] = (
-                max(known[0], min(record.stable, self._count_sent())),
-                self._furthest(known[1], record.region_kept),
-                known[2],
-            )
+            stable = min(record.stable, self._count_sent())
+            self._words.conclude(sender, stable, record.region_kept)
             return
         stream = self.streams.get(sender)
         if stream is None:
@@ -459,7 +455,7 @@ class RegionMember:
         if not stream.missing:
             return
         if not self.caches_everything and not self._is_alone:
-            self._asking.pull_from_holders(stream, self.region_words(sender)[1], now)
+            self._asking.pull_from_holders(stream, self._words.of(sender).kept, now)
         if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
             # Who should keep it lacks it, too, or had no room for a copy.
             self._asking.send_nak(sender, stream.askable())
@@ -476,33 +472,14 @@ class RegionMember:
             stream.tail_claimed_at = now
 
     def _learn(self, stream: ReceiveStream, stable: int, kept: tuple[int, ...], cut: int) -> None:
-        known = self._words.get(stream.sender, (0, (), -1))
         end = max(stream.low, stream.tail_claim) if stream.is_over() else stream.low
-        stable = min(max(stable, known[0]), end)
-        kept = self._furthest(known[1], kept)
-        cut = earlier_cut(cut, known[2])
-        self._words[stream.sender] = (stable, kept, cut)
-        stream.forget_below(stable)
-        if cut >= 0 and stream.sender_failed:
-            stream.cut_at(cut)
-
-    def _furthest(self, known: tuple[int, ...], news: tuple[int, ...]) -> tuple[int, ...]:
-        """Return, for every partition, the most that either says it keeps.
-
-        What a partition keeps only grows while the view lasts, and tokens of
-        several rings carry news of different age: the older must not win, or a
-        member waits forever for what others have long had.
-        """
-        if not news or news == known:
-            return known
-        kept = dict(zip(known[::2], known[1::2], strict=False))
-        for partition, until in zip(news[::2], news[1::2], strict=False):
-            if partition < len(self._hierarchy.partitions) and until > kept.get(partition, 0):
-                kept[partition] = until
-        return tuple(number for pair in sorted(kept.items()) for number in pair)
+        words = self._words.learn(stream.sender, stable, kept, cut, end=end)
+        stream.forget_below(words.stable)
+        if words.cut >= 0 and stream.sender_failed:
+            stream.cut_at(words.cut)
 
     def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
-        return self._words.get(sender, (0, (), -1))
+        return self._words.of(sender)
 
     def buffer_share(self) -> int:
         return self.host.receive_share()
@@ -540,7 +517,7 @@ class RegionMember:
                 if record.wanted:
                     self._handle_wanted(record, token, now)
                 else:
-                    self._cut_votes.pop(record.sender, None)
+                    self._words.forget_votes(record.sender)
         place = self.agents.index(agent) if agent in self.agents else -1
         if 0 <= place < len(self.agents) - 1:
             self.agents[place + 1].handle_work(now, urgent=True)
@@ -564,23 +541,17 @@ class RegionMember:
             return
         if self.host.is_failed(sender):
             # Someone who was passed over may have the only copy: wait for it.
-            if not token.skipped:
-                self._vote_cut(sender, wanted.first())
+            if not token.skipped and self._words.vote_cut(sender, wanted.first()):
+                self._cut(sender, wanted.first())
             return
         self._asking.ask_sender(sender, wanted, now)
 
-    def _vote_cut(self, sender: int, sequence: int) -> None:
-        """A dead sender's packet that nobody held in three rounds is gone."""
-        at, votes = self._cut_votes.get(sender, (sequence, 0))
-        votes = votes + 1 if at == sequence else 1
-        self._cut_votes[sender] = (sequence, votes)
-        if votes >= 3:
-            stable, kept, cut = self.region_words(sender)
-            self._words[sender] = (stable, kept, earlier_cut(sequence, cut))
-            stream = self.streams.get(sender)
-            if stream is not None:
-                stream.sender_failed = True
-                stream.cut_at(sequence)
+    def _cut(self, sender: int, sequence: int) -> None:
+        """A dead sender's packet is gone: its stream ends there."""
+        stream = self.streams.get(sender)
+        if stream is not None:
+            stream.sender_failed = True
+            stream.cut_at(sequence)
 
     def _tell(self, node: int, make: Callable[[], Pull | Nak | Ack | Wake | None]) -> None:
         """Send a control packet, made when it can leave, unless there is nothing to say."""
@@ -600,12 +571,10 @@ class RegionMember:
         """The whole region has spoken: remember it, and tell the sender."""
         sender = record.sender
         report = agent.aggregates[sender]
-        stable, kept, cut = self.region_words(sender)
-        kept = self._furthest(kept, report.kept)
-        self._words[sender] = (max(stable, report.low, record.stable), kept, cut)
+        words = self._words.conclude(sender, max(report.low, record.stable), report.kept)
         stream = self.streams.get(sender)
         if stream is not None:
-            stream.forget_below(min(self._words[sender][0], stream.low))
+            stream.forget_below(min(words.stable, stream.low))
             if stream.is_settled() and len(agent.ring.members) == 1:
                 # With peers, note_token counts: it sees what they see.
                 stream.quiet_rounds += 1
