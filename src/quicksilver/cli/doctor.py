@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ESSENTIAL = frozenset({"interface", "multicast", "send", "gms"})
 """Without these nothing works; the other checks are about speed."""
 
-PIPELINE = frozenset({"java", "spark"})
+PIPELINE = frozenset({"java", "spark", "connector"})
 """Without these only the data pipelines do not work."""
 
 
@@ -110,4 +110,23 @@ def check_pipeline() -> list[Finding]:
     except PackageNotFoundError:
         fix = "pip install 'quicksilver[spark]', if pipelines are wanted"
         findings.append(Finding("spark", False, "PySpark is not installed", fix))
+        return findings
+    findings.append(check_connector())
     return findings
+
+
+def check_connector() -> Finding:
+    """See whether Spark would find the format by its name: do as its search does."""
+    import os
+
+    from quicksilver.net.diagnosis import Finding
+    from quicksilver.spark.search import find_python, search
+
+    python = find_python(os.environ)
+    problem = search(python)
+    if problem is None:
+        return Finding("connector", True, f"format quicksilver, found by {python}")
+    fix = "set PYSPARK_PYTHON to the Python that quicksilver is installed for"
+    if "pyspark_" in problem:
+        fix = "mend or remove that package: one that fails hides all formats from Spark"
+    return Finding("connector", False, f"{python}: {problem}", fix)

@@ -115,3 +115,8 @@ def _make_shim(java: Path, environment: Mapping[str, str]) -> Path:
         fresh.chmod(0o755)
         fresh.replace(program)
     return home
+
+
+if __name__ == "__main__":
+    # For what starts Spark without Python: JAVA_HOME=$(python -m quicksilver.spark.java)
+    print(find_java().home)  # noqa: T201  # this is its output
