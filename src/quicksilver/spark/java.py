@@ -8,11 +8,14 @@ and only MLlib uses; a ``bin/java`` that drops this one argument makes it work.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -35,7 +38,7 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -102,11 +105,20 @@ def _find_packaged(environment: Mapping[str, str]) -> Java | None:
 
 
 def _make_shim(java: Path, environment: Mapping[str, str]) -> Path:
-    """Return a Java home whose java is ours; made once for each image."""
-    text = _SHIM.format(java=java)
+    """Return a Java home whose java is ours; made once for each image, if it can be kept."""
+    text = _SHIM.format(java=shlex.quote(str(java)))
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     mark = hashlib.sha256(text.encode()).hexdigest()[:12]
     home = Path(cache) / "quicksilver" / f"java-{mark}"
+    try:
+        return _write_shim(home, text)
+    except OSError:  # a home that cannot be written to, as in containers
+        home = Path(tempfile.mkdtemp(prefix="quicksilver-java-"))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        return _write_shim(home, text)
+
+
+def _write_shim(home: Path, text: str) -> Path:
     program = home / "bin" / "java"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
