@@ -49,6 +49,11 @@ def describe(error: Exception) -> Problem | None:
         return Problem(_describe_system(error), 1)
     if _is_ours(error):
         return Problem(_one_line(error), 1)
+    if type(error).__module__.startswith("pyspark."):
+        from quicksilver.spark.errors import reason
+
+        said = reason(error)
+        return None if said is None else Problem(said, 1)
     return None
 
 

@@ -161,6 +161,8 @@ def _say_end(recorder: Recorder, as_json: bool) -> None:
         return
     for one in recorder.status():
         extra = f", {one.fetched:,} from other recorders" if one.fetched else ""
+        if one.repeats:
+            extra += f", {plural(one.repeats, 'repeat')} of jobs left out"
         say(f"{one.group}: {plural(one.messages, 'message')}{extra}; up to offset {one.durable:,}")
 
 

@@ -68,10 +68,11 @@ class Segment:
         if self._map is None or self._map.size < end:
             try:
                 with pa.memory_map(str(self.path)) as file:
-                    self._map = file.read_buffer()
+                    mapped = file.read_buffer()
             except FileNotFoundError:
                 raise OffsetsLostError("", self.first, end, "the segment was removed") from None
-            self._check_version(self._map)
+            self._check_version(mapped)
+            self._map = mapped
         return self._map
 
     def _check_version(self, data: pa.Buffer) -> None:
@@ -134,7 +135,8 @@ class LogReader:
         """Yield the rows from one offset up to another.
 
         What is not there raises OffsetsLostError, or is left out if not ``strict``;
-        damaged batches raise DamagedSegmentError, or are left out.
+        damaged batches raise DamagedSegmentError, segments of another version
+        NewerVersionError, or are left out.
         """
         expected = first
         for segment in self.segments():
@@ -151,7 +153,7 @@ class LogReader:
                     raise OffsetsLostError(self.group, expected, entry.first, why)
                 try:
                     batch = segment.read(entry)
-                except (DamagedSegmentError, OffsetsLostError):
+                except (DamagedSegmentError, NewerVersionError, OffsetsLostError):
                     if strict:
                         raise
                     continue

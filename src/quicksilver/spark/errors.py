@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from quicksilver.node.errors import QuicksilverError
+
+_OURS = re.compile(r"^quicksilver\.[\w.]+Error: (.*)$", re.MULTILINE)
+
+
+def reason(error: BaseException) -> str | None:
+    """Return what the connector said in an error that Spark made of it; None if it said nothing.
+
+    Spark puts a traceback before it and, for streams, a plan after it.
+    """
+    found = _OURS.findall(str(error))
+    return str(found[-1]).strip() if found else None
 
 
 class PipelineError(QuicksilverError):

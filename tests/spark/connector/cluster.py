@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
-import subprocess
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,23 +16,35 @@ from quicksilver.recorder.reading import LogReader
 from tests.cli.processes import read_event, running
 
 
+class Recording:
+    """A recorder that runs: where it is, and at its end what it says it did."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.ended: list[dict[str, Any]] = []
+        """What it recorded, by group; filled when it has stopped."""
+
+
 @contextmanager
-def recording(gms: str, path: Path, *groups: str) -> Iterator[str]:
-    """Keep a recorder running, and stop it as Ctrl-C does; yields its address."""
+def recording(gms: str, path: Path, *groups: str) -> Iterator[Recording]:
+    """Keep a recorder running, and stop it as Ctrl-C does."""
     with running(
         "record",
         *groups,
         *("--path", str(path), "--gms", gms, "--interface", "lo", "--listen", "127.0.0.1:0"),
         *("--flush-ms", "20", "--json"),
     ) as process:
-        yield str(read_event(process)["address"])
-        stop(process)
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    """Interrupt a recorder and wait for its end."""
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+        made = Recording(str(read_event(process)["address"]))
+        assert process.stdout is not None
+        # It tells its progress all the time: somebody must read, or it would wait.
+        last: deque[str] = deque(maxlen=1)
+        reader = threading.Thread(target=last.extend, args=(process.stdout,), daemon=True)
+        reader.start()
+        yield made
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+        reader.join(20)
+        made.ended = json.loads(last[0])["groups"]
 
 
 def rows(path: Path, group: str) -> list[dict[str, Any]]:

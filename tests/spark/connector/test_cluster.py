@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.processes import running_gms
 from tests.spark.connector.cluster import recording, rows
-from tests.spark.connector.test_kill import Driver
+from tests.spark.connector.jobs import Job
 from tests.spark.connector.test_source import log
 
 pytestmark = [
@@ -37,7 +37,7 @@ def gms() -> Iterator[str]:
 
 def test_a_killed_worker_costs_nothing(gms: str, tmp_path: Path) -> None:
     """Its tasks are run again by the other; the result is the input, each row once."""
-    from tests.spark.connector.standalone import standalone
+    from tests.spark.standalone import standalone
 
     total = ROWS_A_BATCH * BATCHES
     log(tmp_path / "logs", "in", 0, total)
@@ -46,22 +46,23 @@ def test_a_killed_worker_costs_nothing(gms: str, tmp_path: Path) -> None:
         recording(gms, tmp_path / "out", "out") as recorder,
         standalone(tmp_path / "cluster", workers=2) as cluster,
     ):
-        driver = Driver(
+        job = Job(
             {
                 "gms": gms,
-                "recorder": recorder,
+                "recorder": recorder.address,
                 "master": cluster.address,
                 "logs": str(tmp_path / "logs"),
                 "checkpoint": str(tmp_path / "work"),
                 "rows_a_batch": str(ROWS_A_BATCH),
-            }
+            },
+            tmp_path / "out",
         )
         try:
-            assert driver.wait_batches(3)
+            assert job.wait(lambda: job.planned() >= 3)
             cluster.kill_worker(0)
-            driver.child.wait(150)
+            job.child.wait(150)
         finally:
-            said = driver.close()
+            said = job.close()
         assert said.splitlines()[-1] == "done", said
     recorded = Counter(row["value"] for row in rows(tmp_path / "out", "out"))
     assert recorded == Counter(b"%d" % n for n in range(total))

@@ -43,8 +43,8 @@ def test_rows_are_on_disk_when_it_returns_and_once_when_it_is_run_again(
     gms: str, tmp_path: Path
 ) -> None:
     """A first run that was cut short, then a whole one: as after a crash of the worker."""
-    with recording(gms, tmp_path, "a", "b") as address:
-        destination = Destination(gms, interface="lo", recorders=(address,))
+    with recording(gms, tmp_path, "a", "b") as recorder:
+        destination = Destination(gms, interface="lo", recorders=(recorder.address,))
         assert destination.publish(task(3, 40, "a", "b")) == 40
         assert len(rows(tmp_path, "a")) == len(rows(tmp_path, "b")) == 20
         destination.publish(task(3, 100, "a", "b"))
@@ -82,11 +82,11 @@ def test_rows_that_would_reach_nobody_are_not_sent(gms: str) -> None:
 
 def test_a_recorder_that_does_not_have_them_fails_the_task(gms: str, tmp_path: Path) -> None:
     """It records another group, or is not there."""
-    with recording(gms, tmp_path, "d", "e") as address:
+    with recording(gms, tmp_path, "d", "e") as recorder:
         asked = Destination(gms, interface="lo", recorders=("127.0.0.1:1",))
         with pytest.raises(PublishError, match="recorder at"):
             asked.publish(task(0, 1, "d"))
-        other = Destination(gms, interface="lo", recorders=(address,), members_min=0)
+        other = Destination(gms, interface="lo", recorders=(recorder.address,), members_min=0)
         with pytest.raises(PublishError, match="'f' is not recorded here"):
             other.publish(task(0, 1, "f"))
 

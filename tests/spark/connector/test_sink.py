@@ -35,7 +35,7 @@ def test_a_table_is_published_to_recorder_and_subscriber(
     """Topics by column, keys and headers; rows are on the recorder's disk when save returns."""
     with (
         sync.connect(gms, interface="lo", tune_gc=False) as node,
-        recording(gms, tmp_path, "even", "odd") as address,
+        recording(gms, tmp_path, "even", "odd") as recorder,
     ):
         heard = node.join("even")
         table = spark.range(1000).selectExpr(
@@ -48,7 +48,7 @@ def test_a_table_is_published_to_recorder_and_subscriber(
             table.repartition(3)
             .write.format("quicksilver")
             .mode("append")
-            .options(gms=gms, recorders=address, **LO)
+            .options(gms=gms, recorders=recorder.address, **LO)
             .save()
         )
         found = rows(tmp_path, "even")

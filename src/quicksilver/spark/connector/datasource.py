@@ -40,11 +40,26 @@ class GroupSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # called by keyword
         """Return the reader of a batch query."""
+        self._check_schema(schema)
         return GroupReader(parse_source_options(self.options, is_stream=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
+        self._check_schema(schema)
         return GroupStreamReader(parse_source_options(self.options, is_stream=True))
+
+    def _check_schema(self, given: StructType) -> None:
+        """Raise OptionError if ``.schema(...)`` asked for other columns than there are."""
+        own = self.schema()
+        if isinstance(own, str):
+            decoder = find_decoder(self.options["schema"])
+            is_same, there = given.names == decoder.names, ", ".join(decoder.names)
+        else:
+            is_same = given.simpleString() == own.simpleString()
+            there = own.simpleString().removeprefix("struct<").removesuffix(">")
+        if not is_same:
+            what = "leave .schema() out; the option schema decodes values"
+            raise OptionError(f"the columns are {there}: {what}")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""

@@ -95,8 +95,10 @@ class GroupReader(DataSourceReader):
         positions = Positions(self._reading.options)
         return self._reading.plan(positions, positions.start(), positions.end())
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task."""
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task; Spark runs one without a partition where there are none."""
+        if partition is None:
+            return iter(())
         assert isinstance(partition, Range)
         return self._reading.read_range(partition)
 

@@ -49,6 +49,11 @@ class TypedDecoder:
         meta = ["`topic` string", "`offset` bigint", "`timestamp` timestamp"]
         return ", ".join([*columns, *meta, f"`{RESCUED}` binary"])
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [*self.fields, *META, RESCUED]
+
     def decode(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches with the fields as columns."""
         types = {name: arrow for name, (_, arrow) in self.fields.items()}

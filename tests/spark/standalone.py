@@ -13,7 +13,7 @@ import pyspark
 
 from quicksilver.spark.java import find_java
 from tests.node.service import free_port
-from tests.spark.connector.test_kill import kill, session_processes
+from tests.spark.killing import kill, session_processes
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
