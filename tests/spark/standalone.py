@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,10 +33,13 @@ class Standalone:
             *("--port", str(port), "--webui-port", "0"),
         )
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._seen: set[Path] = set()
 
     def _start(self, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
+            # Workers run the python3 that they find.
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
             "JAVA_HOME": find_java().home,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
@@ -61,7 +65,7 @@ class Standalone:
             )
         )
 
-    def wait_workers(self, timeout_s: float = 90.0) -> None:
+    def wait_workers(self, timeout_s: float = 120.0) -> None:
         """Wait until the master knows all workers."""
         deadline = time.monotonic() + timeout_s
         while self._log.read_text().count("Registering worker") < len(self.workers):
@@ -71,6 +75,22 @@ class Standalone:
     def kill_worker(self, number: int) -> None:
         """Kill a worker, its executors and their Python processes."""
         kill(session_processes(self.workers[number].pid))
+        self.workers[number].wait()
+
+    def alive(self) -> int:
+        """How many workers there are."""
+        return sum(worker.poll() is None for worker in self.workers)
+
+    def find_busy(self) -> int | None:
+        """Return a worker whose executor has been given a task; None if there is none."""
+        for number, worker in enumerate(self.workers):
+            if worker.poll() is not None:
+                continue
+            for log in (self._folder / f"worker{number}").glob("app-*/*/stderr"):
+                if log.parent not in self._seen and "Running task" in log.read_text():
+                    self._seen.add(log.parent)
+                    return number
+        return None
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -33,7 +33,7 @@ def sweep(
 
     from quicksilver.spark.session import parse_conf, session
     from quicksilver.spark.sweep.config import load_sweep
-    from quicksilver.spark.sweep.job import RESULTS, run_sweep, summarise
+    from quicksilver.spark.sweep.job import RESULTS, TRACES, run_sweep, summarise, write_points
 
     asked = load_sweep(file)
     folder = out if out is not None else Path("out") / "sweep" / asked.name
@@ -43,11 +43,16 @@ def sweep(
             spark, asked, folder, lambda done, of: remark(f"{done:,}/{of:,} simulations")
         )
         summary = summarise(results)
+        if asked.kind == "experiment":
+            write_points(results, asked, folder)
     path = folder / RESULTS
+    traces = None if asked.traces == "none" else str(folder / TRACES)
     if as_json:
-        emit({**msgspec.to_builtins(summary), "results": str(path)})
+        emit({**msgspec.to_builtins(summary), "results": str(path), "traces": traces})
     else:
         for row in summary.failures:
             say(f"{row['replay']}: {row['problem']}")
         say(f"{plural(summary.simulations, 'simulation')}, {summary.failed} failed; in {path}")
+        if traces is not None:
+            say(f"traces: {traces}")
     return 0 if not summary.failed else 1

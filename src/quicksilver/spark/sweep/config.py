@@ -9,6 +9,7 @@ kind = "experiment"       # points of an experiment, simulated
 experiment = "scale"
 seeds = { first = 1, count = 3 }
 settings = { seconds = 2.0 }
+traces = "failed"         # whose trace records are kept: all (default), failed, none
 [axes]
 nodes = [2, 10, 50]
 """
@@ -46,11 +47,15 @@ class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     experiment: str = ""
     axes: dict[str, list[Value]] = {}
     settings: dict[str, Value] = {}
+    traces: Literal["all", "failed", "none"] = "all"
+    """Of which simulations trace records are kept."""
+    trace_records_max: Annotated[int, msgspec.Meta(ge=1)] = 50_000
+    """Of one simulation: what a sweep writes is bounded by this and their number."""
 
     def tasks(self) -> Iterator[SweepTask]:
         """Yield every combination of seed and parameters."""
         for values in product(*self.axes.values()):
-            parameters = dict(zip(self.axes, values, strict=True))
+            parameters = self.settings | dict(zip(self.axes, values, strict=True))
             for seed in range(self.seeds.first, self.seeds.first + self.seeds.count):
                 yield SweepTask(self.kind, self.experiment, seed, parameters)
 
@@ -62,20 +67,13 @@ class SweepTask(msgspec.Struct, frozen=True):
     experiment: str
     seed: int
     parameters: dict[str, Value]
+    """Settings and one value of each axis: all that the file says about it."""
 
     @property
     def key(self) -> str:
         """The same for the same simulation, whoever runs it and when."""
         parts = [self.kind, self.experiment, self.seed, sorted(self.parameters.items())]
         return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()
-
-    @property
-    def replay(self) -> str:
-        """The one command that runs it again."""
-        if self.kind == "seeds":
-            return f"quicksilver sim --seed {self.seed}"
-        axes = " ".join(f"--{name} {value}" for name, value in self.parameters.items())
-        return f"quicksilver experiment {self.experiment} --sim --seed {self.seed} {axes}".rstrip()
 
 
 def load_sweep(path: Path) -> Sweep:

@@ -1,12 +1,16 @@
 """The job: what is not there yet is run, and each finished part is kept.
 
 Simulations are run in rounds, each a Spark job that appends Parquet files; a
-sweep that is stopped goes on with what is missing.
+sweep that is stopped goes on with what is missing. A round is so large that it
+takes some ten seconds, and is cut into tasks of more than a second: an empty
+task costs 40 ms.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +23,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-ROUND_TASKS_PER_CORE = 50
-"""What a stopped sweep loses at most, for each core."""
+ROUND_S = 10.0
+"""How long a round is to take: what a stopped sweep loses at most, and how often it tells."""
+TASK_S = 1.5
+TASKS_PER_CORE_MAX = 8
+"""Several tasks a core even out that simulations differ."""
 
 RESULTS = "results.parquet"
+TRACES = "traces"
 Progress = Callable[[int, int], None]
 """Takes how many simulations are done, and how many there are."""
 
@@ -30,46 +38,77 @@ Progress = Callable[[int, int], None]
 def run_sweep(
     spark: SparkSession, sweep: Sweep, folder: Path, on_progress: Progress | None = None
 ) -> DataFrame:
-    """Run what is missing; return all results."""
+    """Run what is missing; return all results.
+
+    ``folder`` is seen by the driver and by all workers under the same name.
+    """
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    traces = None if sweep.traces == "none" else folder / TRACES
+    if traces is not None:
+        traces.mkdir(exist_ok=True)
     results = folder / RESULTS
-    done = _find_done(spark, results)
     tasks = list(sweep.tasks())
-    waiting = [task for task in tasks if task.key not in done]
-    cores = spark.sparkContext.defaultParallelism
+    seconds = _find_done(spark, results)
+    waiting = [task for task in tasks if task.key not in seconds]
     finished = len(tasks) - len(waiting)
-    if on_progress is not None:
-        on_progress(finished, len(tasks))
-    size = cores * ROUND_TASKS_PER_CORE
-    for first in range(0, len(waiting), size):
-        part = waiting[first : first + size]
-        _run_round(spark, sweep, part, cores).write.mode("append").parquet(str(results))
+    mean_s = sum(seconds.values()) / len(seconds) if seconds else None
+    cores = max(1, spark.sparkContext.defaultParallelism)
+    tell = on_progress if on_progress is not None else lambda _, __: None
+    tell(finished, len(tasks))
+    left = iter(waiting)
+    while part := list(islice(left, round_size(mean_s, cores))):
+        parts = count_parts(len(part), mean_s, cores)
+        begun = time.monotonic()
+        outcomes = _run_round(spark, sweep, part, parts, traces)
+        outcomes.write.mode("append").parquet(str(results))
+        mean_s = (time.monotonic() - begun) * cores / len(part)
         finished += len(part)
-        if on_progress is not None:
-            on_progress(finished, len(tasks))
+        tell(finished, len(tasks))
     keys = spark.createDataFrame([(task.key,) for task in tasks], "key string")
-    everything = spark.read.parquet(str(results)).dropDuplicates(["key"])
-    return everything.join(keys, on="key", how="left_semi")
+    return _load(spark, results).dropDuplicates(["key"]).join(keys, on="key", how="left_semi")
 
 
-def _find_done(spark: SparkSession, results: Path) -> set[str]:
+def round_size(mean_s: float | None, cores: int) -> int:
+    """Return how many simulations a round has; a few where their length is not known yet."""
+    if mean_s is None:
+        return 4 * cores
+    return max(cores, round(cores * ROUND_S / max(mean_s, 1e-3)))
+
+
+def count_parts(count: int, mean_s: float | None, cores: int) -> int:
+    """Return into how many Spark tasks so many simulations are cut."""
+    if mean_s is None:
+        return min(count, 2 * cores)
+    wanted = round(count * mean_s / TASK_S)
+    return max(1, min(count, max(cores, min(wanted, TASKS_PER_CORE_MAX * cores))))
+
+
+def _load(spark: SparkSession, results: Path) -> DataFrame:
+    # The columns are given: a sweep that was stopped early has a folder with nothing in it.
+    return spark.read.schema(OUTCOMES).parquet(str(results))
+
+
+def _find_done(spark: SparkSession, results: Path) -> dict[str, float]:
+    """Return the keys of what was finished, and how long each took."""
     if not results.exists():
-        return set()
-    return {row["key"] for row in spark.read.parquet(str(results)).select("key").collect()}
+        return {}
+    rows = _load(spark, results).select("key", "seconds").collect()
+    return {row["key"]: row["seconds"] for row in rows}
 
 
-def _run_round(spark: SparkSession, sweep: Sweep, tasks: list[SweepTask], cores: int) -> DataFrame:
+def _run_round(
+    spark: SparkSession, sweep: Sweep, tasks: list[SweepTask], parts: int, traces: Path | None
+) -> DataFrame:
     def run(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
         for batch in batches:
             for text in batch["task"]:
                 task = msgspec.json.decode(text, type=SweepTask)
-                yield pd.DataFrame([msgspec.to_builtins(run_task(sweep, task))])
+                yield pd.DataFrame([msgspec.to_builtins(run_task(sweep, task, traces))])
 
     rows = [(msgspec.json.encode(task).decode(),) for task in tasks]
-    # A simulation takes seconds and a task milliseconds: several tasks a core even the load out.
-    parts = min(len(rows), cores * 8)
     table = spark.createDataFrame(rows, "task string").repartition(parts)
     return table.mapInPandas(run, OUTCOMES)
 
@@ -95,3 +134,27 @@ def summarise(results: DataFrame, failures_max: int = 20) -> Summary:
     first = bad.orderBy("seed", "replay").limit(failures_max).collect()
     total, good = int(counts["all"]), int(counts["good"] or 0)
     return Summary(total, total - good, [row.asDict() for row in first])
+
+
+def write_points(results: DataFrame, sweep: Sweep, folder: Path) -> None:
+    """Write the points of an experiment as ``quicksilver experiment`` does, for reports."""
+    from quicksilver.experiments.store import POINTS, FinishedPoint
+    from quicksilver.spark.sweep.running import make_point
+
+    fresh = folder / f"_{POINTS}"
+    with fresh.open("wb") as file:
+        for row in results.where("is_good").toLocalIterator():
+            parameters = msgspec.json.decode(row["parameters"])
+            task = SweepTask(row["kind"], row["experiment"], row["seed"], parameters)
+            point = make_point(sweep, task)
+            finished = FinishedPoint(
+                experiment=point.experiment,
+                point=point.id,
+                place=point.place,
+                round=point.round,
+                seed=point.seed,
+                parameters=dict(point.parameters),
+                metrics=msgspec.json.decode(row["metrics"]),
+            )
+            file.write(msgspec.json.encode(finished) + b"\n")
+    fresh.replace(folder / POINTS)
