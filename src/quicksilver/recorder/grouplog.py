@@ -12,9 +12,7 @@ from quicksilver.recorder.coverage import Run, find_runs
 from quicksilver.recorder.envelope import (
     MARK,
     Headers,
-    pack_origin,
-    parse_envelope,
-    parse_origin,
+    split_envelope,
 )
 from quicksilver.recorder.memory import encode_memory, restore, store_memory
 from quicksilver.recorder.pending import Pending
@@ -103,21 +101,23 @@ class GroupLog:
         keys: list[bytes | None] = []
         headers: list[Headers | None] = []
         origins: list[bytes | None] = []
+        is_new = self.repeats.is_new_packed
         for payload, number in zip(payloads, sequences, strict=True):
-            envelope = parse_envelope(payload)
-            if envelope is None:
+            parts = split_envelope(payload)
+            if parts is None:
+                origins.append(None)
                 values.append(payload)
                 keys.append(None)
                 headers.append(None)
-                origins.append(None)
-            elif self.repeats.is_new(envelope.origin):
-                values.append(envelope.value)
-                keys.append(envelope.key)
-                headers.append(envelope.headers)
-                origins.append(pack_origin(envelope.origin))
+            elif is_new(parts[0]):
+                origins.append(parts[0])
+                values.append(parts[1])
+                keys.append(parts[2])
+                headers.append(parts[3])
             else:
                 continue
             numbers.append(number)
+        nothing = [None] * len(values)
         self.writer.pending.append(
             values,
             cluster=batch.cluster,
@@ -125,8 +125,8 @@ class GroupLog:
             sequences=numbers,
             batch=batch.batch,
             at_us=now_us,
-            keys=keys,
-            headers=headers,
+            keys=None if keys == nothing else keys,
+            headers=None if headers == nothing else headers,
             origins=origins,
         )
         self._keep(batch.cluster, batch.sender, numbers)
@@ -168,7 +168,7 @@ class GroupLog:
         for row in run.to_pylist():
             self.coverage.add(cluster, sender, row["sequence"], row["sequence"] + 1)
             origin = row["origin"]
-            if origin is not None and not self.repeats.is_new(parse_origin(origin)):
+            if origin is not None and not self.repeats.is_new_packed(origin):
                 continue
             headers = row["headers"]
             self.writer.pending.append(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quicksilver.recorder.envelope import Origin
+from quicksilver.recorder.envelope import Origin, pack_origin, parse_origin
 from quicksilver.recorder.schema import ORIGIN_BYTES
 from quicksilver.stdx.ranges import RangeSet, parse_flat
 
@@ -35,6 +35,7 @@ _LAYOUT = np.dtype(
     ]
 )
 assert _LAYOUT.itemsize == ORIGIN_BYTES
+_ROW_AT = ORIGIN_BYTES - 8
 
 State = list[tuple[bytes, int, int, list[int]]]
 """Query, partition, batch, rows: what is kept on disk."""
@@ -50,19 +51,34 @@ class Repeats:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[bytes, int], dict[int, RangeSet]] = OrderedDict()
+        self._last_head = b""
+        self._last_rows: RangeSet | None = None
+        """Of the query, batch and partition that was heard last: rows come in long runs."""
         self.dropped = 0
 
     def is_new(self, origin: Origin) -> bool:
         """Whether a row is not a repeat; it is one from now on."""
-        rows = self._rows_of(origin.query, origin.partition, origin.batch)
-        if rows is None or origin.row in rows:
+        return self.is_new_packed(pack_origin(origin))
+
+    def is_new_packed(self, origin: bytes) -> bool:
+        """The same for an origin as it is packed."""
+        head = origin[:_ROW_AT]
+        if head == self._last_head:
+            rows = self._last_rows
+        else:
+            one = parse_origin(origin)
+            rows = self._rows_of(one.query, one.partition, one.batch)
+            self._last_head, self._last_rows = head, rows
+        row = int.from_bytes(origin[_ROW_AT:], "little")
+        if rows is None or row in rows:
             self.dropped += 1
             return False
-        rows.add(origin.row, origin.row + 1)
+        rows.add(row, row + 1)
         return True
 
     def _rows_of(self, query: bytes, partition: int, batch: int) -> RangeSet | None:
         """Return the set to note rows in; None for a batch that is over."""
+        self._last_head = b""  # what is kept of it may be forgotten here
         key = (query, partition)
         batches = self._seen.get(key)
         if batches is None:
