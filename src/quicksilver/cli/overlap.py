@@ -119,7 +119,7 @@ def plan(
     with session("quicksilver overlap plan", master=master, conf=parse_conf(conf or [])) as spark:
         table = read_table(spark, pairs, ("node", "group"))
         rates = None if traffic is None else read_table(spark, traffic, ("group", "rate"))
-        made = make_plan(table, chosen)
+        made = make_plan(table, chosen, rates)
         file = write_plan(made, out)
         measures = measure(table, made, rates)
         if figure:

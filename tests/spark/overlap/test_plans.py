@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from pyspark.sql import functions as F
 
 from quicksilver.membership.gms import TableNames
 from quicksilver.membership.planning.files import LoadedPlanner, load_plan
@@ -71,12 +73,14 @@ def test_pairs_are_the_same_however_the_work_is_divided(pairs: DataFrame) -> Non
 @pytest.mark.parametrize("exact", [False, True])
 def test_regions_are_nodes_with_the_same_groups(pairs: DataFrame, exact: bool) -> None:
     sets = sets_of(pairs)
-    regions = find_regions(select_pairs(pairs), exact=exact)
+    # Some pairs are repeated, which makes no difference.
+    repeated = select_pairs(pairs.union(pairs.where(F.col("group") < "g2")))
+    regions = find_regions(repeated, exact=exact)
     assert sorted(row["nodes"] for row in regions.collect()) == sorted(
         list(sets.values()).count(one) for one in set(sets.values())
     )
     fans: dict[str, int] = {}
-    for row in group_regions(select_pairs(pairs), regions).collect():
+    for row in group_regions(repeated, regions).collect():
         fans[row["group"]] = fans.get(row["group"], 0) + 1
     assert fans == {
         group: len({groups for groups in sets.values() if group in groups})
@@ -94,13 +98,58 @@ def test_small_plans_are_those_of_the_gms(pairs: DataFrame, strategy: Any) -> No
     assert {row["group"]: row["hierarchy"] for row in planned.levels.collect()} == levels
 
 
-def test_what_no_task_can_hold_is_planned_in_parts(pairs: DataFrame) -> None:
-    planned = make_plan(pairs, PlanOptions(task_pairs_max=40, block_pairs=60))
+def check_hierarchies(pairs: DataFrame, planned: Planned, rule: str, strict: int) -> None:
+    """In strict hierarchies groups are nested or disjoint, or regions are not small."""
+    members: dict[str, set[str]] = {}
+    for node, wanted in sets_of(pairs).items():
+        for group in wanted:
+            members.setdefault(group, set()).add(node)
+    levels: dict[int, list[set[str]]] = {}
+    for row in planned.levels.collect():
+        levels.setdefault(row["hierarchy"], []).append(members[row["group"]])
+    assert any(level < strict for level in levels)
+    for level, groups in levels.items():
+        if level < strict and rule == "perfect":
+            for one in groups:
+                assert all(one <= other or other <= one or not one & other for other in groups)
+    regions: dict[tuple[int, int], set[str]] = {}
+    for row in planned.places.collect():
+        regions.setdefault((row["hierarchy"], row["region"]), set()).add(row["node"])
+    for (level, _), nodes in regions.items():
+        if level < strict:
+            # Exact: whoever is in a region wants all that is sent there.
+            assert all(nodes <= group or not nodes & group for group in levels[level])
+            assert rule == "perfect" or len(nodes) >= 3
+
+
+GIANT = PlanOptions(regions_per_node_max=5, region_nodes_min=3, task_pairs_max=40, block_pairs=60)
+
+
+@pytest.mark.parametrize(
+    "strategy", ["merged", "perfect", pytest.param("regular", marks=only_in_soak)]
+)
+def test_what_no_task_can_hold_is_planned_by_many(pairs: DataFrame, strategy: Any) -> None:
+    planned = make_plan(pairs, msgspec.structs.replace(GIANT, strategy=strategy))
     check_cover(pairs, planned)
     homes: dict[str, int] = {}
     for row in planned.places.collect():
         homes[row["node"]] = homes.get(row["node"], 0) + 1
-    assert max(homes.values()) <= 2
+    assert max(homes.values()) <= 5
+    if strategy != "merged":
+        check_hierarchies(pairs, planned, strategy, 3)
+
+
+@pytest.mark.parametrize("options", [PlanOptions(), pytest.param(GIANT, marks=only_in_soak)])
+def test_traffic_steers_the_plan(
+    spark: SparkSession, pairs: DataFrame, options: PlanOptions
+) -> None:
+    rows = [(f"g{(at * 7) % 30}", (at + 1) ** -2.0) for at in range(30)]
+    traffic = spark.createDataFrame(rows, "group string, rate double")
+    options = msgspec.structs.replace(options, region_nodes_min=5)
+    aware = make_plan(pairs, options, traffic)
+    check_cover(pairs, aware)
+    before = measure(pairs, make_plan(pairs, options), traffic).unwanted_traffic_share
+    assert measure(pairs, aware, traffic).unwanted_traffic_share < before / 2
 
 
 @only_in_soak

@@ -20,10 +20,12 @@ class LayoutPlanner(ABC):
 
     name: str
 
-    def __init__(self, limits: PlanLimits) -> None:
+    def __init__(self, limits: PlanLimits, rates: Mapping[GroupId, float] | None = None) -> None:
         if limits.regions_per_node_max < 1 or limits.region_nodes_min < 1:
             raise ValueError("plan limits must be at least 1")
         self._layout = Layout(limits)
+        self._rates = rates
+        """Traffic of the groups, where it is known; none: the same in all."""
         self._is_stale = False
         """A restored plan may lack places that members need."""
 

@@ -10,11 +10,14 @@ A large change is planned as a whole. A small one is fitted in: the nodes that
 changed choose the cheapest region of each hierarchy, new groups the cheapest
 hierarchy, and nobody else moves. Choices are sticky (a move must save a
 quarter), so that regions do not flutter.
+
+Where the traffic of the groups is known, the whole is planned for it; fitting in
+counts groups alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from quicksilver.membership.planning.base import LayoutPlanner
 from quicksilver.membership.planning.layout import Hierarchy, Layout, Region
@@ -47,9 +50,15 @@ _REPLAN_WORK_MAX = 500_000
 class Merger:
     """Keeps some hierarchies of a layout cheap; other rules may own the rest."""
 
-    def __init__(self, layout: Layout, hierarchies: Sequence[Hierarchy]) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        hierarchies: Sequence[Hierarchy],
+        rates: Mapping[GroupId, float] | None = None,
+    ) -> None:
         assert hierarchies
         self._layout = layout
+        self._rates = rates
         self._hierarchies = list(hierarchies)
         self._packet_cost = layout.limits.region_nodes_min
         self._fitted: dict[GroupId, int] = {}
@@ -101,13 +110,17 @@ class Merger:
             if interests:
                 same.setdefault(interests, []).append(at)
         members = list(same.values())
-        price = sum(
-            bits.bit_count() * (len(part) + self._packet_cost) for bits, part in same.items()
-        )
         classes = Classes(
             weights=[len(part) for part in members],
             interests=[sorted(number[g] for g in layout.group_slots.keys(bits)) for bits in same],
             groups=len(number),
+            rates=None if self._rates is None else [self._rates.get(g, 0.0) for g in number],
+        )
+        rates = classes.relative_rates()
+        price = sum(
+            (len(wanted) if rates is None else sum(rates[g] for g in wanted))
+            * (weight + self._packet_cost)
+            for weight, wanted in zip(classes.weights, classes.interests, strict=True)
         )
         bands = Optimiser(classes, self._packet_cost, work_max).plan(len(self._hierarchies))
         plans: list[Band] = []
@@ -248,14 +261,14 @@ class MergedPlanner(LayoutPlanner):
     name = "merged"
     _exact_first = False
 
-    def __init__(self, limits: PlanLimits) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: PlanLimits, rates: Mapping[GroupId, float] | None = None) -> None:
+        super().__init__(limits, rates)
         self._merger = self._make_merger()
         self._changed_count = 0
         """Changes of single nodes since the whole was last planned."""
 
     def _make_merger(self) -> Merger:
-        return Merger(self._layout, self._layout.hierarchies)
+        return Merger(self._layout, self._layout.hierarchies, self._rates)
 
     def _become_restored(self) -> None:
         self._merger = self._make_merger()

@@ -6,8 +6,9 @@ received by every node in it. A plan therefore costs, summed over all groups,
     (packets sent) * packet_cost + (packets received, wanted or not)
 
 where ``packet_cost`` says how many nodes may have to drop a packet before a
-packet of its own is cheaper. This module looks for bands of groups, and for each
-band a partition of the nodes, that make the sum small.
+packet of its own is cheaper; groups weigh by their traffic, if it is known. This
+module looks for bands of groups, and for each band a partition of the nodes, that
+make the sum small.
 
 What to expect: where interests are shared, parts that share them emerge, and
 bands whose groups do not cross each other. Small systems gain even from chance.
@@ -24,23 +25,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-Parts = list[list[int]]
-"""A partition: for each part, the classes in it."""
+from quicksilver.membership.planning.busy import find_busy
+from quicksilver.membership.planning.clustering import Clustering, Parts
 
 _ROUNDS_MAX = 3
 """Passes in which every class may change its part; later ones move very few."""
-
-_PAIRS_PARTS_MAX = 400
-"""Parts up to which all pairs are tried for merging."""
-
-_UNION_PARTS_MAX = 64
-"""Parts up to this size are recounted exactly when a class leaves them."""
 
 WORK_MAX = 15_000_000
 """Comparisons that one optimisation may spend: some ten seconds."""
 
 _MEMBERSHIP_COST = 0.5
 """What one more region costs a node, in received packets: some ring traffic."""
+
+_RATE_BITS_MAX = 31
+"""What a busy group may outweigh others by in a search; the busiest are planned apart."""
 
 _SPLIT_GAIN_MIN = 0.005
 """A further band must save this share of what the band cost before."""
@@ -57,6 +55,16 @@ class Classes:
     """The groups of each class, numbered from 0."""
 
     groups: int
+
+    rates: Sequence[float] | None = None
+    """The traffic of each group; none: the same in all."""
+
+    def relative_rates(self) -> list[float] | None:
+        """Return rates whose mean is 1, or None if all are the same."""
+        if self.rates is None or len(set(self.rates)) < 2:
+            return None
+        mean = sum(self.rates) / len(self.rates)
+        return [rate / mean for rate in self.rates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +90,46 @@ class Optimiser:
             for group in interests:
                 self._fans[group].append(index)
         self._sizes = [sum(self._weights[c] for c in fans) for fans in self._fans]
+        self._rates = classes.relative_rates()
+        self._bits = [1] * classes.groups
+        """How many bits of a packed interest stand for a group: what it weighs in a search."""
+        if self._rates is not None:
+            self._bits = [1 + min(_RATE_BITS_MAX, round(rate)) for rate in self._rates]
 
     def plan(self, bands_max: int) -> list[Band]:
         """Return at most ``bands_max`` bands that hold every wanted group."""
         groups = [g for g, fans in enumerate(self._fans) if fans]
-        if not groups:
-            return []
+        busy = [] if self._rates is None else self._plan_busy(self._rates, bands_max)
+        taken = {group for band in busy for group in band.groups}
+        rest = [g for g in groups if g not in taken]
+        return busy + (self._plan_rest(rest, bands_max - len(busy)) if rest else [])
+
+    def _plan_busy(self, rates: list[float], bands_max: int) -> list[Band]:
+        """Return exact bands for the groups that carry most of the traffic."""
+        slots: list[int] = []
+        free = 0
+        for weight in self._weights:
+            slots.append(((1 << weight) - 1) << free)
+            free += weight
+        members = [sum(slots[c] for c in fans) for fans in self._fans]
+        found = find_busy(
+            members,
+            rates,
+            free,
+            bands_max,
+            packet_cost=self._packet_cost,
+            membership_cost=_MEMBERSHIP_COST,
+        )
+        bands: list[Band] = []
+        for groups in found:
+            same: dict[int, list[int]] = {}
+            for c, bits in self._pack(groups).items():
+                same.setdefault(bits, []).append(c)
+            parts = list(same.values())
+            bands.append(Band(groups, parts, sum(self._prices(groups, parts))))
+        return bands
+
+    def _plan_rest(self, groups: list[int], bands_max: int) -> list[Band]:
         shapes = self._shapes(groups)
         prices = [self._prices(groups, parts) for parts in shapes]
         chosen = self._choose(prices, bands_max)
@@ -140,7 +182,7 @@ class Optimiser:
     def _halves(self, band: Band) -> Iterable[tuple[list[int], list[int]]]:
         """Yield ways to divide a band's groups: by conflict, by popularity."""
         prices = dict(zip(band.groups, self._prices(band.groups, band.parts), strict=True))
-        worst = max(band.groups, key=lambda g: (prices[g] - self._sizes[g], -g))
+        worst = max(band.groups, key=lambda g: (prices[g] - self._worth(g), -g))
         core = set(self._fans[worst])
         along: list[int] = []
         across: list[int] = []
@@ -150,9 +192,9 @@ class Optimiser:
             (across if min(shared, left, right) * 4 > shared else along).append(group)
         yield along, across
         ranked = sorted(band.groups, key=lambda g: (-self._sizes[g], g))
-        half, seen = sum(self._sizes[g] for g in ranked) / 2, 0
+        half, seen = sum(self._worth(g) for g in ranked) / 2, 0.0
         for at, group in enumerate(ranked):
-            seen += self._sizes[group]
+            seen += self._worth(group)
             if seen >= half:
                 yield sorted(ranked[: at + 1]), sorted(ranked[at + 1 :])
                 return
@@ -174,10 +216,18 @@ class Optimiser:
         for number, part in enumerate(parts):
             price.append(sum(self._weights[c] for c in part) + self._packet_cost)
             part_of.update((c, number) for c in part)
+        rates = self._rates
         if len(parts) == 1:
-            return [price[0]] * len(groups)
+            return [price[0] if rates is None else price[0] * rates[g] for g in groups]
         where = part_of.__getitem__
-        return [sum(map(price.__getitem__, set(map(where, self._fans[group])))) for group in groups]
+        costs = [sum(map(price.__getitem__, set(map(where, self._fans[g])))) for g in groups]
+        if rates is None:
+            return costs
+        return [cost * rates[g] for g, cost in zip(groups, costs, strict=True)]
+
+    def _worth(self, group: int) -> float:
+        """Return the wanted traffic of a group, which no plan can save."""
+        return self._sizes[group] * (1 if self._rates is None else self._rates[group])
 
     def _shapes(self, groups: list[int]) -> list[Parts]:
         """Return partitions worth comparing: finest, clustered, coarsest."""
@@ -198,8 +248,9 @@ class Optimiser:
     def _pack(self, groups: list[int]) -> dict[int, int]:
         """Return the interests of each class among ``groups``, as bits."""
         rows: dict[int, bytearray] = {}
-        width = (len(groups) + 7) // 8
-        for at, group in enumerate(groups):
+        places = [group for group in groups for _ in range(self._bits[group])]
+        width = (len(places) + 7) // 8
+        for at, group in enumerate(places):
             byte, bit = at >> 3, 1 << (at & 7)
             for c in self._fans[group]:
                 if c not in rows:
@@ -208,7 +259,7 @@ class Optimiser:
         return {c: int.from_bytes(rows[c], "little") for c in sorted(rows)}
 
     def _cluster(self, interests: list[int], weights: list[int]) -> Parts:
-        search = _Clustering(interests, weights, self._packet_cost)
+        search = Clustering(interests, weights, self._packet_cost)
         for turn in range(_ROUNDS_MAX):
             moved = search.sweep()
             if turn == 0:
@@ -218,136 +269,3 @@ class Optimiser:
         search.merge_pairs()
         self._work += search.work
         return search.parts()
-
-
-class _Clustering:
-    """Local search: every item moves to the part where it adds the least cost."""
-
-    def __init__(self, interests: list[int], weights: list[int], packet_cost: float) -> None:
-        self._interests = interests
-        self._counts = [bits.bit_count() for bits in interests]
-        self._weights = weights
-        self._packet_cost = packet_cost
-        self._where = [-1] * len(interests)
-        # Parallel lists, one entry a part: the inner loop below is the hot path.
-        self._members: list[set[int]] = []
-        self._heard: list[int] = []
-        self._heard_counts: list[int] = []
-        self._sizes: list[int] = []
-        self.work = 0
-
-    def parts(self) -> Parts:
-        """Return the partition, parts and items ascending."""
-        return sorted(sorted(members) for members in self._members if members)
-
-    def sweep(self) -> int:
-        """Let every item choose again; return how many moved."""
-        moved = 0
-        for item, bits in enumerate(self._interests):
-            home = self._where[item]
-            if home >= 0:
-                self._take_out(item, home)
-            best, best_cost = -1, self._counts[item] * (self._weights[item] + self._packet_cost)
-            count, weight = self._counts[item], self._weights[item]
-            extra = weight + self._packet_cost
-            at = 0
-            for heard, known, size in zip(
-                self._heard, self._heard_counts, self._sizes, strict=True
-            ):
-                floor = known * weight
-                if floor < best_cost and size:
-                    added = floor + (count - (heard & bits).bit_count()) * (size + extra)
-                    if added < best_cost:
-                        best, best_cost = at, added
-                at += 1
-            self.work += at
-            if best < 0:
-                best = home if home >= 0 and not self._members[home] else self._open()
-            self._put_in(item, best)
-            moved += best != home
-        self._compact()
-        return moved
-
-    def merge_pairs(self) -> None:
-        """Merge parts, best pair first, as long as that saves anything."""
-        if not 1 < len(self._members) <= _PAIRS_PARTS_MAX:
-            return
-        best = [self._best_partner(a) for a in range(len(self._members))]
-        while True:
-            saving, a, b = min(
-                (found[0], a, found[1]) for a, found in enumerate(best) if self._members[a]
-            )
-            if saving >= 0:
-                break
-            self._members[a] |= self._members[b]
-            self._heard[a] |= self._heard[b]
-            self._heard_counts[a] = self._heard[a].bit_count()
-            self._sizes[a] += self._sizes[b]
-            self._members[b] = set()
-            best[b] = (0.0, b)
-            best[a] = self._best_partner(a)
-            for c, found in enumerate(best):
-                if self._members[c] and c != a:
-                    if found[1] in (a, b):
-                        best[c] = self._best_partner(c)
-                    else:
-                        best[c] = min(found, (self._merge_cost(c, a), a))
-        self._compact()
-
-    def _best_partner(self, a: int) -> tuple[float, int]:
-        self.work += len(self._members)
-        options = [
-            (self._merge_cost(a, b), b)
-            for b, members in enumerate(self._members)
-            if members and b != a
-        ]
-        return min(options, default=(0.0, a))
-
-    def _merge_cost(self, a: int, b: int) -> float:
-        both = (self._heard[a] | self._heard[b]).bit_count()
-        size_a, size_b = self._sizes[a], self._sizes[b]
-        return (
-            both * (size_a + size_b + self._packet_cost)
-            - self._heard_counts[a] * (size_a + self._packet_cost)
-            - self._heard_counts[b] * (size_b + self._packet_cost)
-        )
-
-    def _open(self) -> int:
-        self._members.append(set())
-        self._heard.append(0)
-        self._heard_counts.append(0)
-        self._sizes.append(0)
-        return len(self._members) - 1
-
-    def _put_in(self, item: int, part: int) -> None:
-        self._members[part].add(item)
-        self._heard[part] |= self._interests[item]
-        self._heard_counts[part] = self._heard[part].bit_count()
-        self._sizes[part] += self._weights[item]
-        self._where[item] = part
-
-    def _take_out(self, item: int, part: int) -> None:
-        members = self._members[part]
-        members.discard(item)
-        self._sizes[part] -= self._weights[item]
-        # In a large part, one item is hardly ever the only one to want a group.
-        if len(members) <= _UNION_PARTS_MAX:
-            self._recount(part)
-
-    def _recount(self, part: int) -> None:
-        heard = 0
-        for item in self._members[part]:
-            heard |= self._interests[item]
-        self._heard[part] = heard
-        self._heard_counts[part] = heard.bit_count()
-
-    def _compact(self) -> None:
-        kept = [members for members in self._members if members]
-        self._members = kept
-        self._heard = [0] * len(kept)
-        self._heard_counts = [0] * len(kept)
-        self._sizes = [sum(self._weights[i] for i in part) for part in kept]
-        for number, members in enumerate(kept):
-            self._recount(number)
-            for item in members:
-                self._where[item] = number

@@ -10,7 +10,7 @@ opened as the cap allows; groups that fit nowhere share merged hierarchies.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from quicksilver.membership.planning.base import LayoutPlanner
 from quicksilver.membership.planning.keyed import place_by_key
@@ -30,8 +30,8 @@ class StrictPlanner(LayoutPlanner):
     """Whether the rule looks at regions; keeping them costs a third of a join (125 ms
     instead of 87 ms of CPU with 2,000 nodes in 1,000 of 10,000 groups each)."""
 
-    def __init__(self, limits: PlanLimits) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: PlanLimits, rates: Mapping[GroupId, float] | None = None) -> None:
+        super().__init__(limits, rates)
         self._become_restored()
         self._is_restored = False
 
@@ -49,7 +49,7 @@ class StrictPlanner(LayoutPlanner):
         hierarchies = self._layout.hierarchies
         merged = max(1, min(_MERGED_HIERARCHIES, len(hierarchies) - 1))
         self._strict = hierarchies[: len(hierarchies) - merged]
-        self._merger = Merger(self._layout, hierarchies[len(hierarchies) - merged :])
+        self._merger = Merger(self._layout, hierarchies[len(hierarchies) - merged :], self._rates)
 
     def _place(self, nodes: list[NodeId], groups: list[GroupId]) -> None:
         layout = self._layout

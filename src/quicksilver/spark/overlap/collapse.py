@@ -11,7 +11,13 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.regions import fingerprint_nodes
+from quicksilver.spark.overlap.keeping import keep
+from quicksilver.spark.overlap.regions import (
+    drop_repeats,
+    find_classes,
+    fingerprint,
+    select_nodes,
+)
 from quicksilver.spark.overlap.schemas import CLASS_KEY
 
 
@@ -30,23 +36,16 @@ class Collapsed(NamedTuple):
 
 def collapse(pairs: DataFrame) -> Collapsed:
     """Return the classes of nodes, the bundles of groups, and who wants what."""
-    nodes = fingerprint_nodes(pairs).select("node", F.concat_ws(":", *CLASS_KEY).alias("key"))
-    named = nodes.groupBy("key").agg(F.min("node").alias("class"), F.count("*").alias("weight"))
-    classes = nodes.join(named, on="key", how="inner").select("class", "node")
-    weights = named.select("class", "weight")
-    wanted = pairs.join(
-        named.select(F.col("class").alias("node")), on="node", how="left_semi"
-    ).select(F.col("node").alias("class"), "group")
-    fans = wanted.groupBy("group").agg(
-        F.bit_xor(F.xxhash64("class")).alias("high"),
-        F.bit_xor(F.xxhash64("class", F.lit("quicksilver"))).alias("low"),
-        F.count("*").alias("size"),
+    classes = keep(find_classes(pairs).select("class", "node"))
+    weights = keep(classes.groupBy("class").agg(F.count("*").alias("weight")))
+    chosen = weights.select(F.col("class").alias("node"))
+    wanted = drop_repeats(select_nodes(pairs, chosen))
+    wanted = keep(wanted.select(F.col("node").alias("class"), "group"))
+    groups = wanted.groupBy("group").agg(*fingerprint("class"))
+    twins = groups.groupBy(*CLASS_KEY).agg(F.min("group").alias("bundle"))
+    bundles = keep(groups.join(twins, on=list(CLASS_KEY), how="inner").select("bundle", "group"))
+    named = bundles.select(F.col("bundle").alias("group")).distinct()
+    small = wanted.join(named, on="group", how="left_semi")
+    return Collapsed(
+        keep(small.select("class", F.col("group").alias("bundle"))), classes, bundles, weights
     )
-    groups = fans.select("group", F.concat_ws(":", "high", "low", "size").alias("key"))
-    twins = groups.groupBy("key").agg(F.min("group").alias("bundle"))
-    bundles = groups.join(twins, on="key", how="inner").select("bundle", "group")
-    small = wanted.join(
-        twins.select(F.col("bundle").alias("group")), on="group", how="left_semi"
-    ).select("class", F.col("group").alias("bundle"))
-    # Each is used several times, and comes from two passes over all pairs.
-    return Collapsed(small.persist(), classes.persist(), bundles.persist(), weights.persist())

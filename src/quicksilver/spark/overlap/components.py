@@ -10,6 +10,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from quicksilver.spark.overlap.keeping import keep
+
 ROUNDS_MAX = 64
 """Labels halve their distance every round, so this is enough for any graph that fits a disk."""
 
@@ -41,7 +43,7 @@ def find_components(pairs: DataFrame) -> DataFrame:
                 "class", F.least("component", F.coalesce("further", "component")).alias("component")
             )
             # The lineage is cut: otherwise every round would run all rounds before it again.
-            following = moved.localCheckpoint()
+            following = keep(moved)
             changed = (
                 following.alias("new")
                 .join(labels.alias("old"), on="class", how="inner")

@@ -20,6 +20,7 @@ hierarchy
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import msgspec
@@ -29,11 +30,14 @@ from quicksilver.spark.overlap.schemas import PAIRS
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 Model: TypeAlias = Literal["zipf", "zipf-draws", "templates", "correlated", "hierarchy"]
 MODELS: tuple[Model, ...] = get_args(Model)
+
+_BATCH_ROWS = 64_000
+"""Pairs that a task makes at a time."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,33 +76,58 @@ def generate_pairs(spark: SparkSession, workload: Workload, *, tasks: int = 0) -
     """Return the pairs of a workload: ``node`` and ``group``, by name."""
     workload.check()
 
-    def fill(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
-        for batch in batches:
-            for node in batch["id"]:
-                wanted = groups_of(workload, int(node))
-                yield pd.DataFrame({"node": f"n{node}", "group": [f"g{one}" for one in wanted]})
+    def fill(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nodes = (int(node) for batch in batches for node in batch.column(0).to_numpy())
+        return _fill_batches(workload, nodes)
 
     numbers = spark.range(0, workload.nodes, 1, tasks or spark.sparkContext.defaultParallelism * 2)
-    return numbers.mapInPandas(fill, PAIRS)
+    return numbers.mapInArrow(fill, PAIRS)
 
 
 def groups_of(workload: Workload, node: int) -> list[int]:
     """Return the groups of one node, ascending; from 0, the most popular first."""
+    return [int(one) for one in _wanted(workload, node)]
+
+
+def _fill_batches(workload: Workload, nodes: Iterator[int]) -> Iterator[pa.RecordBatch]:
+    """Yield the pairs of these nodes; names are made once a task, not once a pair."""
+    import numpy as np
+    import pyarrow as pa
+
+    names = pa.array([f"g{group}" for group in range(workload.groups)])
+    while True:
+        own: list[int] = []
+        wanted: list[np.ndarray] = []
+        rows = 0
+        while rows < _BATCH_ROWS and (node := next(nodes, -1)) >= 0:
+            own.append(node)
+            wanted.append(_wanted(workload, node))
+            rows += len(wanted[-1])
+        if not own:
+            return
+        repeats = np.repeat(np.arange(len(own)), [len(one) for one in wanted])
+        columns = [
+            pa.array([f"n{node}" for node in own]).take(pa.array(repeats)),
+            names.take(pa.array(np.concatenate(wanted))),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=PAIRS.fieldNames())
+
+
+def _wanted(workload: Workload, node: int) -> np.ndarray:
+    import numpy as np
+
     match workload.model:
         case "zipf":
             return _draw(workload, _rng(workload, 1, node))
         case "zipf-draws":
             rng = _rng(workload, 1, node)
-            picked = rng.choice(workload.groups, workload.draws, p=_chances(workload))
-            return sorted({int(one) for one in picked})
+            return np.unique(rng.choice(workload.groups, workload.draws, p=_chances(workload)))
         case "templates":
-            return _template(workload, node)
+            return _template(workload, _template_of(workload, node))
         case "correlated":
             return _correlated(workload, node)
         case "hierarchy":
-            return _nested(workload, node)
+            return np.array(_nested(workload, node))
 
 
 def _rng(workload: Workload, stream: int, number: int) -> np.random.Generator:
@@ -107,6 +136,7 @@ def _rng(workload: Workload, stream: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=workload.seed, counter=[0, 0, stream, number]))
 
 
+@lru_cache(maxsize=4)
 def _chances(workload: Workload) -> np.ndarray:
     import numpy as np
 
@@ -115,29 +145,34 @@ def _chances(workload: Workload) -> np.ndarray:
     return chances
 
 
-def _draw(workload: Workload, rng: np.random.Generator) -> list[int]:
+def _draw(workload: Workload, rng: np.random.Generator) -> np.ndarray:
     """Drawing without repetition is a race: a group arrives sooner the more popular it is."""
     import numpy as np
 
     arrivals = rng.exponential(size=workload.groups) / _chances(workload)
     count = workload.draws
     if count >= workload.groups:
-        return list(range(workload.groups))
-    first = np.argpartition(arrivals, count)[:count]
-    return sorted(int(one) for one in first)
+        return np.arange(workload.groups)
+    return np.sort(np.argpartition(arrivals, count)[:count])
 
 
-def _template(workload: Workload, node: int) -> list[int]:
-    template = int(_rng(workload, 2, node).integers(workload.templates))
+def _template_of(workload: Workload, node: int) -> int:
+    return int(_rng(workload, 2, node).integers(workload.templates))
+
+
+@lru_cache(maxsize=1024)
+def _template(workload: Workload, template: int) -> np.ndarray:
     return _draw(workload, _rng(workload, 3, template))
 
 
-def _correlated(workload: Workload, node: int) -> list[int]:
+def _correlated(workload: Workload, node: int) -> np.ndarray:
+    import numpy as np
+
     rng = _rng(workload, 4, node)
-    favourites = _template(workload, node)
-    kept = [one for one in favourites if rng.random() < workload.keep]
+    favourites = _template(workload, _template_of(workload, node))
+    kept = favourites[rng.random(len(favourites)) < workload.keep]
     strays = rng.choice(workload.groups, len(favourites) - len(kept), p=_chances(workload))
-    return sorted({*kept, *(int(one) for one in strays)})
+    return np.union1d(kept, strays)
 
 
 def _nested(workload: Workload, node: int) -> list[int]:

@@ -8,7 +8,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.regions import select_pairs
+from quicksilver.spark.overlap.regions import drop_repeats, select_pairs
 from quicksilver.spark.overlap.strategies import Planned
 
 
@@ -34,14 +34,16 @@ class PlanMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure(pairs: DataFrame, planned: Planned, traffic: DataFrame | None = None) -> PlanMeasures:
     """Measure a plan, with equal or the given traffic in every group."""
-    pairs = select_pairs(pairs).persist()
+    pairs = drop_repeats(select_pairs(pairs)).persist()
     places = planned.places.persist()
     levels = planned.levels
     try:
         rates = (
             pairs.select("group").distinct().withColumn("rate", F.lit(1.0))
             if traffic is None
-            else traffic.select("group", "rate")
+            else traffic.groupBy(F.col("group").cast("string").alias("group")).agg(
+                F.sum("rate").alias("rate")
+            )
         )
         spread = (
             pairs.join(levels, on="group", how="inner")

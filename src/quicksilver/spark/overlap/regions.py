@@ -1,71 +1,125 @@
 """Regions: nodes with the same groups, found without a sort and without a list.
 
-A node's groups are hashed one by one and the hashes are combined by exclusive
-or, so that order does not matter, partial results merge on the map side, and one
-group can be taken out again. Two hashes with different seeds and the count make
-some 130 bits: two nodes with different groups meet with a chance that no input
-of this world makes visible; ``exact=True`` compares the sets themselves.
+A node's groups are hashed one by one and the hashes are added up, so that order
+does not matter, partial results merge on the map side, and one group can be taken
+out again. Four sums of 31 bits and the count make more than 124 bits: two nodes
+with different groups meet with a chance that no input of this world makes
+visible; ``exact=True`` compares the sets themselves.
+
+Sums, unlike exclusive or, count repeats: a pair that is in the table twice makes
+a node look different from its peers, never equal to a stranger. Repeats are
+dropped afterwards, among one representative of each class, which are few where
+planning regions makes sense.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from quicksilver.spark.overlap.schemas import CLASS_KEY, PAIRS
 
 _SECOND_SEED = "quicksilver"
+_LOW_BITS = 0x7FFF_FFFF
+
+_BROADCAST_NODES_MAX = 300_000
+"""Names that every task may hold: some 30 MB."""
 
 
 def select_pairs(pairs: DataFrame) -> DataFrame:
-    """Return pairs with the contract's columns, each once."""
+    """Return pairs with the contract's columns; repeats are left in."""
     return pairs.select(
         F.col("node").cast("string").alias("node"), F.col("group").cast("string").alias("group")
-    ).distinct()
+    )
+
+
+def drop_repeats(pairs: DataFrame) -> DataFrame:
+    """Return every pair once.
+
+    Rows are brought together by node first: a distinct that combines before it
+    sends finds nothing to combine, and took twice the time.
+    """
+    return pairs.select(*PAIRS.fieldNames()).repartition("node").distinct()
+
+
+def fingerprint(column: str) -> list[Column]:
+    """Return aggregates that identify a multiset of names: the class key."""
+    first, second = F.xxhash64(column), F.xxhash64(column, F.lit(_SECOND_SEED))
+    sums = [
+        F.sum(part)
+        for whole in (first, second)
+        for part in (whole.bitwiseAND(F.lit(_LOW_BITS)), F.shiftrightunsigned(whole, 33))
+    ]
+    high, low = F.xxhash64(*sums), F.xxhash64(*reversed(sums))
+    made = (high, low, F.count("*"))
+    return [one.alias(name) for one, name in zip(made, CLASS_KEY, strict=True)]
 
 
 def fingerprint_nodes(pairs: DataFrame, *, exact: bool = False) -> DataFrame:
-    """Return every node with what identifies its set of groups: ``node`` and the class key."""
+    """Return every node with what identifies its groups: ``node`` and the class key."""
     pairs = pairs.select(*PAIRS.fieldNames())
-    if exact:
-        whole = F.to_json(F.sort_array(F.collect_set("group")))
-        sets = pairs.groupBy("node").agg(whole.alias("groups"), F.count("*").alias("class_size"))
-        return sets.select(
-            "node",
-            F.conv(F.substring(F.sha2("groups", 256), 1, 15), 16, 10)
-            .cast("long")
-            .alias("class_high"),
-            F.conv(F.substring(F.sha2("groups", 256), 16, 15), 16, 10)
-            .cast("long")
-            .alias("class_low"),
-            "class_size",
-        )
-    return (
-        pairs.groupBy("node")
-        .agg(
-            F.bit_xor(F.xxhash64("group")).alias("class_high"),
-            F.bit_xor(F.xxhash64("group", F.lit(_SECOND_SEED))).alias("class_low"),
-            F.count("*").alias("class_size"),
-        )
-        .select("node", *CLASS_KEY)
+    if not exact:
+        return pairs.groupBy("node").agg(*fingerprint("group")).select("node", *CLASS_KEY)
+    groups = F.sort_array(F.collect_set("group"))
+    sets = pairs.groupBy("node").agg(F.sha2(F.to_json(groups), 256).alias("whole"))
+    half = [F.conv(F.substring("whole", at, 15), 16, 10).cast("long") for at in (1, 16)]
+    # The hash is of the set, repeats or not; their number must not tell nodes apart.
+    return sets.select(
+        "node",
+        half[0].alias(CLASS_KEY[0]),
+        half[1].alias(CLASS_KEY[1]),
+        F.lit(0).cast("long").alias(CLASS_KEY[2]),
     )
 
 
-def find_regions(pairs: DataFrame, *, exact: bool = False) -> DataFrame:
-    """Return the exact regions: class key, number of nodes, and one node that stands for all."""
-    return (
-        fingerprint_nodes(pairs, exact=exact)
-        .groupBy(*CLASS_KEY)
-        .agg(F.count("*").alias("nodes"), F.min("node").alias("representative"))
-        .select(*CLASS_KEY, "nodes", "representative")
+def find_classes(pairs: DataFrame, *, unique: bool = False, exact: bool = False) -> DataFrame:
+    """Return ``node``, ``class``: nodes with equal groups, named after the smallest of them.
+
+    ``unique`` promises that no pair is repeated, and saves a pass over the pairs
+    of the representatives. A promise that is broken makes more classes than there
+    are sets, each of them of nodes with equal groups all the same.
+    """
+    nodes = fingerprint_nodes(pairs, exact=exact)
+    if not unique and not exact:
+        nodes = nodes.persist()
+    named = nodes.groupBy(*CLASS_KEY).agg(F.min("node").alias("class"))
+    classes = nodes.join(named, on=list(CLASS_KEY), how="inner").select("node", "class")
+    if unique or exact:
+        return classes
+    wanted = drop_repeats(select_nodes(pairs, named.select(F.col("class").alias("node"))))
+    again = find_classes(wanted, unique=True).select(
+        F.col("node").alias("class"), F.col("class").alias("smallest")
     )
+    return classes.join(again, on="class", how="inner").select(
+        "node", F.col("smallest").alias("class")
+    )
+
+
+def select_nodes(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
+    """Return the pairs of some nodes.
+
+    They are counted first: where they are few, every task gets all of them, and
+    the pairs, which are many, stay where they are.
+    """
+    chosen = nodes.select("node").persist()
+    few = chosen.count() <= _BROADCAST_NODES_MAX
+    return pairs.join(F.broadcast(chosen) if few else chosen, on="node", how="left_semi")
+
+
+def find_regions(pairs: DataFrame, *, unique: bool = False, exact: bool = False) -> DataFrame:
+    """Return the exact regions: ``class`` (the node that stands for all), ``nodes`` (how many)."""
+    classes = find_classes(pairs, unique=unique, exact=exact)
+    return classes.groupBy("class").agg(F.count("*").alias("nodes")).select("class", "nodes")
 
 
 def group_regions(pairs: DataFrame, regions: DataFrame) -> DataFrame:
-    """Return the regions of each group: ``group``, class key, ``nodes``.
+    """Return the regions of each group: ``group``, ``class``, ``nodes``.
 
     Only the pairs of the representatives are looked at: as many as there are
     regions, however many nodes.
     """
-    chosen = regions.select(F.col("representative").alias("node"), *CLASS_KEY, "nodes")
-    return pairs.join(chosen, on="node", how="inner").select("group", *CLASS_KEY, "nodes")
+    chosen = regions.select(F.col("class").alias("node"), "nodes")
+    wanted = drop_repeats(select_nodes(pairs, chosen))
+    return wanted.join(chosen, on="node", how="inner").select(
+        "group", F.col("node").alias("class"), "nodes"
+    )

@@ -26,11 +26,13 @@ def plan_part(
     copies: dict[str, int],
     strategy: Strategy,
     limits: PlanLimits,
+    rates: dict[str, float] | None = None,
 ) -> Iterator[PlanRow]:
     """Plan classes of nodes and bundles of groups with the planner of the GMS.
 
     A class of many nodes is given to the planner as that many nodes, and a bundle
-    as that many groups: their numbers decide what fits and what it costs.
+    as that many groups, which share its rate: their numbers decide what fits and
+    what it costs.
     """
     wants: dict[str, set[str]] = {}
     for node, group in pairs:
@@ -52,7 +54,14 @@ def plan_part(
         for _ in range(weights.get(node, 1)):
             members[NodeId(following)] = wanted
             following += 1
-    planner = make_planner(strategy, limits)
+    traffic: dict[GroupId, float] | None = None
+    if rates is not None:
+        traffic = {
+            number: rates.get(group, 0.0) / len(own)
+            for group, own in numbers.items()
+            for number in own
+        }
+    planner = make_planner(strategy, limits, traffic)
     planner.apply(members)
     yield from _rows(planner.state(), names, groups)
 
@@ -78,6 +87,7 @@ def cluster_block(
     copies: dict[str, int],
     packet_cost: float,
     level: int,
+    rates: dict[str, float] | None = None,
 ) -> Iterator[PlanRow]:
     """Divide the classes of one block among regions, for the groups of one hierarchy."""
     wants: dict[str, set[str]] = {}
@@ -93,8 +103,13 @@ def cluster_block(
         weights=[weights.get(node, 1) for node in nodes],
         interests=[sorted(n for g in wants[node] for n in numbers[g]) for node in nodes],
         groups=following,
+        rates=None if rates is None else _spread(numbers, rates),
     )
     (band,) = Optimiser(classes, packet_cost).plan(1)
     for number, part in enumerate(band.parts):
         for at in part:
             yield NODE, nodes[at], level, number
+
+
+def _spread(numbers: dict[str, range], rates: dict[str, float]) -> list[float]:
+    return [rates.get(group, 0.0) / len(own) for group, own in numbers.items() for _ in own]

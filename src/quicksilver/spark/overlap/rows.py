@@ -1,0 +1,36 @@
+"""Rows of a plan on their way from tasks to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from quicksilver.spark.overlap.schemas import PLAN_ROWS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from quicksilver.spark.overlap.tasks import PlanRow
+
+WITH_COMPONENT = "component string, kind string, name string, hierarchy int, region long"
+
+
+def as_frame(rows: Iterable[PlanRow], component: str) -> pd.DataFrame:
+    """Return what a task made, as it gives it back."""
+    import pandas as pd
+
+    columns = ["kind", "name", "hierarchy", "region"]
+    frame = pd.DataFrame(rows, columns=columns).astype({"region": "Int64", "hierarchy": "int32"})
+    frame.insert(0, "component", component)
+    return frame
+
+
+def number_regions(made: DataFrame) -> DataFrame:
+    """Give the regions of all parts numbers of their own: a hash of where they come from."""
+    own = F.when(F.col("region").isNotNull(), F.xxhash64("component", "hierarchy", "region"))
+    return made.select("kind", "name", "hierarchy", own.alias("region")).select(
+        *PLAN_ROWS.fieldNames()
+    )
