@@ -126,7 +126,12 @@ GIANT = PlanOptions(regions_per_node_max=5, region_nodes_min=3, task_pairs_max=4
 
 
 @pytest.mark.parametrize(
-    "strategy", ["merged", "perfect", pytest.param("regular", marks=only_in_soak)]
+    "strategy",
+    [
+        pytest.param("merged", marks=only_in_soak),
+        "perfect",
+        pytest.param("regular", marks=only_in_soak),
+    ],
 )
 def test_what_no_task_can_hold_is_planned_by_many(pairs: DataFrame, strategy: Any) -> None:
     planned = make_plan(pairs, msgspec.structs.replace(GIANT, strategy=strategy))
@@ -139,16 +144,34 @@ def test_what_no_task_can_hold_is_planned_by_many(pairs: DataFrame, strategy: An
         check_hierarchies(pairs, planned, strategy, 3)
 
 
-@pytest.mark.parametrize("options", [PlanOptions(), pytest.param(GIANT, marks=only_in_soak)])
-def test_traffic_steers_the_plan(
-    spark: SparkSession, pairs: DataFrame, options: PlanOptions
+def make_traffic(spark: SparkSession, groups: int) -> DataFrame:
+    rows = [(f"g{(at * 7) % groups}", (at + 1) ** -1.5) for at in range(groups)]
+    return spark.createDataFrame(rows, "group string, rate double")
+
+
+def test_small_plans_for_traffic_are_those_of_the_gms(
+    spark: SparkSession, pairs: DataFrame
 ) -> None:
-    rows = [(f"g{(at * 7) % 30}", (at + 1) ** -2.0) for at in range(30)]
-    traffic = spark.createDataFrame(rows, "group string, rate double")
-    options = msgspec.structs.replace(options, region_nodes_min=5)
+    traffic = make_traffic(spark, WORKLOAD.groups)
+    options = PlanOptions(strategy="merged", regions_per_node_max=6, region_nodes_min=3)
+    planned = make_plan(pairs, options, traffic)
+    check_cover(pairs, planned)
+    rates = {row["group"]: row["rate"] for row in traffic.collect()}
+    rows = [tuple(row) for row in pairs.collect()]
+    assert regions_of(planned) == engine_plan(rows, "merged", rates)[0]
+    assert regions_of(planned) != engine_plan(rows, "merged")[0]
+
+
+@only_in_soak
+def test_traffic_steers_what_many_plan(spark: SparkSession) -> None:
+    workload = Workload(model="zipf", nodes=80, groups=60, seed=6)
+    pairs = generate_pairs(spark, workload, tasks=2).persist()
+    traffic = make_traffic(spark, workload.groups)
+    options = PlanOptions(regions_per_node_max=8, task_pairs_max=40, block_pairs=100)
     aware = make_plan(pairs, options, traffic)
     check_cover(pairs, aware)
     before = measure(pairs, make_plan(pairs, options), traffic).unwanted_traffic_share
+    assert before > 0.1
     assert measure(pairs, aware, traffic).unwanted_traffic_share < before / 2
 
 

@@ -28,7 +28,7 @@ def pairs_of(workload: Workload) -> list[tuple[str, str]]:
 
 
 def engine_plan(
-    pairs: list[tuple[str, str]], strategy: Strategy
+    pairs: list[tuple[str, str]], strategy: Strategy, rates: dict[str, float] | None = None
 ) -> tuple[set[frozenset[str]], dict[str, int]]:
     groups = sorted({group for _, group in pairs})
     nodes = sorted({node for node, _ in pairs})
@@ -36,7 +36,8 @@ def engine_plan(
     for node, group in pairs:
         number = GroupId(groups.index(group) + 1)
         wants.setdefault(NodeId(nodes.index(node) + 1), set()).add(number)
-    planner = make_planner(strategy, LIMITS)
+    known = None if rates is None else {GroupId(i + 1): rates[g] for i, g in enumerate(groups)}
+    planner = make_planner(strategy, LIMITS, known)
     planner.apply({node: frozenset(wanted) for node, wanted in wants.items()})
     state = planner.state()
     regions = {frozenset(nodes[one - 1] for one in members) for members in state.regions.values()}

@@ -99,10 +99,21 @@ class Optimiser:
     def plan(self, bands_max: int) -> list[Band]:
         """Return at most ``bands_max`` bands that hold every wanted group."""
         groups = [g for g, fans in enumerate(self._fans) if fans]
-        busy = [] if self._rates is None else self._plan_busy(self._rates, bands_max)
+        if not groups:
+            return []
+        plain = self._plan_rest(groups, bands_max)
+        if self._rates is None:
+            return plain
+        busy = self._plan_busy(self._rates, bands_max)
         taken = {group for band in busy for group in band.groups}
         rest = [g for g in groups if g not in taken]
-        return busy + (self._plan_rest(rest, bands_max - len(busy)) if rest else [])
+        apart = busy + (self._plan_rest(rest, bands_max - len(busy)) if rest else [])
+        return min(plain, apart, key=self._cost)
+
+    def _cost(self, bands: list[Band]) -> float:
+        """Return what bands cost, with the memberships that they ask of nodes."""
+        places = sum(self._weights[c] for band in bands for part in band.parts for c in part)
+        return sum(band.cost for band in bands) + _MEMBERSHIP_COST * places
 
     def _plan_busy(self, rates: list[float], bands_max: int) -> list[Band]:
         """Return exact bands for the groups that carry most of the traffic."""

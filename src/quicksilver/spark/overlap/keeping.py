@@ -8,7 +8,10 @@ and on the disks of the workers themselves.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def keep(table: DataFrame) -> DataFrame:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from quicksilver.spark.overlap.keeping import keep
 from quicksilver.spark.overlap.schemas import CLASS_KEY, PAIRS
 
 _SECOND_SEED = "quicksilver"
@@ -72,26 +73,46 @@ def fingerprint_nodes(pairs: DataFrame, *, exact: bool = False) -> DataFrame:
     )
 
 
-def find_classes(pairs: DataFrame, *, unique: bool = False, exact: bool = False) -> DataFrame:
-    """Return ``node``, ``class``: nodes with equal groups, named after the smallest of them.
+def find_regions(pairs: DataFrame, *, unique: bool = False, exact: bool = False) -> DataFrame:
+    """Return the exact regions: class key, ``class`` (the node that stands for all), ``nodes``.
 
-    ``unique`` promises that no pair is repeated, and saves a pass over the pairs
-    of the representatives. A promise that is broken makes more classes than there
-    are sets, each of them of nodes with equal groups all the same.
+    ``unique`` promises that no pair is repeated, and saves a pass over the pairs of
+    the representatives. A promise that is broken makes more regions than there are
+    sets, each of them of nodes with equal groups all the same.
     """
-    nodes = fingerprint_nodes(pairs, exact=exact)
-    if not unique and not exact:
-        nodes = nodes.persist()
-    named = nodes.groupBy(*CLASS_KEY).agg(F.min("node").alias("class"))
-    classes = nodes.join(named, on=list(CLASS_KEY), how="inner").select("node", "class")
+    once = _count_regions(fingerprint_nodes(pairs, exact=exact).withColumn("nodes", F.lit(1)))
     if unique or exact:
-        return classes
-    wanted = drop_repeats(select_nodes(pairs, named.select(F.col("class").alias("node"))))
-    again = find_classes(wanted, unique=True).select(
-        F.col("node").alias("class"), F.col("class").alias("smallest")
+        return once
+    # Classes that differ only in repeats become one, with the nodes of all.
+    once = keep(once.select(F.col("class").alias("node"), "nodes"))
+    sets = fingerprint_nodes(drop_repeats(select_nodes(pairs, once)))
+    return _count_regions(sets.join(once, on="node", how="inner"))
+
+
+def _count_regions(nodes: DataFrame) -> DataFrame:
+    return (
+        nodes.groupBy(*CLASS_KEY)
+        .agg(F.min("node").alias("class"), F.sum("nodes").alias("nodes"))
+        .select(*CLASS_KEY, "class", "nodes")
     )
-    return classes.join(again, on="class", how="inner").select(
-        "node", F.col("smallest").alias("class")
+
+
+def find_classes(pairs: DataFrame) -> DataFrame:
+    """Return ``node``, ``class``: nodes with equal groups, named after the smallest of them."""
+    nodes = keep(fingerprint_nodes(pairs))
+    named = keep(_count_regions(nodes.withColumn("nodes", F.lit(1))))
+    chosen = named.select(F.col("class").alias("node"))
+    sets = keep(fingerprint_nodes(drop_repeats(select_nodes(pairs, chosen))))
+    merged = _count_regions(sets.withColumn("nodes", F.lit(1))).select(
+        *CLASS_KEY, F.col("class").alias("smallest")
+    )
+    final = sets.join(merged, on=list(CLASS_KEY), how="inner").select(
+        F.col("node").alias("class"), "smallest"
+    )
+    return (
+        nodes.join(named, on=list(CLASS_KEY), how="inner")
+        .join(final, on="class", how="inner")
+        .select("node", F.col("smallest").alias("class"))
     )
 
 
@@ -101,15 +122,9 @@ def select_nodes(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
     They are counted first: where they are few, every task gets all of them, and
     the pairs, which are many, stay where they are.
     """
-    chosen = nodes.select("node").persist()
+    chosen = nodes.select("node")
     few = chosen.count() <= _BROADCAST_NODES_MAX
     return pairs.join(F.broadcast(chosen) if few else chosen, on="node", how="left_semi")
-
-
-def find_regions(pairs: DataFrame, *, unique: bool = False, exact: bool = False) -> DataFrame:
-    """Return the exact regions: ``class`` (the node that stands for all), ``nodes`` (how many)."""
-    classes = find_classes(pairs, unique=unique, exact=exact)
-    return classes.groupBy("class").agg(F.count("*").alias("nodes")).select("class", "nodes")
 
 
 def group_regions(pairs: DataFrame, regions: DataFrame) -> DataFrame:
