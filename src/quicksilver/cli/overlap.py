@@ -105,7 +105,8 @@ def plan(
     import msgspec
 
     from quicksilver.spark.overlap.draw import draw_plan
-    from quicksilver.spark.overlap.files import read_table
+    from quicksilver.spark.overlap.files import read_pairs, read_traffic
+    from quicksilver.spark.overlap.keeping import checkpoints
     from quicksilver.spark.overlap.measure import measure
     from quicksilver.spark.overlap.planfiles import write_plan
     from quicksilver.spark.overlap.strategies import PlanOptions, make_plan
@@ -117,13 +118,14 @@ def plan(
         region_nodes_min=region_nodes_min,
     )
     with session("quicksilver overlap plan", master=master, conf=parse_conf(conf or [])) as spark:
-        table = read_table(spark, pairs, ("node", "group"))
-        rates = None if traffic is None else read_table(spark, traffic, ("group", "rate"))
-        made = make_plan(table, chosen, rates)
-        file = write_plan(made, out)
-        measures = measure(table, made, rates)
-        if figure:
-            draw_plan(table, made, measures, out / "plan.svg")
+        table = read_pairs(spark, pairs)
+        rates = None if traffic is None else read_traffic(spark, traffic)
+        with checkpoints(spark, out):
+            made = make_plan(table, chosen, rates)
+            file = write_plan(made, out)
+            measures = measure(table, made, rates)
+            if figure:
+                draw_plan(table, made, measures, out / "plan.svg")
     found = {"strategy": strategy.value, "plan": str(file), **msgspec.to_builtins(measures)}
     if as_json:
         emit(found)

@@ -14,7 +14,7 @@ from quicksilver.membership.planning.files import LoadedPlanner, load_plan
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
 from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.overlap.files import read_table
+from quicksilver.spark.overlap.files import read_pairs, read_traffic
 from quicksilver.spark.overlap.generate import Workload, generate_pairs, groups_of
 from quicksilver.spark.overlap.measure import measure
 from quicksilver.spark.overlap.planfiles import write_plan
@@ -237,8 +237,30 @@ def test_what_a_plan_predicts_comes_true_in_the_simulator(
 
 
 def test_bad_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
-    spark.createDataFrame([("a",)], "other string").write.parquet(str(tmp_path / "pairs"))
-    with pytest.raises(BadInputError, match="no column 'node'"):
-        read_table(spark, str(tmp_path / "pairs"), ("node", "group"))
-    with pytest.raises(BadInputError, match="cannot be read"):
-        read_table(spark, str(tmp_path / "nothing"), ("node", "group"))
+    """One line each, that names the file."""
+
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    complaints = {
+        write("other.csv", "a,b\n1,2\n"): "no column 'node'; it has: a, b",
+        str(tmp_path / "nothing.parquet"): "cannot be read",
+        write("text.parquet", "node,group\n"): "cannot be read",
+        write("empty.csv", "node,group\n"): "there are no pairs in it",
+        write("holes.csv", "node,group\na,g\nb,\n"): "1 of 2 pairs have no node or no group",
+        write("lists.json", '{"node": ["a"], "group": "g"}\n'): "'node' is array<string>",
+        write("whole.json", '[\n {"node": "a",\n "group": "g"}]\n'): "by lines",
+    }
+    for path, complaint in complaints.items():
+        with pytest.raises(BadInputError) as caught:
+            read_pairs(spark, path)
+        assert complaint in str(caught.value)
+        assert str(caught.value).startswith(path)
+        assert "\n" not in str(caught.value)
+    rates = write("rates.csv", "group,rate\ng,fast\nh,-1\ni,2\n")
+    with pytest.raises(BadInputError, match="2 of 3 rates are no numbers"):
+        read_traffic(spark, rates)
+    numbers = write("numbers.csv", "node,group\n1,7\n1,7\n2,7\n")
+    assert make_plan(read_pairs(spark, numbers), PlanOptions()).places.count() == 2

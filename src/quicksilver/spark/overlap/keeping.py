@@ -8,10 +8,28 @@ and on the disks of the workers themselves.
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@contextmanager
+def checkpoints(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """On a cluster, keep results in between next to the output, for the time of a job."""
+    if str(spark.sparkContext.master).startswith("local"):
+        yield
+        return
+    own = folder / ".checkpoints"
+    spark.sparkContext.setCheckpointDir(str(own))
+    try:
+        yield
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def keep(table: DataFrame) -> DataFrame:
