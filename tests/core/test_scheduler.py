@@ -179,3 +179,35 @@ def test_a_request_made_by_a_request_waits_for_the_next_turn() -> None:
     core.run_requests()
     assert ran == [1]
     assert core.has_requests()
+
+
+def test_an_alarm_that_waits_behind_data_is_an_inversion() -> None:
+    """Late is late; an inversion is only the part in which data was handled."""
+    engine = Notes(cost_s=0.01)
+    core = scheduler(engine)
+    engine.time = 5.0
+    engine.alarms = [4.0]
+    core.accept_data(arrivals("d1", "d2", "d3"))
+    core.run_io(engine.clock)
+    core.run_alarms(engine.clock)
+    assert round(core.alarm_delay_s_max, 6) == 1.03
+    assert round(core.inversion_s_max, 6) == 0.03
+
+
+def test_a_late_alarm_is_no_inversion_without_data() -> None:
+    """Also not because of data that was handled before alarms last had their turn."""
+    engine = Notes(cost_s=0.01)
+    core = scheduler(engine)
+    core.accept(arrivals("t1", "c1"))
+    engine.time = 1.0
+    core.run_io(engine.clock)
+    engine.alarms = [0.5]
+    core.run_alarms(engine.clock)
+    core.accept_data(arrivals("d1"))
+    core.run_io(engine.clock)
+    core.run_alarms(engine.clock)
+    engine.alarms = [engine.time]
+    engine.time += 2.0
+    core.run_alarms(engine.clock)
+    assert core.alarm_delay_s_max == 2.0
+    assert core.inversion_s_max == 0.0

@@ -130,7 +130,7 @@ class Node:
                 case Token():
                     self.member.handle_token(control, now)
                 case Pull():
-                    self.member.handle_pull(control, ("node", origin))
+                    self.member.handle_pull(control, ("node", origin), now)
                 case Wake():
                     self.member.handle_wake(control, now)
                 case _:

@@ -19,6 +19,7 @@ class Bench:
     def __init__(self) -> None:
         self.config = EngineConfig()
         self.counters = Counters()
+        self.tally = None
         self.failed: set[int] = set()
         host = SimpleNamespace(
             node=1,

@@ -36,6 +36,7 @@ class Host:
         self.batch = 5
         self.config = EngineConfig(**({"packet_bytes": 1400} | config))  # type: ignore[arg-type]
         self.counters = Counters()
+        self.tally = None
         self.node = NODE
         self.echoed: list[Messages] = []
         self.before: list[tuple[int, int, int]] = []

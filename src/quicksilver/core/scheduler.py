@@ -43,6 +43,10 @@ class Scheduler:
         self.requests_run = 0
         self.alarm_delay_s_max = 0.0
         """How late an alarm was at most; whoever samples it sets it back."""
+        self.inversion_s_max = 0.0
+        """How long an alarm was due at most while data was handled; set back likewise."""
+        self._data_since = 0.0
+        """When the core began to handle data, since alarms last had their turn; 0: not."""
 
     def submit(self, request: Callable[[], None]) -> None:
         """Queue a request; safe from any thread, never blocks."""
@@ -83,18 +87,35 @@ class Scheduler:
         while True:
             due = self._engine.next_timeout()
             if due is None or due > now:
+                self._data_since = 0.0
                 return
             if now - due > self.alarm_delay_s_max:
                 self.alarm_delay_s_max = now - due
+            if self._data_since:
+                waited = now - max(due, self._data_since)
+                if waited > self.inversion_s_max:
+                    self.inversion_s_max = waited
+                self._data_since = 0.0
             self._engine.handle_timeout(now)
             now = clock()
             if now >= until:
                 return
 
+    def begin_turn(self) -> None:
+        """For hosts that do not run alarms every turn: no data was handled yet."""
+        self._data_since = 0.0
+
+    def begin_data(self, now: float) -> None:
+        """The core turns to data; a second time before the next alarms changes nothing."""
+        if not self._data_since:
+            self._data_since = now
+
     def run_io(self, clock: Callable[[], float]) -> bool:
         """Handle queued arrivals by priority; True when all were handled."""
         now = clock()
         until = now + self._quanta.io_s
+        if self._inbound[2]:
+            self.begin_data(now)
         engine = self._engine
         handle = engine.handle_datagram
         for queue in self._inbound:

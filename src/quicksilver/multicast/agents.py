@@ -392,7 +392,7 @@ class RingAgent:
         before = RangeSet.parse_flat(record.previous, RANGES_MAX) or RangeSet()
         unasked = RangeSet.parse_flat(record.unasked, RANGES_MAX)
         if unasked:
-            recovery.push(origin, sender, unasked)
+            recovery.push(origin, sender, unasked, now)
         asked = RangeSet()
         if lost:
             asked = lost.clamped(0, record.previous_limit).difference(before)
@@ -468,7 +468,7 @@ class RingAgent:
         before = RangeSet.parse_flat(record.previous, RANGES_MAX) or RangeSet()
         unasked = RangeSet.parse_flat(record.unasked, RANGES_MAX)
         if unasked:
-            recovery.push(last, sender, unasked)
+            recovery.push(last, sender, unasked, now)
         lost = recovery.missing_here(sender)
         if lost:
             asked = lost.clamped(0, record.previous_limit).difference(before)

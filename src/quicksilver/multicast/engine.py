@@ -33,11 +33,12 @@ from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.repair import ControlFeed, RepairFeed
 from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.tally import GroupTally
 from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.trace.records import Tracer
+from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
     Ack,
     Extent,
@@ -49,7 +50,7 @@ from quicksilver.wire.control import (
     parse_control,
 )
 from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address, NodeId, RegionId
+from quicksilver.wire.ids import Address, GroupId, NodeId, RegionId
 from quicksilver.wire.packets import (
     HEADER_BYTES,
     KIND_CONTROL,
@@ -71,6 +72,8 @@ from quicksilver.wire.packets import (
 
 FAILED_REMEMBERED_MAX = 10_000
 VIEWS_REMEMBERED_MAX = 256
+REGIONS_TOLD_MAX = 16
+"""Of a group's regions so many are in its samples."""
 
 
 class Upcalls(Protocol):
@@ -118,7 +121,9 @@ class Engine:
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
         self.client.set_stats(self.stats)
-        self.deliver = upcalls.on_messages
+        self.tally = None if tracer is None else GroupTally()
+        """What went to groups and came from them, for samples; only with a tracer."""
+        self.deliver = upcalls.on_messages if tracer is None else self._deliver_counted
         self._upcalls = upcalls
         self._drops_reported = 0
         self._streams: dict[bytes, ReceiveStream] = {}
@@ -328,9 +333,28 @@ class Engine:
             return
         if isinstance(packet, Pull):
             self.counters.pull_received += 1
-            member.handle_pull(packet, source)
+            member.handle_pull(packet, source, now)
         else:
             member.handle_wake(packet, now)
+
+    def take_groups(self, now: float) -> list[GroupSampled]:
+        """Return what went to groups and came from them since the last time."""
+        if self.tally is None:
+            return []
+        groups = self.client.directory.groups
+
+        def describe(group: int) -> tuple[str, tuple[int, ...]]:
+            view = groups.get(GroupId(group))
+            if view is None:
+                return "", ()
+            return view.name, tuple(region for region, _ in view.regions[:REGIONS_TOLD_MAX])
+
+        return self.tally.take(now, self.node, describe)
+
+    def _deliver_counted(self, messages: Messages) -> None:
+        if messages.sender != self.node and self.tally is not None:
+            self.tally.count_received(messages, self.counters.delivered_bytes)
+        self._upcalls.on_messages(messages)
 
     def handle_own_ack(self, ack: Ack) -> None:
         self.outgoing.handle_ack(ack, self.drained_at)

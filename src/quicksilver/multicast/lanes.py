@@ -18,6 +18,7 @@ from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.outbox import Outbox
 from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.tally import GroupTally
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
@@ -84,6 +85,8 @@ class LaneHost(Protocol):
 
     config: EngineConfig
     counters: Counters
+    tally: GroupTally | None
+    """What goes to groups, counted for a trace; None without one."""
 
     @property
     def batch(self) -> int: ...
@@ -286,7 +289,7 @@ class Lane:
             _, payloads = outbox.take(1)
             if not payloads:
                 break
-            self._account(len(payloads), sum(map(len, payloads)))
+            self._account(len(payloads), sum(map(len, payloads)), group)
             if group.echo:
                 self._echo_run(group, group.next_sequence, payloads)
             group.next_sequence += len(payloads)
@@ -294,12 +297,15 @@ class Lane:
             self._tell_room()
         self._host.handle_unheard()
 
-    def _account(self, count: int, size: int) -> None:
+    def _account(self, count: int, size: int, group: GroupSender | None) -> None:
+        """Count what was taken; of several groups (None) the tally is told elsewhere."""
         self.room += size
         self.pulled_messages += count
         counters = self._host.counters
         counters.sent_messages += count
         counters.sent_bytes += size
+        if group is not None and self._host.tally is not None:
+            self._host.tally.count_sent(group.id, count, size)
 
     # Packing
 
@@ -388,7 +394,7 @@ class Lane:
         if count < len(payloads):
             outbox.put_back(groups and groups[count:], payloads[count:])
             del payloads[count:]
-        self._account(count, count * size)
+        self._account(count, count * size, group if is_single else None)
         batch = self._host.batch
         if is_single:
             first = group.next_sequence
@@ -402,6 +408,8 @@ class Lane:
             sequences.append(sequence)
             group.next_sequence = sequence + 1
         ids = [group.id for group in groups[:count]]
+        if self._host.tally is not None:
+            self._host.tally.count_sent_mixed(ids, count * size)
         packets += stream.commit_mixed_run(ids, sequences, fit, payloads, batch, now)
         return True
 
@@ -470,14 +478,15 @@ class Lane:
             total = sum(sizes)
         average = total // count + (PER_MESSAGE_MIXED if groups else 0)
         self._fit = min(MESSAGES_PER_PACKET_MAX, max(1, room // max(1, average)))
-        self._account(count, total)
         if groups is None or groups.count(groups[0]) == count:
             group = groups[0] if groups else self._primary()
+            self._account(count, total, group)
             first = group.next_sequence
             group.next_sequence = first + count
             if group.echo:
                 self._echo_run(group, first, payloads)
             return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads), group
+        self._account(count, total, None)
         sequences = []
         for group in groups:
             sequence = group.next_sequence
@@ -487,7 +496,10 @@ class Lane:
             for group, sequence, payload in zip(groups, sequences, payloads, strict=True):
                 if group.echo:
                     self._echo_run(group, sequence, [payload])
-        return 0, encode_mixed([group.id for group in groups], sequences, sizes, payloads), None
+        ids = [group.id for group in groups]
+        if self._host.tally is not None:
+            self._host.tally.count_sent_mixed(ids, total)
+        return 0, encode_mixed(ids, sequences, sizes, payloads), None
 
     def _primary(self) -> GroupSender:
         assert self.outbox.primary is not None
@@ -518,7 +530,7 @@ class Lane:
         assert group.streams is not None
         sequence = group.next_sequence
         group.next_sequence = sequence + 1
-        self._account(1, len(payload))
+        self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
         self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._host.batch)

@@ -22,6 +22,7 @@ from quicksilver.multicast.precedence import Precedence
 from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.sendtable import SendTable
 from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.tally import GroupTally
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.trace import records as trace
@@ -50,6 +51,7 @@ class OutgoingHost(Protocol):
     tracer: Tracer | None
     drained_at: float
     deliver: Callable[[Messages], None]
+    tally: GroupTally | None
 
     def address_of(self, node: int) -> Address | None: ...
 
@@ -74,6 +76,7 @@ class Outgoing:
     def __init__(self, host: OutgoingHost) -> None:
         self.config = host.config
         self.counters = host.counters
+        self.tally = host.tally
         self._host = host
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}

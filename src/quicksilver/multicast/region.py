@@ -397,32 +397,31 @@ class RegionMember:
         if stream is not None:
             self._asking.pull(peer, stream, ranges, now)
 
-    def push(self, peer: int, sender: int, ranges: RangeSet) -> None:
+    def push(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
         held = self.held_here(sender, ranges)
         address = self.host.address_of(peer)
         if held and address is not None and peer != sender:
             self.counters.pushes += 1
             key = self.host.stream_key(sender, self.id, self.number)
             self.host.send_repair(address, key, self._copies(sender), held)
-            self._trace_repair(peer, sender, held)
+            self._trace_repair(peer, sender, held, now)
 
-    def handle_pull(self, pull: Pull, to: Address) -> None:
+    def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
         """A member asks for packets: send what is held."""
         ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
         if ranges:
             key = self.host.stream_key(pull.sender, self.id, self.number)
             self.host.send_repair(to, key, self._copies(pull.sender), ranges)
             if self.host.tracer is not None:
-                self._trace_repair(pull.origin, pull.sender, self.held_here(pull.sender, ranges))
+                held = self.held_here(pull.sender, ranges)
+                self._trace_repair(pull.origin, pull.sender, held, now)
 
-    def _trace_repair(self, to: int, sender: int, held: RangeSet) -> None:
-        """Note who repairs what for whom; the time is that of the core's last drain."""
+    def _trace_repair(self, to: int, sender: int, held: RangeSet, now: float) -> None:
+        """Note who repairs what for whom, as it is asked for."""
         host = self.host
         if host.tracer is not None and held:
             host.tracer(
-                trace.RepairsSent(
-                    host.drained_at, host.node, self.id, self.number, sender, to, held.count()
-                )
+                trace.RepairsSent(now, host.node, self.id, self.number, sender, to, held.count())
             )
 
     def note_token(self, record: Record, now: float) -> None:

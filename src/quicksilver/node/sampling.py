@@ -1,4 +1,4 @@
-"""A record of a node's totals and levels every second, for its trace."""
+"""Records of a node's totals and levels, and of its groups, every second, for its trace."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def sample_on_core(core: NodeCore) -> None:
     core.engine.outgoing.add_stats(levels)
     scheduler = core.thread.scheduler
     used = resource.getrusage(resource.RUSAGE_SELF)
+    now = time.monotonic()
     tracer(
         NodeSampled(
-            time.monotonic(),
+            now,
             core.engine.node,
             wall_s=time.time(),
             sent_messages=counters.sent_messages,
@@ -47,9 +48,12 @@ def sample_on_core(core: NodeCore) -> None:
             memory_bytes=_resident_bytes(),
             cpu_s=used.ru_utime + used.ru_stime,
             alarm_delay_s=scheduler.alarm_delay_s_max,
+            inversion_s=scheduler.inversion_s_max,
         )
     )
-    scheduler.alarm_delay_s_max = 0.0
+    scheduler.alarm_delay_s_max = scheduler.inversion_s_max = 0.0
+    for record in core.engine.take_groups(now):
+        tracer(record)
 
 
 def _resident_bytes() -> int:

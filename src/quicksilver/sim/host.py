@@ -364,6 +364,7 @@ class SimHost:
             self.charge_wake()
         self.charge(cpu.turn_s)
         scheduler = self.scheduler
+        scheduler.begin_turn()
         if scheduler.has_requests():
             scheduler.run_requests()
         is_dry = self._read()
@@ -425,8 +426,9 @@ class SimHost:
 
     def _read_data(self) -> bool:
         """Read and handle what came by multicast; True when no more is there."""
-        arrived = self._drain(self._multicast, MULTICAST_READS)
         scheduler = self.scheduler
+        scheduler.begin_data(self.clock())
+        arrived = self._drain(self._multicast, MULTICAST_READS)
         if len(arrived) < CLOCK_READ_EVERY and not scheduler.has_inbound():
             # What the scheduler does with so few, without its queues.
             now = self.clock()

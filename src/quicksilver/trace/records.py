@@ -13,6 +13,9 @@ from collections.abc import Callable
 
 import msgspec
 
+OTHER_GROUPS = 0
+"""Stands for the groups that a sample does not tell apart; the GMS counts from 1."""
+
 SAMPLE_EVERY = 64
 """Of a stream's packets one in so many is recorded, by its number: the same ones at
 the sender and at every receiver. A power of two."""
@@ -134,6 +137,32 @@ class NodeSampled(Record, frozen=True, tag=True):
     """Processor time used so far."""
     alarm_delay_s: float
     """How late alarms were since the last sample, at most."""
+    inversion_s: float
+    """How long an alarm was due while the core went on handling data, at most."""
+
+
+class GroupSampled(Record, frozen=True, tag=True):
+    """What a node sent to a group and received from it since the sample before.
+
+    Only groups with traffic, and of many the busiest: all others are one record with
+    the group ``OTHER_GROUPS``.
+    """
+
+    group: int
+    group_name: str
+    regions: tuple[int, ...]
+    """Those that the group spans as the node knows it, the first few; none for others."""
+    groups: int
+    """How many groups the record is about."""
+    seconds: float
+    """Since the sample before; 0 in a node's first."""
+    sent_messages: int
+    sent_bytes: int
+    """Of messages. Where a packet has messages of several groups, each has its mean."""
+    received_messages: int
+    """Also those of groups that were not joined, which merged regions bring."""
+    received_bytes: int
+    """Of the packets that brought them, shared out by number of messages."""
 
 
 class TraceEnded(Record, frozen=True, tag=True):
@@ -174,6 +203,7 @@ AnyRecord = (
     | PacketSent
     | PacketArrived
     | NodeSampled
+    | GroupSampled
     | TraceEnded
     | NodesFailed
     | WasExcluded

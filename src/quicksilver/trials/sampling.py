@@ -37,8 +37,12 @@ def sample(node: SimNode, tracer: Tracer, now: float) -> None:
             memory_bytes=node.memory_bytes(),
             cpu_s=host.busy_s,
             alarm_delay_s=host.alarm_delay_s_lately,
+            inversion_s=node.host.scheduler.inversion_s_max,
         )
     )
+    node.host.scheduler.inversion_s_max = 0.0
+    for record in engine.take_groups(now):
+        tracer(record)
     host.alarm_delay_s_lately = 0.0
 
 

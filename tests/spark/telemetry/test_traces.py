@@ -40,6 +40,7 @@ def sample(at: float, node: int, total: int, wall_s: float) -> records.NodeSampl
         memory_bytes=7,
         cpu_s=total / 1000,
         alarm_delay_s=0.001,
+        inversion_s=0.0,
     )
 
 
