@@ -19,12 +19,12 @@ class Bench:
     def __init__(self) -> None:
         self.config = EngineConfig()
         self.counters = Counters()
-        self.tally = None
         self.failed: set[int] = set()
         host = SimpleNamespace(
             node=1,
             config=self.config,
             counters=self.counters,
+            tally=None,
             is_failed=self.failed.__contains__,
             register_lane=lambda lane: None,
         )

@@ -18,6 +18,7 @@ from quicksilver.cli import (
     doctor,
     experiment,
     gms,
+    gold,
     pub,
     record,
     report,
@@ -70,6 +71,7 @@ app.command("doctor")(doctor.doctor)
 app.command("sim")(sim.sim)
 app.command("experiment")(experiment.experiment)
 app.command("report")(report.report)
+app.command("gold")(gold.gold)
 app.command("sql")(sql.sql)
 app.add_typer(importlib.import_module("quicksilver.cli.object").app, name="object")
 app.add_typer(importlib.import_module("quicksilver.cli.overlap").app, name="overlap")

@@ -23,9 +23,13 @@ def sql(
         str, typer.Argument(metavar="QUERY", help="Such as: select * from runs. 'tables' lists.")
     ],
     trace: Annotated[
-        Path,
+        Path | None,
         typer.Option("--trace", metavar="DIR", help="Folder of runs, one run, or an experiment's."),
-    ],
+    ] = None,
+    gold: Annotated[
+        Path | None,
+        typer.Option("--gold", metavar="DIR", help="Tables that `quicksilver gold` keeps up."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows to show.")] = 100,
     master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
     conf: Annotated[
@@ -35,22 +39,29 @@ def sql(
 ) -> None:
     """Query traces: records, seconds of nodes and regions, latency, repairs, anomalies.
 
-    Views: runs, trace, node_seconds, region_seconds, latency, ack_times, repairs,
-    slow_receivers, oscillation, hot_regions, late_alarms, failures, partitions.
+    Views: runs, trace, node_seconds, region_seconds, group_seconds, latency, ack_times,
+    repairs; slow_receivers, convoys, oscillation, priority_inversions, hot_regions,
+    partitions, late_alarms, failures.
     """
     from quicksilver.spark.session import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:
-        from quicksilver.spark.telemetry.job import find_torn, find_traces
-        from quicksilver.spark.telemetry.views import make_views
+        from quicksilver.spark.telemetry.files import find_problems, find_traces
+        from quicksilver.spark.telemetry.incremental import read_gold
+        from quicksilver.spark.telemetry.views import make_views, register
     except ModuleNotFoundError as error:
         raise CommandError(f"sql needs {error.name}: pip install 'quicksilver[spark]'") from None
-    folder, runs = find_traces(trace)
-    for path in find_torn(folder, runs):
-        remark(f"left out, because it is torn: {path}")
+    if (trace is None) == (gold is None):
+        raise MisuseError("say where to look: --trace DIR or --gold DIR")
+    folder, runs = find_traces(trace) if trace is not None else (Path(), [])
+    for problem in find_problems(folder, runs):
+        remark(problem)
     with session("quicksilver sql", master=master, conf=settings) as spark:
-        tables = make_views(spark, folder, runs)
+        if gold is not None:
+            tables = register(read_gold(spark, gold))
+        else:
+            tables = make_views(spark, folder, runs)
         if query.strip().lower() == "tables":
             for name, table in tables.items():
                 if as_json:

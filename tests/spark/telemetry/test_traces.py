@@ -1,4 +1,4 @@
-"""A trace of two nodes, through all tables, in a batch and as a stream."""
+"""A trace of two nodes, through all tables, in a batch and in steps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.telemetry.job import find_torn, find_traces
 from quicksilver.trace import records
 from quicksilver.trace.parquet import ParquetTrace
 from tests.spark.soaking import only_in_soak
@@ -44,6 +42,22 @@ def sample(at: float, node: int, total: int, wall_s: float) -> records.NodeSampl
     )
 
 
+def group(at: float, node: int, *, sent: int, received: int) -> records.GroupSampled:
+    return records.GroupSampled(
+        at,
+        node,
+        group=3,
+        group_name="prices",
+        regions=(7,),
+        groups=1,
+        seconds=0.5,
+        sent_messages=sent,
+        sent_bytes=10 * sent,
+        received_messages=received,
+        received_bytes=10 * received,
+    )
+
+
 def write(folder: Path, seconds: range) -> None:
     """Node 1 sends, node 2 receives; the times of day agree, but for 10 ms."""
     with ParquetTrace(folder, "r", "one") as one, ParquetTrace(folder, "r", "two") as two:
@@ -60,39 +74,39 @@ def write(folder: Path, seconds: range) -> None:
             two(records.PacketsMissed(there, 2, 7, 1, 1, 3))
             one(records.RepairsSent(at, 1, 7, 1, 1, 2, 3))
             one(records.RoundCompleted(at, 1, 7, 1, 0, 0.02, 1, 0))
+            one(group(at, 1, sent=100, received=0))
+            two(group(there, 2, sent=0, received=100))
             one(sample(at, 1, 100 * second, at + 5000))
             two(sample(there, 2, 100 * second, at + 5000.01))
 
 
-def test_paths_without_a_trace_are_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="is no folder"):
-        find_traces(tmp_path / "nothing")
-    with pytest.raises(BadInputError, match="has no runs"):
-        find_traces(tmp_path)
-    (tmp_path / "run=empty").mkdir()
-    with pytest.raises(BadInputError, match="no records"):
-        find_traces(tmp_path / "run=empty")
+def foreign() -> bytes:
+    """A Parquet file of somebody else, with a column of our name and another type."""
+    import pyarrow
+    import pyarrow.parquet
 
-
-def test_torn_files_are_found(tmp_path: Path) -> None:
-    write(tmp_path, range(1))
-    torn = tmp_path / "run=r" / "kind=PacketSent" / "torn-000000.parquet"
-    torn.write_bytes(b"PAR1 and no end")
-    assert find_traces(tmp_path) == (tmp_path, ["r"])
-    assert find_torn(tmp_path, ["r"]) == [torn]
+    sink = pyarrow.BufferOutputStream()
+    columns = {"at": ["noon"], "node": [1], "writer": ["w"], "number": [1]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), sink)
+    return bytes(sink.getvalue())
 
 
 @pytest.mark.spark
 def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """Clocks agree afterwards, nothing is counted twice, a torn file is left out."""
+    """Clocks agree afterwards, nothing is counted twice, what cannot be read is left out."""
     from quicksilver.spark.telemetry.bins import percentile_ms
     from quicksilver.spark.telemetry.views import NAMES, make_views
 
     write(tmp_path, range(1, 6))
     place = tmp_path / "run=r" / "kind=PacketsMissed"
     (place / "torn-000000.parquet").write_bytes(b"PAR1 and no end")
+    (place / "foreign-000000.parquet").write_bytes(foreign())
+    (place / "empty-000000.parquet").touch()
+    newer = tmp_path / "run=r" / "kind=FromTheFuture"
+    newer.mkdir()
     whole = next(iter(place.glob("two-*.parquet")))
     (place / "copy-000000.parquet").write_bytes(whole.read_bytes())
+    (newer / "two-000099.parquet").write_bytes(whole.read_bytes())
     tables = make_views(spark, tmp_path, ["r"])
     assert set(tables) == set(NAMES)
     delays = [(row["bin"], row["packets"]) for row in tables["latencies"].collect()]
@@ -105,26 +119,65 @@ def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     assert acks == pytest.approx([50.0] * 5)
     rates = [row["delivered_per_s"] for row in tables["node_seconds"].collect()]
     assert rates == pytest.approx([200.0] * 8)
+    groups = tables["group_seconds"].where("node = 2").collect()
+    assert {(r["group_name"], r["received_messages"], r["received_per_s"]) for r in groups} == {
+        ("prices", 100, 200.0)
+    }
     facts = tables["runs"].collect()[0]
     assert (facts["writers"], facts["is_whole"], facts["dropped"]) == (2, True, 0)
-    assert tables["slow_receivers"].count() == 0
+    assert tables["trace"].where("kind = 'FromTheFuture'").count() == 5
 
 
 @only_in_soak
 @pytest.mark.spark
-def test_a_stream_gives_what_a_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
-    """In two steps; the last minute waits for more."""
-    from quicksilver.spark.telemetry.job import update_gold
+def test_steps_give_what_a_batch_gives(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that come late, a copy of a file, a torn one; a batch that is tried again."""
+    from quicksilver.spark.telemetry.incremental import read_gold, update_gold
+    from quicksilver.spark.telemetry.transforms import GOLD
     from quicksilver.spark.telemetry.views import make_views
 
     folder, gold = tmp_path / "traces", tmp_path / "gold"
+    said: list[str] = []
     write(folder, range(1, 100))
-    first = update_gold(spark, folder, "r", gold)
-    write(folder, range(100, 200))
-    second = update_gold(spark, folder, "r", gold)
-    assert 0 < first["node_totals"] < second["node_totals"]
-    made = spark.read.parquet(str(gold / "run=r" / "region_seconds"))
-    expected = make_views(spark, folder, ["r"])["region_seconds"]
-    last = made.agg({"second": "max"}).collect()[0][0]
-    assert made.exceptAll(expected).count() == 0
-    assert expected.where(expected["second"] <= last).exceptAll(made).count() == 0
+    assert update_gold(spark, folder, gold, remark=said.append) > 0
+    write(folder, range(150, 200))
+    place = folder / "run=r" / "kind=PacketsMissed"
+    (place / "torn-000000.parquet").write_bytes(b"PAR1 and no end")
+    update_gold(spark, folder, gold, remark=said.append)
+    assert [line for line in said if "torn" in line]
+    write(folder, range(100, 150))
+    whole = next(iter(place.glob("two-*.parquet")))
+    (place / "copy-000000.parquet").write_bytes(whole.read_bytes())
+    # As after a crash between the last write and the commit of the second batch.
+    (gold / "_checkpoint" / "commits" / "1").unlink()
+    for crc in (gold / "_checkpoint" / "commits").glob(".1.crc"):
+        crc.unlink()
+    update_gold(spark, folder, gold, remark=said.append, files_max=5)
+    assert update_gold(spark, folder, gold, remark=said.append) == 0
+    made, expected = read_gold(spark, gold), make_views(spark, folder, ["r"])
+    for name in ("trace", *GOLD):
+        rows = sorted(map(str, made[name].collect()))
+        assert rows == sorted(map(str, expected[name].collect())), name
+        assert rows, name
+
+
+@only_in_soak
+@pytest.mark.spark
+def test_a_clock_that_proves_wrong_makes_the_run_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Of node 2 the first file has no sample: where its clock is shows later."""
+    from quicksilver.spark.telemetry.incremental import read_gold, update_gold
+    from quicksilver.spark.telemetry.views import make_views
+
+    folder, gold = tmp_path / "traces", tmp_path / "gold"
+    said: list[str] = []
+    with ParquetTrace(folder, "r", "early") as early:
+        early(sample(101.0, 1, 1, 5101.0))
+        early(records.RoundCompleted(AHEAD_S + 101.0, 2, 7, 1, 0, 0.02, 1, 0))
+    update_gold(spark, folder, gold, remark=said.append)
+    write(folder, range(1, 9))
+    update_gold(spark, folder, gold, remark=said.append)
+    assert any("made anew" in line for line in said)
+    made, expected = read_gold(spark, gold), make_views(spark, folder, ["r"])
+    for name in ("trace", "region_seconds", "latencies"):
+        rows = sorted(map(str, made[name].collect()))
+        assert rows == sorted(map(str, expected[name].collect())), name

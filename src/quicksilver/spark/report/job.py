@@ -67,7 +67,7 @@ def _add(traced: dict[Path, list[str]], folder: Path, runs: Sequence[str]) -> No
 
 
 def _add_traces(traced: dict[Path, list[str]], path: Path) -> None:
-    from quicksilver.spark.telemetry.job import find_traces
+    from quicksilver.spark.telemetry.files import find_traces
 
     folder, runs = find_traces(path)
     _add(traced, folder, runs if path.name.startswith(RUN) else runs[-RUNS_MAX:])
@@ -80,14 +80,14 @@ def _trace_sections(
     remark: Callable[[str], None],
 ) -> list[Section]:
     from quicksilver.spark.report import runs as trace_runs
-    from quicksilver.spark.telemetry.job import find_torn
+    from quicksilver.spark.telemetry.files import find_problems
     from quicksilver.spark.telemetry.views import make_views
 
     found = []
     with session() as spark:
         for folder, names in traced.items():
-            for path in find_torn(folder, names):
-                remark(f"left out, because it is torn: {path}")
+            for problem in find_problems(folder, names):
+                remark(problem)
             tables = make_views(spark, folder, names)
             found += [trace_runs.section_of(tables, folder, name, out) for name in names]
     return found

@@ -17,6 +17,22 @@ Delays = Mapping[tuple[int, int], float]
 """Shortest time from a sender to a receiver, by their clocks as first estimated."""
 
 
+def align_clocks(bases: Mapping[int, float | None], delays: Delays) -> dict[int, float]:
+    """Return what to add to each node's own clock.
+
+    ``bases`` has the nodes and their first estimates; ``delays`` are by their own clocks.
+    Nodes without an estimate lived for less than a second: they get the others'.
+    """
+    usual = next((base for _, base in sorted(bases.items()) if base is not None), 0.0)
+    first = {node: usual if base is None else base for node, base in bases.items()}
+    seen = {
+        (sender, node): delay + first[node] - first[sender]
+        for (sender, node), delay in delays.items()
+        if sender != node and sender in first and node in first
+    }
+    return {node: first[node] + shift for node, shift in solve_offsets(first, seen).items()}
+
+
 def solve_offsets(nodes: Iterable[int], delays: Delays) -> dict[int, float]:
     """Return what to add to each node's first estimate; the first node keeps its own.
 

@@ -18,11 +18,15 @@ _SPARK = {
 
 def _union() -> dict[str, str]:
     """Columns of all kinds of records together; one name has one type."""
-    found: dict[str, str] = {}
+    found = {"writer": "string", "number": "int64"}
     for kind in get_args(AnyRecord):
         for name, type_ in fields_of(kind):
-            assert found.setdefault(name, _SPARK[type_]) == _SPARK[type_], name
+            assert found.setdefault(name, type_) == type_, name
     return found
+
+
+RECORD_TYPES: Final[Mapping[str, str]] = _union()
+"""Columns of trace files, and their types as Arrow calls them."""
 
 
 KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyRecord)))
@@ -30,11 +34,19 @@ KINDS: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyRecord)))
 BRONZE: Final[Mapping[str, str]] = {
     "run": "string",
     "kind": "string",
-    "writer": "string",
-    "number": "bigint",
-    **_union(),
+    **{name: _SPARK[type_] for name, type_ in RECORD_TYPES.items()},
 }
 """As written: the columns of all kinds, null where a kind has none."""
+
+EVIDENCE: Final[Mapping[str, str]] = {
+    "run": "string",
+    "node": "bigint",
+    "sender": "bigint",
+    "base_s": "double",
+    "delay_s": "double",
+}
+"""What tells clocks apart: a node's time of day less its clock, or, with a sender, the
+shortest time of a packet from there by both clocks."""
 
 OFFSETS: Final[Mapping[str, str]] = {"run": "string", "node": "bigint", "offset_s": "double"}
 """What to add to a node's clock so that the clocks of a run agree."""
@@ -78,6 +90,7 @@ NODE_TOTALS: Final[Mapping[str, str]] = {
     "memory_bytes": "bigint",
     "cpu_s": "double",
     "alarm_delay_ms": "double",
+    "inversion_ms": "double",
 }
 """Totals of a node at the end of a second, and its highest levels in it."""
 
@@ -90,13 +103,33 @@ NODE_SECONDS: Final[Mapping[str, str]] = {
     "delivered_mb_per_s": "double",
     "lost_per_s": "double",
     "repairs_per_s": "double",
+    "drops_per_s": "double",
     "cpu_percent": "double",
     "pending_bytes": "bigint",
     "queued_bytes": "bigint",
     "memory_bytes": "bigint",
     "alarm_delay_ms": "double",
+    "inversion_ms": "double",
 }
 """Rates between one sample of a node and the next."""
+
+GROUP_SECONDS: Final[Mapping[str, str]] = {
+    "run": "string",
+    "node": "bigint",
+    "group": "bigint",
+    "group_name": "string",
+    "regions": "array<bigint>",
+    "second": "bigint",
+    "groups": "bigint",
+    "sent_messages": "bigint",
+    "sent_bytes": "bigint",
+    "received_messages": "bigint",
+    "received_bytes": "bigint",
+    "sent_per_s": "double",
+    "received_per_s": "double",
+}
+"""What a node sent to a group and received from it, told in a second. Group 0 stands for
+``groups`` others; those that are told apart are one each."""
 
 LATENCIES: Final[Mapping[str, str]] = {
     "run": "string",
@@ -129,6 +162,16 @@ REPAIRS: Final[Mapping[str, str]] = {
     "packets": "bigint",
 }
 """Who repaired what for whom; a sender that resends does so for a whole region."""
+
+GOLD: Final[Mapping[str, Mapping[str, str]]] = {
+    "region_seconds": REGION_SECONDS,
+    "group_seconds": GROUP_SECONDS,
+    "node_totals": NODE_TOTALS,
+    "node_seconds": NODE_SECONDS,
+    "latencies": LATENCIES,
+    "ack_times": ACK_TIMES,
+    "repairs": REPAIRS,
+}
 
 
 def ddl(contract: Mapping[str, str]) -> str:

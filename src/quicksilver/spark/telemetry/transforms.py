@@ -1,130 +1,37 @@
 """Bronze to silver to gold, as functions from table to table.
 
-``to_silver``, ``to_region_seconds`` and ``to_node_totals`` work on streams as they do
-on tables: a watermark on a table means nothing to Spark. The others look back and
-forth in time, which only tables allow; they are quick enough to be made anew.
+None of them asks Spark about a table, so that pipelines may call them before the tables
+exist. None looks further than ``HORIZON_S`` back or forth in time: what is made of a
+part of a trace with a margin is what would be made of the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Column, DataFrame, GroupedData, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from quicksilver.spark.telemetry import schemas
 from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
+from quicksilver.spark.telemetry.clocks import align_clocks
 from quicksilver.trace.records import SAMPLE_EVERY
 
-LATE = "1 minute"
-"""How late a file of a stream may be: nodes write every ten seconds."""
+if TYPE_CHECKING:
+    import pandas
+
+HORIZON_S = 60
+"""A packet that took longer counts as lost, an acknowledgement as none, and of samples
+further apart no rate is made."""
 
 
 def contract(table: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     """Select a contract's columns, in its types."""
-    # A cast, even to the same type, makes a new column that has lost its watermark.
-    types = dict(table.dtypes)
-    return table.select(
-        *(
-            f.col(name) if types.get(name) == type_ else f.col(name).cast(type_).alias(name)
-            for name, type_ in columns.items()
-        )
-    )
+    return table.select(*(f.col(name).cast(type_).alias(name) for name, type_ in columns.items()))
 
 
-def to_silver(bronze: DataFrame, offsets: DataFrame) -> DataFrame:
-    """Align clocks, drop what makes no sense and what is there twice."""
-    rows = contract(bronze, schemas.BRONZE)
-    shifts = contract(offsets, schemas.OFFSETS)
-    is_whole = f.col("at").isNotNull() & f.col("node").isNotNull() & f.col("number").isNotNull()
-    aligned = (
-        rows.where(is_whole)
-        .join(f.broadcast(shifts), on=["run", "node"], how="left")
-        .withColumn("at", f.col("at") + f.coalesce("offset_s", f.lit(0.0)))
-        .withColumn("time", f.timestamp_micros((f.col("at") * 1e6).cast("bigint")))
-        .withColumn("second", f.floor("at"))
-    )
-    single = aligned.withWatermark("time", LATE).dropDuplicates(["run", "writer", "number", "time"])
-    return contract(single, schemas.SILVER)
-
-
-def _of(kind: str, value: Column) -> Column:
-    """The value in rows of a kind, null in others."""
-    return f.when(f.col("kind") == kind, value)
-
-
-def _by_second(table: DataFrame, *keys: str) -> GroupedData:
-    return table.groupBy(*keys, f.window("time", "1 second").alias("window"))
-
-
-def to_region_seconds(silver: DataFrame) -> DataFrame:
-    """Losses, repairs, tokens and acknowledgements by node, region and second."""
-    rows = contract(silver, schemas.SILVER).where(f.col("region").isNotNull())
-    grouped = _by_second(rows, "run", "node", "region")
-    packets = f.col("packets")
-    found = grouped.agg(
-        f.coalesce(f.sum(_of("PacketsMissed", packets)), f.lit(0)).alias("lost_packets"),
-        f.coalesce(f.sum(_of("RepairsSent", packets)), f.lit(0)).alias("repairs_by_peers"),
-        f.coalesce(f.sum(_of("PacketsResent", packets)), f.lit(0)).alias("repairs_by_sender"),
-        f.count(_of("RoundCompleted", f.col("seconds"))).alias("token_rounds"),
-        (1e3 * f.avg(_of("RoundCompleted", f.col("seconds")))).alias("token_rtt_ms"),
-        (1e3 * f.max(_of("RoundCompleted", f.col("seconds")))).alias("token_rtt_ms_max"),
-        f.count(_of("AckReceived", f.col("low"))).alias("acks"),
-        f.max(_of("AckReceived", f.col("pending_bytes"))).alias("pending_bytes_max"),
-        (1e3 * f.avg(_of("AckReceived", f.col("token_s")))).alias("token_age_ms"),
-        (SAMPLE_EVERY * f.count(_of("PacketSent", f.col("sequence")))).alias("sampled_packets"),
-    )
-    return contract(_with_second(found), schemas.REGION_SECONDS)
-
-
-def _with_second(grouped: DataFrame) -> DataFrame:
-    return grouped.withColumn("second", f.unix_timestamp(f.col("window.start")))
-
-
-def to_node_totals(silver: DataFrame) -> DataFrame:
-    """Totals and levels of every node by the second."""
-    rows = contract(silver, schemas.SILVER).where(f.col("kind") == "NodeSampled")
-    same = (
-        "sent_messages",
-        "sent_bytes",
-        "delivered_messages",
-        "delivered_bytes",
-        "repairs_received",
-        "repairs_sent",
-        "resent",
-        "kernel_drops",
-        "pending_bytes",
-        "queued_bytes",
-        "memory_bytes",
-        "cpu_s",
-    )
-    found = _by_second(rows, "run", "node").agg(
-        *(f.max(name).alias(name) for name in same),
-        f.max("missing").alias("lost_packets"),
-        (1e3 * f.max("alarm_delay_s")).alias("alarm_delay_ms"),
-    )
-    return contract(_with_second(found), schemas.NODE_TOTALS)
-
-
-def to_node_seconds(totals: DataFrame) -> DataFrame:
-    """Rates from totals: what changed since the sample before."""
-    rows = contract(totals, schemas.NODE_TOTALS)
-    before = Window.partitionBy("run", "node").orderBy("second")
-    passed = f.col("second") - f.lag("second").over(before)
-
-    def rate(name: str, scale: float = 1.0) -> Column:
-        return scale * (f.col(name) - f.lag(name).over(before)) / passed
-
-    found = rows.select(
-        "*",
-        rate("sent_messages").alias("sent_per_s"),
-        rate("delivered_messages").alias("delivered_per_s"),
-        rate("delivered_bytes", 1e-6).alias("delivered_mb_per_s"),
-        rate("lost_packets").alias("lost_per_s"),
-        rate("repairs_received").alias("repairs_per_s"),
-        rate("cpu_s", 100.0).alias("cpu_percent"),
-    )
-    return contract(found.where(f.col("sent_per_s").isNotNull()), schemas.NODE_SECONDS)
+# Clocks
 
 
 def match_packets(rows: DataFrame) -> DataFrame:
@@ -146,13 +53,193 @@ def match_packets(rows: DataFrame) -> DataFrame:
     )
 
 
+def to_evidence(bronze: DataFrame) -> DataFrame:
+    """What a trace tells about its nodes' clocks: a row a node, and a row a pair of nodes."""
+    rows = contract(bronze, schemas.BRONZE)
+    is_sample = f.col("kind") == "NodeSampled"
+    bases = (
+        rows.where(f.col("node").isNotNull())
+        .groupBy("run", "node")
+        .agg(
+            f.percentile_approx(f.when(is_sample, f.col("wall_s") - f.col("at")), 0.5).alias(
+                "base_s"
+            )
+        )
+        .withColumns({"sender": f.lit(None), "delay_s": f.lit(None)})
+    )
+    delays = (
+        match_packets(rows)
+        .groupBy("run", "sender", "node")
+        .agg(f.min("delay_s").alias("delay_s"))
+        .withColumn("base_s", f.lit(None))
+    )
+    return contract(bases, schemas.EVIDENCE).unionByName(contract(delays, schemas.EVIDENCE))
+
+
+def to_offsets(evidence: DataFrame) -> DataFrame:
+    """What to add to each node's clock so that the clocks of a run agree: see ``clocks``."""
+    rows = contract(evidence, schemas.EVIDENCE)
+    solved = rows.groupBy("run").applyInPandas(_solve_run, schema=schemas.ddl(schemas.OFFSETS))
+    return contract(solved, schemas.OFFSETS)
+
+
+def _solve_run(evidence: pandas.DataFrame) -> pandas.DataFrame:
+    import pandas
+
+    is_pair = evidence["sender"].notna()
+    single = evidence[~is_pair]
+    bases = {
+        int(node): None if pandas.isna(base) else float(base)
+        for node, base in zip(single["node"], single["base_s"], strict=True)
+    }
+    pairs = evidence[is_pair]
+    delays = {
+        (int(sender), int(node)): float(delay)
+        for sender, node, delay in zip(
+            pairs["sender"], pairs["node"], pairs["delay_s"], strict=True
+        )
+    }
+    found = sorted(align_clocks(bases, delays).items())
+    return pandas.DataFrame(
+        {
+            "run": evidence["run"].iloc[0],
+            "node": [node for node, _ in found],
+            "offset_s": [shift for _, shift in found],
+        }
+    )
+
+
+# Silver
+
+
+def to_silver(bronze: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Align clocks, drop what makes no sense and what is there twice."""
+    rows = contract(bronze, schemas.BRONZE)
+    shifts = contract(offsets, schemas.OFFSETS)
+    is_whole = f.col("at").isNotNull() & f.col("node").isNotNull() & f.col("number").isNotNull()
+    # With the kind among the keys Spark reads only the files of kinds that are asked for.
+    single = rows.where(is_whole).dropDuplicates(["run", "kind", "writer", "number"])
+    aligned = (
+        single.join(f.broadcast(shifts), on=["run", "node"], how="left")
+        .withColumn("at", f.col("at") + f.coalesce("offset_s", f.lit(0.0)))
+        .withColumn("time", f.timestamp_micros((f.col("at") * 1e6).cast("bigint")))
+        .withColumn("second", f.floor("at"))
+    )
+    return contract(aligned, schemas.SILVER)
+
+
+# Gold
+
+
+def _of(kind: str, value: Column) -> Column:
+    """The value in rows of a kind, null in others."""
+    return f.when(f.col("kind") == kind, value)
+
+
+def to_region_seconds(silver: DataFrame) -> DataFrame:
+    """Losses, repairs, tokens and acknowledgements by node, region and second."""
+    rows = contract(silver, schemas.SILVER)
+    told = (
+        "PacketsMissed",
+        "RepairsSent",
+        "PacketsResent",
+        "RoundCompleted",
+        "AckReceived",
+        "PacketSent",
+    )
+    packets = f.col("packets")
+    found = (
+        rows.where(f.col("kind").isin(*told))
+        .groupBy("run", "node", "region", "second")
+        .agg(
+            f.coalesce(f.sum(_of("PacketsMissed", packets)), f.lit(0)).alias("lost_packets"),
+            f.coalesce(f.sum(_of("RepairsSent", packets)), f.lit(0)).alias("repairs_by_peers"),
+            f.coalesce(f.sum(_of("PacketsResent", packets)), f.lit(0)).alias("repairs_by_sender"),
+            f.count(_of("RoundCompleted", f.col("seconds"))).alias("token_rounds"),
+            (1e3 * f.avg(_of("RoundCompleted", f.col("seconds")))).alias("token_rtt_ms"),
+            (1e3 * f.max(_of("RoundCompleted", f.col("seconds")))).alias("token_rtt_ms_max"),
+            f.count(_of("AckReceived", f.col("low"))).alias("acks"),
+            f.max(_of("AckReceived", f.col("pending_bytes"))).alias("pending_bytes_max"),
+            (1e3 * f.avg(_of("AckReceived", f.col("token_s")))).alias("token_age_ms"),
+            (SAMPLE_EVERY * f.count(_of("PacketSent", f.col("sequence")))).alias("sampled_packets"),
+        )
+    )
+    return contract(found, schemas.REGION_SECONDS)
+
+
+def to_group_seconds(silver: DataFrame) -> DataFrame:
+    """Messages and bytes by node, group and second."""
+    rows = contract(silver, schemas.SILVER).where(f.col("kind") == "GroupSampled")
+    totals = ("sent_messages", "sent_bytes", "received_messages", "received_bytes")
+    passed = f.nullif(f.sum("seconds"), f.lit(0.0))
+    found = rows.groupBy("run", "node", "group", "second").agg(
+        f.max("group_name").alias("group_name"),
+        f.max("regions").alias("regions"),
+        f.max("groups").alias("groups"),
+        *(f.sum(name).alias(name) for name in totals),
+        (f.sum("sent_messages") / passed).alias("sent_per_s"),
+        (f.sum("received_messages") / passed).alias("received_per_s"),
+    )
+    return contract(found, schemas.GROUP_SECONDS)
+
+
+def to_node_totals(silver: DataFrame) -> DataFrame:
+    """Totals and levels of every node by the second."""
+    rows = contract(silver, schemas.SILVER).where(f.col("kind") == "NodeSampled")
+    same = (
+        "sent_messages",
+        "sent_bytes",
+        "delivered_messages",
+        "delivered_bytes",
+        "repairs_received",
+        "repairs_sent",
+        "resent",
+        "kernel_drops",
+        "pending_bytes",
+        "queued_bytes",
+        "memory_bytes",
+        "cpu_s",
+    )
+    found = rows.groupBy("run", "node", "second").agg(
+        *(f.max(name).alias(name) for name in same),
+        f.max("missing").alias("lost_packets"),
+        (1e3 * f.max("alarm_delay_s")).alias("alarm_delay_ms"),
+        (1e3 * f.max("inversion_s")).alias("inversion_ms"),
+    )
+    return contract(found, schemas.NODE_TOTALS)
+
+
+def to_node_seconds(totals: DataFrame) -> DataFrame:
+    """Rates from totals: what changed since the sample before."""
+    rows = contract(totals, schemas.NODE_TOTALS)
+    before = Window.partitionBy("run", "node").orderBy("second")
+
+    def rate(name: str, scale: float = 1.0) -> Column:
+        return scale * (f.col(name) - f.lag(name).over(before)) / f.col("passed")
+
+    found = rows.withColumn("passed", f.col("second") - f.lag("second").over(before)).select(
+        "*",
+        rate("sent_messages").alias("sent_per_s"),
+        rate("delivered_messages").alias("delivered_per_s"),
+        rate("delivered_bytes", 1e-6).alias("delivered_mb_per_s"),
+        rate("lost_packets").alias("lost_per_s"),
+        rate("repairs_received").alias("repairs_per_s"),
+        rate("kernel_drops").alias("drops_per_s"),
+        rate("cpu_s", 100.0).alias("cpu_percent"),
+    )
+    # Null for a node's first sample.
+    is_rate = f.col("passed") <= HORIZON_S
+    return contract(found.where(is_rate), schemas.NODE_SECONDS)
+
+
 def to_latencies(silver: DataFrame) -> DataFrame:
     """How long packets took, in bins, by sender, receiver, region and second."""
     matched = match_packets(contract(silver, schemas.SILVER))
     delay_us = f.greatest(f.col("delay_s") * 1e6, f.lit(FLOOR_US))
     number = f.floor(BINS_AN_OCTAVE * f.log2(delay_us / FLOOR_US))
     found = (
-        matched.withColumn("bin", number)
+        matched.where(f.abs("delay_s") <= HORIZON_S)
+        .withColumn("bin", number)
         .withColumn("second", f.floor("at"))
         .groupBy("run", "sender", "node", "region", "second", "bin")
         .agg(f.count(f.lit(1)).alias("packets"))
@@ -172,14 +259,16 @@ def to_ack_times(silver: DataFrame) -> DataFrame:
     stream = rows.where(is_packet | (f.col("kind") == "AckReceived")).withColumn(
         "place", f.when(is_packet, f.col("sequence")).otherwise(f.col("low") - 0.5)
     )
+    # Backwards: Spark keeps a minimum of all rows before, and of all that follow makes a
+    # new one for each row.
     later = (
         Window.partitionBy("run", "node", "region", "view")
-        .orderBy("place")
-        .rowsBetween(Window.currentRow, Window.unboundedFollowing)
+        .orderBy(f.desc("place"))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     acked_at = f.min(_of("AckReceived", f.col("at"))).over(later)
     found = stream.withColumn("ack_ms", 1e3 * (acked_at - f.col("at"))).where(
-        is_packet & f.col("ack_ms").isNotNull() & (f.col("ack_ms") >= 0)
+        is_packet & f.col("ack_ms").between(0, 1e3 * HORIZON_S)
     )
     return contract(found, schemas.ACK_TIMES)
 
@@ -198,3 +287,20 @@ def to_repairs(silver: DataFrame) -> DataFrame:
         .agg(f.sum("packets").alias("packets"))
     )
     return contract(found, schemas.REPAIRS)
+
+
+def silver_to_node_seconds(silver: DataFrame) -> DataFrame:
+    """Rates of every node by the second."""
+    return to_node_seconds(to_node_totals(silver))
+
+
+GOLD: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
+    "region_seconds": to_region_seconds,
+    "group_seconds": to_group_seconds,
+    "node_totals": to_node_totals,
+    "node_seconds": silver_to_node_seconds,
+    "latencies": to_latencies,
+    "ack_times": to_ack_times,
+    "repairs": to_repairs,
+}
+"""Every gold table and how it is made of silver. Each has the columns ``run`` and ``second``."""

@@ -1,0 +1,109 @@
+"""Which files of a trace can be read, and what is wrong with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from quicksilver.spark.errors import BadInputError
+from quicksilver.spark.telemetry.schemas import KINDS, RECORD_TYPES
+from quicksilver.trace.folders import KIND, RUN, find_runs
+from quicksilver.trace.parquet import arrow_type
+
+PATTERN = f"{KIND}*/[!._]*.parquet"
+NEEDED = ("writer", "number", "at", "node")
+"""Columns without which a row is no record."""
+
+REMARKS_MAX = 20
+
+
+def find_traces(path: Path) -> tuple[Path, list[str]]:
+    """Return the folder of runs behind a path and the runs that are meant.
+
+    The path is a folder of runs, one run, or an experiment's folder with its traces.
+    Raises BadInputError.
+    """
+    if not path.is_dir():
+        raise BadInputError(f"{path} is no folder; give one that --trace wrote, or a run in it")
+    if path.name.startswith(RUN):
+        folder, runs = path.parent, [path.name.removeprefix(RUN)]
+    else:
+        folder = path / "traces" if (path / "traces").is_dir() else path
+        runs = find_runs(folder)
+    if not runs:
+        raise BadInputError(f"{path} has no runs; a trace is in folders named run=NAME")
+    filled = [run for run in runs if any((folder / f"{RUN}{run}").glob(PATTERN))]
+    if not filled:
+        raise BadInputError(f"{path}: no records were written in {', '.join(runs[:5])}")
+    return folder, filled
+
+
+def files_of(folder: Path, runs: Iterable[str]) -> list[Path]:
+    """Return the finished files of runs, in order."""
+    return [path for run in runs for path in sorted((folder / f"{RUN}{run}").glob(PATTERN))]
+
+
+def sort_out(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files that can be read, and a line for each thing that is wrong.
+
+    Looks only at the ends of files, where Parquet has its schema.
+    """
+    good: list[Path] = []
+    problems: list[str] = []
+    unknown: dict[tuple[str, str], None] = {}
+    for path in paths:
+        problem = check_file(path)
+        if problem is not None:
+            problems.append(f"left out, because it {problem}: {path}")
+            continue
+        good.append(path)
+        kind = path.parent.name.removeprefix(KIND)
+        if kind not in KINDS:
+            unknown[path.parent.parent.name.removeprefix(RUN), kind] = None
+    problems += [
+        f"run {run} has records of kind {kind}, which this version does not know: they are in "
+        "'trace' with time and node only; update quicksilver"
+        for run, kind in unknown
+    ]
+    return good, problems
+
+
+def check_file(path: Path) -> str | None:
+    """Return what is wrong with a file, if something is."""
+    try:
+        if not path.stat().st_size:
+            return "is empty"
+        schema = pyarrow.parquet.read_schema(path)
+    except (pyarrow.ArrowException, OSError):
+        return "is torn"
+    types = {field.name: field.type for field in schema}
+    missing = [name for name in NEEDED if name not in types]
+    if missing:
+        return f"is no trace (it lacks {', '.join(missing)})"
+    for name, type_ in types.items():
+        wanted = RECORD_TYPES.get(name)
+        if wanted is not None and not _is_same(type_, arrow_type(wanted)):
+            return f"is no trace ({name} is {type_}, not {wanted})"
+    return None
+
+
+def _is_same(type_: Any, wanted: Any) -> bool:
+    if pyarrow.types.is_list(wanted):
+        return bool(pyarrow.types.is_list(type_) and type_.value_type.equals(wanted.value_type))
+    return bool(type_.equals(wanted))
+
+
+def find_problems(folder: Path, runs: Sequence[str]) -> list[str]:
+    """Return what of runs cannot be read, a line each, at most a page of them."""
+    return shorten(sort_out(files_of(folder, runs))[1])
+
+
+def shorten(problems: Sequence[str]) -> list[str]:
+    """Return so many lines as a person reads."""
+    if len(problems) <= REMARKS_MAX:
+        return list(problems)
+    return [*problems[:REMARKS_MAX], f"… and {len(problems) - REMARKS_MAX:,} lines like these"]
