@@ -12,6 +12,7 @@ from tests.spark.soaking import only_in_soak
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 def blamed(tables: dict[str, DataFrame], name: str, column: str) -> dict[str, set[object]]:
     """Who a view names, by run."""
     found: dict[str, set[object]] = {}

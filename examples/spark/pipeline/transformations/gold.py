@@ -7,9 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from quicksilver.spark.telemetry.anomalies import VIEWS
 from quicksilver.spark.telemetry.transforms import GOLD
-
-# Of the anomalies those that need no Python: waves are found by a function.
-ANOMALIES = {name: text for name, text in VIEWS.items() if name != "oscillation"}
+from quicksilver.spark.telemetry.views import to_waves
 
 
 def make_gold(name: str) -> DataFrame:
@@ -19,10 +17,16 @@ def make_gold(name: str) -> DataFrame:
 
 def make_anomaly(name: str) -> DataFrame:
     """One of the views that are empty for a healthy run."""
-    return SparkSession.active().sql(ANOMALIES[name])
+    return SparkSession.active().sql(VIEWS[name])
+
+
+@dp.materialized_view
+def waves() -> DataFrame:
+    """The strongest wave in what each node receives."""
+    return to_waves(SparkSession.active().read.table("node_seconds"))
 
 
 for table in GOLD:
     dp.materialized_view(name=table)(partial(make_gold, table))
-for table in ANOMALIES:
+for table in VIEWS:
     dp.materialized_view(name=table)(partial(make_anomaly, table))

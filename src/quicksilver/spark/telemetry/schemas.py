@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from quicksilver.trace.parquet import fields_of
 from quicksilver.trace.records import AnyRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _SPARK = {
     "int64": "bigint",
@@ -177,3 +180,20 @@ GOLD: Final[Mapping[str, Mapping[str, str]]] = {
 def ddl(contract: Mapping[str, str]) -> str:
     """Return a contract as Spark reads schemas."""
     return ", ".join(f"{name} {type_}" for name, type_ in contract.items())
+
+
+def struct(contract: Mapping[str, str]) -> StructType:
+    """Return a contract of simple types as Spark's own type.
+
+    In a pipeline's definitions no text may be parsed: that would ask Spark.
+    """
+    from pyspark.sql import types
+
+    simple = {
+        "string": types.StringType(),
+        "bigint": types.LongType(),
+        "double": types.DoubleType(),
+        "boolean": types.BooleanType(),
+    }
+    fields = [types.StructField(name, simple[type_]) for name, type_ in contract.items()]
+    return types.StructType(fields)

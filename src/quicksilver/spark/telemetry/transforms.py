@@ -79,7 +79,7 @@ def to_evidence(bronze: DataFrame) -> DataFrame:
 def to_offsets(evidence: DataFrame) -> DataFrame:
     """What to add to each node's clock so that the clocks of a run agree: see ``clocks``."""
     rows = contract(evidence, schemas.EVIDENCE)
-    solved = rows.groupBy("run").applyInPandas(_solve_run, schema=schemas.ddl(schemas.OFFSETS))
+    solved = rows.groupBy("run").applyInPandas(_solve_run, schema=schemas.struct(schemas.OFFSETS))
     return contract(solved, schemas.OFFSETS)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from quicksilver.spark.telemetry import anomalies, schemas
 from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
 from quicksilver.spark.telemetry.job import clock_offsets, read_bronze
-from quicksilver.spark.telemetry.transforms import GOLD, to_silver
+from quicksilver.spark.telemetry.transforms import GOLD, contract, to_silver
 from quicksilver.spark.telemetry.waves import find_wave
 
 if TYPE_CHECKING:
@@ -60,14 +60,19 @@ def make_views(spark: SparkSession, folder: Path, runs: Sequence[str]) -> dict[s
     return register({"trace": silver, **{name: make(silver) for name, make in GOLD.items()}})
 
 
+def to_waves(node_seconds: DataFrame) -> DataFrame:
+    """The strongest wave in what each node receives."""
+    rows = contract(node_seconds, schemas.NODE_SECONDS)
+    found = rows.groupBy("run", "node").applyInPandas(find_wave, schema=schemas.struct(WAVES))
+    return contract(found, WAVES)
+
+
 def register(gold: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """Make the views of ``trace`` and the gold tables; returns all by name."""
     tables = dict(gold)
     seconds = tables["node_seconds"]
     spark = seconds.sparkSession
-    tables["waves"] = seconds.groupBy("run", "node").applyInPandas(
-        find_wave, schema=schemas.ddl(WAVES)
-    )
+    tables["waves"] = to_waves(seconds)
     for name, table in tables.items():
         table.createOrReplaceTempView(name)
     for name, text in SQL_VIEWS.items():
