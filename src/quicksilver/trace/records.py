@@ -158,11 +158,12 @@ class GroupSampled(Record, frozen=True, tag=True):
     """Since the sample before; 0 in a node's first."""
     sent_messages: int
     sent_bytes: int
-    """Of messages. Where a packet has messages of several groups, each has its mean."""
+    """Of messages. Those in packets with several groups have the mean size of all such."""
     received_messages: int
     """Also those of groups that were not joined, which merged regions bring."""
     received_bytes: int
-    """Of the packets that brought them, shared out by number of messages."""
+    """Of the packets that brought them; packets with several groups are shared out by
+    number of messages."""
 
 
 class TraceEnded(Record, frozen=True, tag=True):
