@@ -6,8 +6,7 @@ from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
 from quicksilver.spark.telemetry.anomalies import VIEWS
-from quicksilver.spark.telemetry.transforms import GOLD
-from quicksilver.spark.telemetry.views import to_waves
+from quicksilver.spark.telemetry.transforms import GOLD, to_waves
 
 
 def make_gold(name: str) -> DataFrame:

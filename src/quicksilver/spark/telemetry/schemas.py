@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from quicksilver.trace.parquet import fields_of
@@ -166,6 +166,18 @@ REPAIRS: Final[Mapping[str, str]] = {
 }
 """Who repaired what for whom; a sender that resends does so for a whole region."""
 
+
+WAVES: Final[Mapping[str, str]] = {
+    "run": "string",
+    "node": "bigint",
+    "seconds": "bigint",
+    "period_s": "double",
+    "amplitude": "double",
+    "rhythm": "double",
+    "is_oscillating": "boolean",
+}
+"""The strongest wave in what a node receives."""
+
 GOLD: Final[Mapping[str, Mapping[str, str]]] = {
     "region_seconds": REGION_SECONDS,
     "group_seconds": GROUP_SECONDS,
@@ -182,8 +194,8 @@ def ddl(contract: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {type_}" for name, type_ in contract.items())
 
 
-def struct(contract: Mapping[str, str]) -> StructType:
-    """Return a contract of simple types as Spark's own type.
+def struct(contract: Mapping[str, str], *, without: Sequence[str] = ()) -> StructType:
+    """Return a contract of simple types, or the rest of it, as Spark's own type.
 
     In a pipeline's definitions no text may be parsed: that would ask Spark.
     """
@@ -195,5 +207,10 @@ def struct(contract: Mapping[str, str]) -> StructType:
         "double": types.DoubleType(),
         "boolean": types.BooleanType(),
     }
-    fields = [types.StructField(name, simple[type_]) for name, type_ in contract.items()]
-    return types.StructType(fields)
+    return types.StructType(
+        [
+            types.StructField(name, simple[type_])
+            for name, type_ in contract.items()
+            if name not in without
+        ]
+    )

@@ -7,19 +7,17 @@ part of a trace with a margin is what would be made of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window, types
 from pyspark.sql import functions as f
 
 from quicksilver.spark.telemetry import schemas
 from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
 from quicksilver.spark.telemetry.clocks import align_clocks
+from quicksilver.spark.telemetry.waves import find_wave
 from quicksilver.trace.records import SAMPLE_EVERY
-
-if TYPE_CHECKING:
-    import pandas
 
 HORIZON_S = 60
 """A packet that took longer counts as lost, an acknowledgement as none, and of samples
@@ -79,34 +77,25 @@ def to_evidence(bronze: DataFrame) -> DataFrame:
 def to_offsets(evidence: DataFrame) -> DataFrame:
     """What to add to each node's clock so that the clocks of a run agree: see ``clocks``."""
     rows = contract(evidence, schemas.EVIDENCE)
-    solved = rows.groupBy("run").applyInPandas(_solve_run, schema=schemas.struct(schemas.OFFSETS))
+    columns = [name for name in schemas.EVIDENCE if name != "run"]
+    # Not ``applyInPandas``, which asks Spark for the table's columns. One call a run.
+    solve = f.udf(_solve_run, types.ArrayType(schemas.struct(schemas.OFFSETS, without=["run"])))
+    solved = (
+        rows.groupBy("run")
+        .agg(f.collect_list(f.struct(*columns)).alias("evidence"))
+        .select("run", f.inline(solve("evidence")))
+    )
     return contract(solved, schemas.OFFSETS)
 
 
-def _solve_run(evidence: pandas.DataFrame) -> pandas.DataFrame:
-    import pandas
-
-    is_pair = evidence["sender"].notna()
-    single = evidence[~is_pair]
-    bases = {
-        int(node): None if pandas.isna(base) else float(base)
-        for node, base in zip(single["node"], single["base_s"], strict=True)
-    }
-    pairs = evidence[is_pair]
+def _solve_run(evidence: Sequence[Row]) -> list[tuple[int, float]]:
+    bases = {row["node"]: row["base_s"] for row in evidence if row["sender"] is None}
     delays = {
-        (int(sender), int(node)): float(delay)
-        for sender, node, delay in zip(
-            pairs["sender"], pairs["node"], pairs["delay_s"], strict=True
-        )
+        (row["sender"], row["node"]): row["delay_s"]
+        for row in evidence
+        if row["sender"] is not None
     }
-    found = sorted(align_clocks(bases, delays).items())
-    return pandas.DataFrame(
-        {
-            "run": evidence["run"].iloc[0],
-            "node": [node for node, _ in found],
-            "offset_s": [shift for _, shift in found],
-        }
-    )
+    return sorted(align_clocks(bases, delays).items())
 
 
 # Silver
@@ -292,6 +281,19 @@ def to_repairs(silver: DataFrame) -> DataFrame:
 def silver_to_node_seconds(silver: DataFrame) -> DataFrame:
     """Rates of every node by the second."""
     return to_node_seconds(to_node_totals(silver))
+
+
+def to_waves(node_seconds: DataFrame) -> DataFrame:
+    """The strongest wave in what each node receives, second by second: see ``waves``."""
+    rows = contract(node_seconds, schemas.NODE_SECONDS)
+    find = f.udf(find_wave, schemas.struct(schemas.WAVES, without=["run", "node"]))
+    rates = f.collect_list(f.struct("second", "delivered_per_s"))
+    found = (
+        rows.groupBy("run", "node")
+        .agg(f.array_sort(rates)["delivered_per_s"].alias("rates"))
+        .select("run", "node", f.inline(f.array(find("rates"))))
+    )
+    return contract(found, schemas.WAVES)
 
 
 GOLD: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quicksilver.spark.telemetry import anomalies, schemas
+from quicksilver.spark.telemetry import anomalies
 from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
 from quicksilver.spark.telemetry.job import clock_offsets, read_bronze
-from quicksilver.spark.telemetry.transforms import GOLD, contract, to_silver
-from quicksilver.spark.telemetry.waves import find_wave
+from quicksilver.spark.telemetry.transforms import GOLD, to_silver, to_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,16 +39,6 @@ SQL_VIEWS: Final[dict[str, str]] = {
 }
 """Views made of other views, in an order in which they can be made."""
 
-WAVES: Final = {
-    "run": "string",
-    "node": "bigint",
-    "seconds": "bigint",
-    "period_s": "double",
-    "amplitude": "double",
-    "rhythm": "double",
-    "is_oscillating": "boolean",
-}
-
 NAMES: Final = ("trace", *GOLD, "waves", *SQL_VIEWS)
 
 
@@ -58,13 +47,6 @@ def make_views(spark: SparkSession, folder: Path, runs: Sequence[str]) -> dict[s
     bronze = read_bronze(spark, folder, runs)
     silver = to_silver(bronze, clock_offsets(bronze)).cache()
     return register({"trace": silver, **{name: make(silver) for name, make in GOLD.items()}})
-
-
-def to_waves(node_seconds: DataFrame) -> DataFrame:
-    """The strongest wave in what each node receives."""
-    rows = contract(node_seconds, schemas.NODE_SECONDS)
-    found = rows.groupBy("run", "node").applyInPandas(find_wave, schema=schemas.struct(WAVES))
-    return contract(found, WAVES)
 
 
 def register(gold: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    import pandas
+from typing import Any, NamedTuple
 
 SECONDS_MIN = 16
 """In less a wave cannot be told from chance."""
@@ -71,31 +68,19 @@ def _first_peak(likeness: Any, start: int) -> int:
     return int(len(likeness) - 1)
 
 
-def find_wave(rates: pandas.DataFrame) -> pandas.DataFrame:
-    """Return the strongest wave in one node's rates, second by second.
+def find_wave(rates: Sequence[float]) -> tuple[int, float, float, float, bool]:
+    """Return seconds, period, amplitude, rhythm, and whether a node's rates oscillate.
 
     The silence before and after the traffic is left out. A wave fits at least twice into
     the rest: otherwise it is how a run begins and ends.
     """
-    import pandas
-
-    ordered = rates.sort_values("second")
-    values = [float(value) for value in ordered["delivered_per_s"]]
-    busy = [place for place, value in enumerate(values) if value > 0]
+    busy = [place for place, rate in enumerate(rates) if rate]
     # The first and the last second with traffic are parts of seconds.
-    active = values[busy[0] + 1 : busy[-1]] if busy else []
+    active = rates[busy[0] + 1 : busy[-1]] if busy else []
     wave = strongest_wave(active)
-    row: dict[str, Any] = {
-        "run": ordered["run"].iloc[0],
-        "node": ordered["node"].iloc[0],
-        "seconds": len(active),
-        "period_s": wave.period,
-        "amplitude": wave.amplitude,
-        "rhythm": wave.rhythm,
-        "is_oscillating": (
-            len(active) >= SECONDS_MIN
-            and wave.amplitude >= AMPLITUDE_MIN
-            and wave.rhythm >= max(RHYTHM_MIN, CHANCES / sqrt(len(active) - wave.period))
-        ),
-    }
-    return pandas.DataFrame([row])
+    is_oscillating = (
+        len(active) >= SECONDS_MIN
+        and wave.amplitude >= AMPLITUDE_MIN
+        and wave.rhythm >= max(RHYTHM_MIN, CHANCES / sqrt(len(active) - wave.period))
+    )
+    return len(active), *wave, is_oscillating
