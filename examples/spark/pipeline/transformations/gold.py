@@ -5,8 +5,8 @@ from functools import partial
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from quicksilver.spark.telemetry.anomalies import VIEWS
-from quicksilver.spark.telemetry.transforms import GOLD, to_waves
+from quicksilver.spark.telemetry.anomalies import ACK_WAITS, SLOW_RECEIVERS
+from quicksilver.spark.telemetry.transforms import GOLD
 
 
 def make_gold(name: str) -> DataFrame:
@@ -14,18 +14,17 @@ def make_gold(name: str) -> DataFrame:
     return GOLD[name](SparkSession.active().read.table("trace"))
 
 
-def make_anomaly(name: str) -> DataFrame:
-    """One of the views that are empty for a healthy run."""
-    return SparkSession.active().sql(VIEWS[name])
+for table in GOLD:
+    dp.materialized_view(name=table)(partial(make_gold, table))
 
 
 @dp.materialized_view
-def waves() -> DataFrame:
-    """The strongest wave in what each node receives."""
-    return to_waves(SparkSession.active().read.table("node_seconds"))
+def ack_waits() -> DataFrame:
+    """Acknowledgements that came later than usual, and for whom they waited."""
+    return SparkSession.active().sql(ACK_WAITS)
 
 
-for table in GOLD:
-    dp.materialized_view(name=table)(partial(make_gold, table))
-for table in VIEWS:
-    dp.materialized_view(name=table)(partial(make_anomaly, table))
+@dp.materialized_view
+def slow_receivers() -> DataFrame:
+    """Empty for a healthy run. The other anomalies can be added in the same way."""
+    return SparkSession.active().sql(SLOW_RECEIVERS)
