@@ -142,7 +142,7 @@ class GoldFolder:
         ]
         if before:
             # A file that was copied: its records lie in the same minutes as the first time.
-            keys = ["run", "minute", "kind", "writer", "number"]
+            keys = ["run", "minute", "kind", "writer", "number", "at"]
             known = self._read_silver(before).select(*keys)
             rows = rows.join(known, on=keys, how="left_anti")
         stored = contract(rows, STORED)

@@ -106,8 +106,9 @@ def to_silver(bronze: DataFrame, offsets: DataFrame) -> DataFrame:
     rows = contract(bronze, schemas.BRONZE)
     shifts = contract(offsets, schemas.OFFSETS)
     is_whole = f.col("at").isNotNull() & f.col("node").isNotNull() & f.col("number").isNotNull()
-    # With the kind among the keys Spark reads only the files of kinds that are asked for.
-    single = rows.where(is_whole).dropDuplicates(["run", "kind", "writer", "number"])
+    # With the kind among the keys Spark reads only the files of kinds that are asked for;
+    # with the time, writers of one name that followed each other are told apart.
+    single = rows.where(is_whole).dropDuplicates(["run", "kind", "writer", "number", "at"])
     aligned = (
         single.join(f.broadcast(shifts), on=["run", "node"], how="left")
         .withColumn("at", f.col("at") + f.coalesce("offset_s", f.lit(0.0)))
