@@ -21,8 +21,6 @@ from bench.spark.traces import RUN_NAME, write_trace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WARM_ROWS = 300_000
-
 
 class Result(msgspec.Struct, frozen=True):
     """One length."""
@@ -87,7 +85,7 @@ def main() -> None:
     settings = {"spark.driver.memory": given.memory}
     with session("bench telemetry", master="local[2]", conf=settings) as spark:
         if given.make_only:
-            for rows in (WARM_ROWS, given.rows, given.rows * given.times):
+            for rows in (given.rows // 10, given.rows, given.rows * given.times):
                 folder = given.folder / f"traces-{rows}"
                 if not (folder / "_whole").exists():
                     shutil.rmtree(folder, ignore_errors=True)
@@ -95,7 +93,7 @@ def main() -> None:
                         str(write_trace(spark, folder, rows, given.seed))
                     )
             return
-        measure(spark, given.folder, WARM_ROWS, given.seed)
+        measure(spark, given.folder, given.rows // 10, given.seed)
         short = measure(spark, given.folder, given.rows, given.seed)
         if not given.json:
             print(f"{short.rows:,} rows: {short.seconds:.1f} s", flush=True)
