@@ -190,7 +190,7 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.legend(
         handles=marks, frameon=False, ncols=len(marks), loc="outside lower center", fontsize=9
     )
-    figure.suptitle("Shaded: the papers' three to five regions a message", fontsize=10)
+    figure.suptitle("Shaded: at most five regions a message, as the papers report", fontsize=10)
     figure.savefig(path)
 
 
