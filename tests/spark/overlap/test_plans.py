@@ -196,8 +196,8 @@ def test_separate_communities_are_planned_apart_as_the_gms_would(spark: SparkSes
     ("strategy", "cap"),
     [
         pytest.param("exact", 1, marks=only_in_soak),
-        pytest.param("perfect", 4, marks=only_in_soak),
-        pytest.param("regular", 4, marks=only_in_soak),
+        pytest.param("perfect", 3, marks=only_in_soak),
+        pytest.param("regular", 3, marks=only_in_soak),
         ("merged", 2),
     ],
 )
