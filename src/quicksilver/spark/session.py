@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from quicksilver.spark.archive import archive_options, find_archive
 from quicksilver.spark.errors import NoSparkError, OptionError
 from quicksilver.spark.java import find_java
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = "local[*]"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 DEFAULTS: Mapping[str, str] = {
     # One machine: eight partitions keep both cores busy, 200 would only cost.
@@ -53,7 +55,8 @@ def make_session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise NoSparkError("Spark is not installed: pip install 'quicksilver[spark]'") from None
-    os.environ.setdefault("JAVA_HOME", find_java().home)
+    java = find_java()
+    os.environ.setdefault("JAVA_HOME", java.home)
     given = dict(conf or {})
     settings = SparkConf()
     for name, value in {**DEFAULTS, **given}.items():
@@ -67,6 +70,9 @@ def make_session(
         # Spark would run whatever python3 is on the PATH, which need not be the one with
         # quicksilver in it. On a cluster the workers' Python is not ours to name.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        archive = find_archive(java)
+        if archive is not None and not settings.contains(JAVA_OPTIONS):
+            settings.set(JAVA_OPTIONS, archive_options(archive))
     builder: Any = SparkSession.builder
     made: SparkSession = builder.appName(app).config(conf=settings).getOrCreate()
     # Spark finds the connector by itself, but where the search fails it says nothing and never
