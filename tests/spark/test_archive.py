@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.spark.archive import archive_options, archive_path, find_archive, make_archive
+from quicksilver.spark.archive import archive_options, archive_stem, find_archive, make_archive
 from quicksilver.spark.java import Java, find_java
 from tests.spark.soaking import only_in_soak
 
@@ -32,12 +32,12 @@ def test_another_java_has_another_archive(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     one = fake_java(tmp_path / "one", 'JAVA_VERSION="17.0.1"')
     two = fake_java(tmp_path / "two", 'JAVA_VERSION="17.0.1"')
-    first = archive_path(one)
+    first = archive_stem(one)
     assert first.parent == tmp_path / "quicksilver"
-    assert archive_path(two) != first
-    assert archive_path(one) == first
+    assert archive_stem(two) != first
+    assert archive_stem(one) == first
     (tmp_path / "one" / "release").write_text('JAVA_VERSION="17.0.2"')
-    assert archive_path(one) != first
+    assert archive_stem(one) != first
 
 
 def test_there_is_none_until_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,10 +45,13 @@ def test_there_is_none_until_it_is_made(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     java = fake_java(tmp_path / "java", "x")
     assert find_archive(java) is None
-    path = archive_path(java)
-    path.parent.mkdir()
-    path.write_bytes(b"")
+    stem = archive_stem(java)
+    stem.parent.mkdir()
+    path = stem.with_name(f"{stem.name}-7.jsa")
+    path.write_bytes(b"archive")
     assert find_archive(java) == path
+    path.write_bytes(b"arch")  # a Java that maps half a file dies
+    assert find_archive(java) is None
 
 
 def start(cache: Path) -> str:
@@ -70,11 +73,12 @@ def start(cache: Path) -> str:
 def test_sessions_use_it_and_survive_what_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off, or of something else: Java goes on without it."""
+    """Cut off, it is passed over; with something else in it, Java goes on without it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = make_archive(find_java())
     assert start(tmp_path) == f"10 {archive_options(path)}"
     whole = path.read_bytes()
-    for content in (whole[: len(whole) // 3], b"no archive at all", b""):
-        path.write_bytes(content)
-        assert start(tmp_path).startswith("10 ")
+    path.write_bytes(whole[: len(whole) // 3])
+    assert start(tmp_path) == "10"
+    path.write_bytes(b"\0" * len(whole))
+    assert start(tmp_path) == f"10 {archive_options(path)}"
