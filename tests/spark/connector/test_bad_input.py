@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql.types import DoubleType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
 from quicksilver.recorder.schema import COLUMNS, GROUP_KEY, VERSION_KEY, segment_schema
@@ -172,6 +172,27 @@ def test_columns_that_are_not_there_are_told(tmp_path: Path) -> None:
     typed = {"schema": "tests.spark.connector.test_source:Quote"}
     with pytest.raises(OptionError, match="the columns are symbol, price, tags, topic"):
         GroupSource({"path": str(tmp_path), "subscribe": "a", **typed}).reader(asked)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("value:string", {}, "say which group: option topic, or a column topic"),
+        ("value:bigint", {"topic": "x"}, "column value is bigint: cast it to string or binary"),
+        ("id:bigint", {"topic": "x"}, "column 'id' cannot be published; select value, key"),
+        ("topic:string", {}, "there is no column value: select what is to be published"),
+        ("value:string", {"topics": "x"}, "unknown option 'topics'"),
+    ],
+)
+def test_tables_that_cannot_be_published(columns: str, options: dict[str, str], words: str) -> None:
+    """By batch and streaming writes alike."""
+    types = {"string": StringType(), "bigint": LongType()}
+    name, _, kind = columns.partition(":")
+    schema = StructType([StructField(name, types[kind])])
+    source = GroupSource({"gms": "127.0.0.1:1", **options})
+    for make in (source.writer, source.streamWriter):
+        with pytest.raises(OptionError, match=words):
+            make(schema, overwrite=False)
 
 
 def test_the_reason_is_found_in_what_spark_makes_of_it() -> None:

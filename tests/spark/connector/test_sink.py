@@ -108,21 +108,13 @@ def test_a_batch_that_is_run_again_is_recorded_once(
 
 
 def test_mistakes_end_in_one_clear_line(spark: SparkSession, gms: str) -> None:
-    """What is wrong with the table or the options, and what to write."""
+    """When the query is planned, and when a task runs."""
     table = spark.range(3).selectExpr("cast(id as string) as value")
 
-    def save(frame: object, **options: str) -> None:
-        frame.write.format("quicksilver").mode("append").options(**options, **LO).save()  # type: ignore[attr-defined]
+    def save(**options: str) -> None:
+        table.write.format("quicksilver").mode("append").options(**options, **LO).save()
 
     with pytest.raises(Exception, match="say which group: option topic, or a column topic"):
-        save(table, gms=gms)
-    with pytest.raises(Exception, match="column value is bigint: cast it to string or binary"):
-        save(spark.range(3).selectExpr("id as value"), gms=gms, topic="x")
-    with pytest.raises(Exception, match="column 'id' cannot be published; select value, key"):
-        save(spark.range(3), gms=gms, topic="x")
-    with pytest.raises(Exception, match="unknown option 'topics'"):
-        save(table, gms=gms, topics="x")
+        save(gms=gms)
     with pytest.raises(Exception, match="0 members, waited for 1; rows would reach nobody"):
-        save(table, gms=gms, topic="deserted", flushTimeoutSeconds="1")
-    with pytest.raises(Exception, match="no GMS at"):
-        save(table, gms="127.0.0.1:1", topic="x")
+        save(gms=gms, topic="deserted", flushTimeoutSeconds="1")

@@ -8,7 +8,6 @@ task costs 40 ms.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,6 +20,7 @@ from quicksilver.spark.sweep.running import OUTCOMES, run_task
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 ROUND_S = 10.0
@@ -59,10 +59,12 @@ def run_sweep(
     left = iter(waiting)
     while part := list(islice(left, round_size(mean_s, cores))):
         parts = count_parts(len(part), mean_s, cores)
-        begun = time.monotonic()
-        outcomes = _run_round(spark, sweep, part, parts, traces)
+        # Their own time, not the round's: that has a job's overhead in it, and rounds that
+        # are made smaller for it would have more of it.
+        spent_s = spark.sparkContext.accumulator(0.0)
+        outcomes = _run_round(spark, sweep, part, parts, traces, spent_s)
         outcomes.write.mode("append").parquet(str(results))
-        mean_s = (time.monotonic() - begun) * cores / len(part)
+        mean_s = spent_s.value / len(part)
         finished += len(part)
         tell(finished, len(tasks))
     keys = spark.createDataFrame([(task.key,) for task in tasks], "key string")
@@ -98,7 +100,12 @@ def _find_done(spark: SparkSession, results: Path) -> dict[str, float]:
 
 
 def _run_round(
-    spark: SparkSession, sweep: Sweep, tasks: list[SweepTask], parts: int, traces: Path | None
+    spark: SparkSession,
+    sweep: Sweep,
+    tasks: list[SweepTask],
+    parts: int,
+    traces: Path | None,
+    spent_s: Accumulator[float],
 ) -> DataFrame:
     def run(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         import pandas as pd
@@ -106,7 +113,9 @@ def _run_round(
         for batch in batches:
             for text in batch["task"]:
                 task = msgspec.json.decode(text, type=SweepTask)
-                yield pd.DataFrame([msgspec.to_builtins(run_task(sweep, task, traces))])
+                outcome = run_task(sweep, task, traces)
+                spent_s.add(outcome.seconds)
+                yield pd.DataFrame([msgspec.to_builtins(outcome)])
 
     rows = [(msgspec.json.encode(task).decode(),) for task in tasks]
     table = spark.createDataFrame(rows, "task string").repartition(parts)
