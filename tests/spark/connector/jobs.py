@@ -78,5 +78,7 @@ class Job:
         """End what is left; return what the job said."""
         self.kill_all()
         assert self.child.stdout is not None
+        if self.child.stdout.closed:
+            return ""
         with self.child.stdout:
             return self.child.stdout.read()
