@@ -9,11 +9,24 @@ from math import cos, hypot, pi, sin
 from typing import Any
 
 from quicksilver.experiments.base import Metrics
-from quicksilver.trace.records import AckReceived, AnyRecord, RoundCompleted
+from quicksilver.stdx.bins import count_delays
+from quicksilver.trace.records import (
+    AckReceived,
+    AnyRecord,
+    PacketArrived,
+    PacketSent,
+    RoundCompleted,
+)
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.wire.ids import Address
-from quicksilver.wire.packets import KIND_DATA, KIND_TOKEN, POSITION, parse_key
+from quicksilver.wire.packets import (
+    KIND_DATA,
+    KIND_REPAIR,
+    KIND_TOKEN,
+    POSITION,
+    parse_key,
+)
 
 SAMPLE_S = 0.02
 SAMPLED_RECEIVERS = 16
@@ -69,12 +82,18 @@ class Traffic:
         """From a packet's departure until its sender knows that all have it."""
         self.rounds_s: defaultdict[int, list[float]] = defaultdict(list)
         """Token round-trips by level of the ring."""
+        self.packet_s: list[float] = []
+        """From departure to arrival of the sampled packets."""
+        self.repair_s: list[float] = []
+        """From a packet's departure until a repair of it leaves."""
         self.lost_in_rounds = 0
         self.tokens = 0
         self.token_bytes = 0
         self.token_bytes_max = 0
         self._departed: defaultdict[Stream, dict[int, float]] = defaultdict(dict)
         self._low: defaultdict[Stream, int] = defaultdict(int)
+        self._sampled: defaultdict[Stream, dict[int, float]] = defaultdict(dict)
+        self._leaders: set[int] = set()
         cluster.network.taps.append(self._see)
 
     def _see(self, at: float, source: Address, destination: Address, packet: bytes) -> None:
@@ -83,6 +102,12 @@ class Traffic:
             _, sender, region, view = parse_key(packet[4:20])
             sequence, _ = POSITION.unpack_from(packet, 20)
             self._departed[sender, region, view].setdefault(sequence, at)
+        elif kind == KIND_REPAIR and self.is_on:
+            _, sender, region, view = parse_key(packet[4:20])
+            sequence, _ = POSITION.unpack_from(packet, 20)
+            departed = self._departed[sender, region, view].get(sequence)
+            if departed is not None:
+                self.repair_s.append(at - departed)
         elif kind == KIND_TOKEN and self.is_on:
             self.tokens += 1
             self.token_bytes += len(packet)
@@ -92,8 +117,9 @@ class Traffic:
         """Take a record of any node."""
         if isinstance(record, AckReceived):
             stream = (record.node, record.region, record.view)
-            departed = self._departed[stream]
+            departed, sampled = self._departed[stream], self._sampled[stream]
             for sequence in range(self._low[stream], record.low):
+                sampled.pop(sequence, None)
                 at = departed.pop(sequence, None)
                 if at is not None and self.is_on:
                     self.ack_s.append(record.at - at)
@@ -101,6 +127,15 @@ class Traffic:
         elif isinstance(record, RoundCompleted) and self.is_on:
             self.rounds_s[record.level].append(record.seconds)
             self.lost_in_rounds += record.missing
+            if not record.level:
+                self._leaders.add(record.node)
+        elif isinstance(record, PacketSent):
+            self._sampled[record.node, record.region, record.view][record.sequence] = record.at
+        elif isinstance(record, PacketArrived) and self.is_on:
+            stream = (record.sender, record.region, record.view)
+            sent_at = self._sampled[stream].get(record.sequence)
+            if sent_at is not None:
+                self.packet_s.append(record.at - sent_at)
 
     def metrics(self, seconds: float) -> Metrics:
         ordered = sorted(self.ack_s)
@@ -117,6 +152,18 @@ class Traffic:
             "token_bytes_mean": self.token_bytes / self.tokens if self.tokens else 0.0,
             "token_bytes_max": self.token_bytes_max,
         }
+        if levels:
+            top = sorted(self.rounds_s[levels[-1]])
+            slowest = top[-max(1, len(top) // 10) :]
+            found["token_rtt_bins"] = count_delays(top)
+            found["token_rtt_ms_slowest_tenth"] = 1e3 * mean(slowest)
+        if self._leaders and self.rounds_s[0]:
+            rounds = len(self.rounds_s[0]) / len(self._leaders)
+            found["token_interval_ms"] = 1e3 * seconds / rounds
+        if self.packet_s:
+            found["packet_ms_mean"] = 1e3 * mean(self.packet_s)
+        if self.repair_s:
+            found["repair_ms_mean"] = 1e3 * mean(self.repair_s)
         return found
 
 
@@ -168,17 +215,24 @@ class Samples:
     """Levels, looked at every few milliseconds."""
 
     def __init__(
-        self, cluster: Cluster, senders: Sequence[SimNode], receivers: Sequence[SimNode], size: int
+        self,
+        cluster: Cluster,
+        senders: Sequence[SimNode],
+        receivers: Sequence[SimNode],
+        disturbed: Sequence[SimNode],
+        size: int,
     ) -> None:
         self.is_on = False
         self.pending_bytes: list[float] = []
         self.sender_memory: list[float] = []
         self.receiver_memory: list[float] = []
+        self.disturbed_memory: list[float] = []
         self.alarm_max: dict[str, list[float]] = {"sender": [], "receiver": []}
         self._cluster = cluster
         self._senders = senders
-        step = max(1, len(receivers) // SAMPLED_RECEIVERS)
-        self._receivers = receivers[::step]
+        self._disturbed = disturbed
+        others = [node for node in receivers if node not in disturbed]
+        self._receivers = others[:: max(1, len(others) // SAMPLED_RECEIVERS)]
         self._size = size
         cluster.events.after(SAMPLE_S, self._look)
         cluster.events.after(1.0, self._look_at_alarms)
@@ -191,6 +245,7 @@ class Samples:
             self.pending_bytes.append(node.engine.outgoing.pending_bytes())
             self.sender_memory.append(node.memory_bytes())
         self.receiver_memory.extend(node.memory_bytes() for node in self._receivers)
+        self.disturbed_memory.extend(node.memory_bytes() for node in self._disturbed)
 
     def _look_at_alarms(self) -> None:
         """The longest alarm delay of each second, as Figures 4.37 and 4.38 have it."""
@@ -203,7 +258,7 @@ class Samples:
 
     def metrics(self) -> Metrics:
         pending = mean(self.pending_bytes)
-        return {
+        found: Metrics = {
             "pending_bytes_mean": pending,
             "pending_bytes_max": max(self.pending_bytes, default=0.0),
             "pending_messages_mean": pending / self._size if self._size else 0.0,
@@ -213,7 +268,12 @@ class Samples:
             "receiver_memory_bytes_max": max(self.receiver_memory, default=0.0),
             "sender_alarm_delay_ms_max": 1e3 * max(self.alarm_max["sender"], default=0.0),
             "receiver_alarm_delay_ms_max": 1e3 * max(self.alarm_max["receiver"], default=0.0),
+            "sender_alarm_bins": count_delays(self.alarm_max["sender"]),
+            "receiver_alarm_bins": count_delays(self.alarm_max["receiver"]),
         }
+        if self.disturbed_memory:
+            found["disturbed_memory_bytes_mean"] = mean(self.disturbed_memory)
+        return found
 
 
 class Timeline:

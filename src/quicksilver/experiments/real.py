@@ -11,6 +11,7 @@ from typing import Any
 
 from quicksilver.experiments.base import Context, Metrics
 from quicksilver.experiments.processes import Child, Family
+from quicksilver.stdx.bins import add_counts
 
 WORKER = ("-m", "quicksilver.experiments.worker")
 
@@ -133,10 +134,39 @@ def summarise(run: RealRun, sent: list[dict[str, Any]], got: list[dict[str, Any]
         "repaired_packets": sum(one["repairs"] for one in got),
         "kernel_drops": sum(one["kernel_drops"] for one in got),
         "cores": os.cpu_count() or 0,
+        "sender_alarm_bins": add_counts(one["alarm_bins"] for one in sent),
+        "receiver_alarm_bins": add_counts(one["alarm_bins"] for one in got),
+        **shares("sender", sent),
+        **shares("receiver", got),
+        **distribution_of_rounds([*sent, *got]),
     }
+    held = [sample for one in sent for sample in one["memory_bytes"]]
+    if held:
+        metrics["sender_rss_bytes_mean"] = sum(held) / len(held)
     if run.rate:
         worst = max(got, key=lambda one: one["latency"].get("latency_ms_p99", 0.0))
         metrics |= worst["latency"]
         metrics["recovery_ms"] = got[0]["recovery_ms"]
         metrics["recoveries"] = got[0]["losses"]
     return metrics
+
+
+def shares(role: str, reports: list[dict[str, Any]]) -> Metrics:
+    """Return where the processor time went: to the kernel, to the cyclic collector."""
+    used = max(1e-9, sum(one["cpu_s"] for one in reports))
+    return {
+        f"{role}_kernel_percent": 100 * sum(one["kernel_s"] for one in reports) / used,
+        f"{role}_collector_percent": 100 * sum(one["collector_s"] for one in reports) / used,
+    }
+
+
+def distribution_of_rounds(reports: list[dict[str, Any]]) -> Metrics:
+    """Return how long tokens of the highest ring took, in bins, and the slowest tenth."""
+    top = max((level for one in reports for level in one["round_bins"]), default=None)
+    if top is None:
+        return {}
+    slowest = [s for one in reports for s in one["slowest_rounds_s"].get(top, ())]
+    return {
+        "token_rtt_bins": add_counts(one["round_bins"].get(top, ()) for one in reports),
+        "token_rtt_ms_slowest_tenth": 1e3 * sum(slowest) / len(slowest),
+    }

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
-from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean
+from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean, variation
 from quicksilver.experiments.latency import LatencyWatcher, recovery_ms
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
@@ -35,6 +35,9 @@ SETTLE_S = 120.0
 """Virtual time that joining may take."""
 
 SETTLE_STEP_S = 0.01
+
+VARIATION_STEPS_MIN = 5
+"""Of fewer steps of a timeline nobody could tell how much they vary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +212,7 @@ def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     if scenario.disturb is not None:
         scenario.disturb(run)
     timeline = Timeline(cluster, run.senders, run.receivers, run.disturbed, scenario.timeline_s)
-    samples = Samples(cluster, run.senders, run.receivers, scenario.size)
+    samples = Samples(cluster, run.senders, run.receivers, run.disturbed, scenario.size)
     run.start_senders()
     cluster.run(scenario.warmup_s)
     run.traffic.is_on = samples.is_on = True
@@ -222,6 +225,14 @@ def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     after = Snapshot(run.senders), Snapshot(run.receivers)
     metrics = _judge(run, before, after)
     metrics |= run.traffic.metrics(scenario.seconds) | samples.metrics()
+    rates = timeline.rates(
+        "received_messages_min",
+        scenario.warmup_s,
+        scenario.warmup_s + scenario.seconds,
+        timeline.step_s,
+    )
+    if len(rates) >= VARIATION_STEPS_MIN:
+        metrics["variation_received"] = variation(rates)
     if run.latency is not None:
         metrics |= run.latency.metrics()
         first = run.latency.by_node.get(run.receivers[0].index, [])

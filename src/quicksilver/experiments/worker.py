@@ -24,9 +24,10 @@ from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst
 from quicksilver.node.sampling import sampling
+from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.folders import split_target
 from quicksilver.trace.parquet import ParquetTrace
-from quicksilver.trace.records import AckReceived, AnyRecord, RoundCompleted
+from quicksilver.trace.records import AckReceived, AnyRecord, NodeSampled, RoundCompleted
 
 ARRIVALS_MAX = 400_000
 """Stamped messages whose age is kept."""
@@ -48,6 +49,28 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def kernel_s() -> float:
+    """Return the part of the processor time that the kernel used for this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_stime
+
+
+class CollectorTime:
+    """Adds up the processor time that the cyclic garbage collector takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, info: dict[str, int]) -> None:
+        del info
+        now = time.thread_time()
+        if phase == "start":
+            self._began = now
+        else:
+            self.seconds += now - self._began
+
+
 def switches() -> int:
     """Return how often this process has left its core, by itself or not."""
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -67,6 +90,7 @@ class Ledger:
         self.rounds: dict[int, list[float]] = {}
         self.pending: list[int] = []
         self.token_s: list[float] = []
+        self.samples: list[NodeSampled] = []
         self._trace = trace
 
     def __call__(self, record: AnyRecord) -> None:
@@ -75,6 +99,8 @@ class Ledger:
         elif isinstance(record, AckReceived):
             self.pending.append(record.pending_bytes)
             self.token_s.append(record.token_s)
+        elif isinstance(record, NodeSampled):
+            self.samples.append(record)
         if self._trace is not None:
             self._trace(record)
 
@@ -87,6 +113,7 @@ class Ledger:
         self.rounds.clear()
         self.pending.clear()
         self.token_s.clear()
+        self.samples.clear()
 
     def report(self) -> dict[str, Any]:
         return {
@@ -96,6 +123,13 @@ class Ledger:
             "pending_bytes_mean": sum(self.pending) / len(self.pending) if self.pending else 0.0,
             "pending_bytes_max": max(self.pending, default=0),
             "acks": len(self.pending),
+            "round_bins": {level: count_delays(found) for level, found in self.rounds.items()},
+            "slowest_rounds_s": {
+                level: sorted(found)[-max(1, len(found) // 10) :]
+                for level, found in self.rounds.items()
+            },
+            "alarm_bins": count_delays(sample.alarm_delay_s for sample in self.samples),
+            "memory_bytes": [sample.memory_bytes for sample in self.samples],
         }
 
 
@@ -178,6 +212,7 @@ def run_receiver(settings: dict[str, Any]) -> None:
                 ages.append(now - int.from_bytes(payload[:8], "little") / 1e9)
 
     held = prepare_memory(settings)
+    collector = CollectorTime()
     with connect(settings, ledger) as node:
         node.join_all(group_names(settings["groups"]))
         node.on_burst(handle)
@@ -186,6 +221,7 @@ def run_receiver(settings: dict[str, Any]) -> None:
         sys.stdin.readline()
         ledger.clear()
         began_cpu, began, began_switches = cpu_s(), clock(), switches()
+        began_kernel, began_collector = kernel_s(), collector.seconds
         before = node.stats().counters
         total = json.loads(sys.stdin.readline())["sent"]
         deadline = clock() + 30
@@ -198,6 +234,8 @@ def run_receiver(settings: dict[str, Any]) -> None:
             first=state[1],
             last=state[2],
             cpu_s=cpu_s() - began_cpu,
+            kernel_s=kernel_s() - began_kernel,
+            collector_s=collector.seconds - began_collector,
             switches=switches() - began_switches,
             wall_s=clock() - began,
             rss_bytes=rss_bytes(),
@@ -222,6 +260,7 @@ def run_sender(settings: dict[str, Any]) -> None:
     """Send as fast as it goes, or at a rate; pushed or pulled."""
     ledger = Ledger(open_trace(settings))
     held = prepare_memory(settings)
+    collector = CollectorTime()
     with connect(settings, ledger) as node:
         groups = node.open_all(group_names(settings["groups"]))
         empty = rss_bytes()
@@ -229,6 +268,7 @@ def run_sender(settings: dict[str, Any]) -> None:
         sys.stdin.readline()
         clock = time.monotonic
         began_cpu, began = cpu_s(), clock()
+        began_kernel, began_collector = kernel_s(), collector.seconds
         ledger.clear()
         if settings.get("rate"):
             sent = _send_at_rate(groups, settings)
@@ -242,6 +282,8 @@ def run_sender(settings: dict[str, Any]) -> None:
             sent=sent,
             seconds=ended - began,
             cpu_s=cpu_s() - began_cpu,
+            kernel_s=kernel_s() - began_kernel,
+            collector_s=collector.seconds - began_collector,
             rss_bytes=rss_bytes(),
             rss_empty_bytes=empty,
             rss_max_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

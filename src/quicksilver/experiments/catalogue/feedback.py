@@ -21,6 +21,9 @@ from quicksilver.experiments.scenario import Run, run_scenario
 from quicksilver.multicast import interfaces
 from quicksilver.wire.control import RANGES_MAX
 
+STEPS = 20
+"""Parts of a run whose rates are compared: how unstable it is."""
+
 
 class Feedback(Experiment):
     """Figures 4.26 to 4.28: a single number, our 24 ranges, as many as there are nodes."""
@@ -51,6 +54,7 @@ class Feedback(Experiment):
         Column("token_bytes_mean", "token, B"),
         Column("token_rtt_ms", "token, ms", "{:.2f}"),
         Column("receiver_memory_bytes_mean", "receiver, MB", "{:.2f}", 1e-6),
+        Column("variation_received", "CV", "{:.3f}"),
         Column("lost_packets", "lost"),
     )
 
@@ -63,7 +67,9 @@ class Feedback(Experiment):
 
         ranges = int(point.parameters["ranges"]) or int(point.parameters["nodes"])
         with ranges_sent(min(ranges, RANGES_MAX)):
-            return run_scenario(make_scenario(point, context, disturb=disturb), context)
+            step_s = float(point.parameters["seconds"]) / STEPS
+            scenario = make_scenario(point, context, disturb=disturb, timeline_s=step_s)
+            return run_scenario(scenario, context)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         found = []

@@ -24,6 +24,7 @@ COLUMNS = (
     Column("disturbed_loss_percent", "its loss %", "{:.2f}"),
     Column("ack_ms_mean", "ack, ms", "{:.2f}"),
     Column("token_rtt_ms", "token, ms", "{:.2f}"),
+    Column("repair_ms_mean", "repair, ms", "{:.2f}"),
     Column("pending_messages_mean", "pending"),
     Column("receiver_cpu_percent", "receiver CPU %"),
     Column("sender_alarm_delay_ms_max", "alarm s., ms", "{:.1f}"),
