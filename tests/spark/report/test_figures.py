@@ -11,7 +11,8 @@ from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.spark.errors import BadInputError
 from quicksilver.spark.report.events import Event, busiest_stretch, choose_sentences, tell
 from quicksilver.spark.report.experiments import in_words, section_of
-from quicksilver.spark.report.figures import FIGURES, half_width, lines_of
+from quicksilver.spark.report.figures import FIGURES, lines_of
+from quicksilver.spark.report.intervals import half_width
 from quicksilver.spark.report.page import Section, render
 
 pytest.importorskip("matplotlib")

@@ -76,7 +76,7 @@ def draw_lines(folder: Path, figure: Figure, lines: Sequence[Line]) -> None:
                 color=colour,
                 label=line.label,
             )
-        _finish(axes, figure.title, figure.x_label, figure.y_label)
+        finish(axes, figure.title, figure.x_label, figure.y_label)
         if figure.is_log and all(v.x > 0 for line in lines for v in line.values):
             _make_log(axes, sorted({v.x for line in lines for v in line.values}))
         if len(lines) > 1:
@@ -92,7 +92,8 @@ def _make_log(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _finish(axes: Axes, title: str, x_label: str, y_label: str) -> None:
+def finish(axes: Axes, title: str, x_label: str, y_label: str) -> None:
+    """Name the axes, and let the upright one begin at nothing."""
     axes.set_title(title, loc="left", fontsize=10.5)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
@@ -111,9 +112,9 @@ def draw_timeline(folder: Path, name: str, title: str, rows: Sequence[Mapping[st
         for (label, totals), colour in zip(curves.items(), COLOURS, strict=False):
             rates.plot(times[1:], _rates(times, totals), label=label, color=colour, linewidth=1.4)
         rates.legend(fontsize=8)
-        _finish(rates, title, "", "thousand messages/s")
+        finish(rates, title, "", "thousand messages/s")
         pending.plot(times, [row["pending_bytes"] / 1e6 for row in rows], color=COLOURS[3])
-        _finish(pending, "", "s since the warm-up began", "pending, MB")
+        finish(pending, "", "s since the warm-up began", "pending, MB")
 
 
 def _rates(times: Sequence[float], totals: Sequence[float]) -> list[float]:
@@ -145,7 +146,7 @@ def draw_seconds(
                     linewidth=1.2,
                     alpha=0.85,
                 )
-            _finish(axes, "", "", label)
+            finish(axes, "", "", label)
         panels[0].set_title("By the second", loc="left", fontsize=10.5)
         if len(by_node) <= len(COLOURS):
             panels[0].legend(fontsize=8, ncols=3)
@@ -190,7 +191,7 @@ def draw_events(
         tokens.scatter(
             [at - began for at, _ in rounds], [1e-3 * us for _, us in rounds], s=6, color=COLOURS[0]
         )
-        _finish(tokens, "Token round-trips", "s since the run began", "ms")
+        finish(tokens, "Token round-trips", "s since the run began", "ms")
 
 
 def draw_cdf(folder: Path, name: str, counts: Mapping[int, int]) -> None:
@@ -206,7 +207,7 @@ def draw_cdf(folder: Path, name: str, counts: Mapping[int, int]) -> None:
     with drawing(folder, name) as (_, axes):
         axes.step(xs, ys, where="post", color=COLOURS[0])
         axes.set_xscale("log")
-        _finish(axes, "From departure to arrival of sampled packets", "ms", "% of packets")
+        finish(axes, "From departure to arrival of sampled packets", "ms", "% of packets")
 
 
 def as_image(path: Path) -> str:

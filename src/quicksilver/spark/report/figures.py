@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
-Row = Mapping[str, Any]
+from quicksilver.spark.report.intervals import half_width
 
-_T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Student's t for 1 to 10 degrees of freedom; 1.96 to 2.2 beyond."""
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,15 +327,6 @@ FIGURES: tuple[Figure, ...] = (
 
 LABELLED = ("machine", "senders", "perturbed", "rate", "place", "ranges", "slowness", "nodes")
 """Parameters by which lines are told apart where they vary."""
-
-
-def half_width(values: Sequence[float]) -> float | None:
-    """Return half of the 95 % interval of the mean; None for fewer than two values."""
-    count = len(values)
-    if count < 2:
-        return None
-    t = _T95[count - 2] if count - 2 < len(_T95) else 1.96 + 2.6 / (count - 1)
-    return float(t * stdev(values) / count**0.5)
 
 
 def lines_of(figure: Figure, rows: Sequence[Row]) -> list[Line]:

@@ -56,6 +56,15 @@ class Verdict:
     holds: bool | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Values for which there is no drawing."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Section:
     """One experiment or one run."""
@@ -67,6 +76,7 @@ class Section:
     claim: str = ""
     pictures: list[Picture] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
     sentences: list[tuple[str, str, str]] = field(default_factory=list)
     """Time, node and what it did."""
     remarks: list[str] = field(default_factory=list)
@@ -98,6 +108,7 @@ def _section(section: Section) -> str:
     if section.verdicts:
         rows = "".join(_verdict(verdict) for verdict in section.verdicts)
         parts.append(f"<table><tr><th>what</th><th>measured</th><th></th></tr>{rows}</table>")
+    parts += [_table(table) for table in section.tables]
     if section.pictures:
         parts.append(f'<div class="grid">{"".join(map(_picture, section.pictures))}</div>')
     if section.sentences:
@@ -109,6 +120,15 @@ def _section(section: Section) -> str:
         parts.append(f'<div class="scroll"><table>{head}{rows}</table></div>')
     parts.append("</section>")
     return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.head)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows
+    )
+    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    return f'{title}<div class="across"><table><tr>{head}</tr>{rows}</table></div>'
 
 
 def _verdict(verdict: Verdict) -> str:

@@ -1,0 +1,160 @@
+"""``quicksilver model``: the papers' analytical model, fitted to runs and extrapolated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quicksilver.cli.options import Json
+from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.problems import CommandError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The papers' analytical model (equations 4.2 to 4.12): fit it to runs, extrapolate.",
+)
+DEFAULT_OUT = Path("out/model")
+
+
+def _need_extra() -> None:
+    try:
+        import matplotlib  # noqa: F401  # only to see whether the extra is installed
+        import numpy  # noqa: F401  # the same
+    except ModuleNotFoundError as error:
+        raise CommandError(f"model needs {error.name}: pip install 'quicksilver[spark]'") from None
+
+
+@app.command()
+def fit(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of experiments (scale, light, tokenrate, agree) or of traces.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where parameters, figures and the page go.")
+    ] = DEFAULT_OUT,
+    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit the parameters to runs, and draw predicted next to measured (4.50 to 4.57).
+
+    Writes parameters.json, model.html and the figures. Traces are read by Spark;
+    experiments need none.
+    """
+    _need_extra()
+    from quicksilver.spark.model.job import PAGE, PARAMETERS, fit_runs
+    from quicksilver.spark.model.words import facts_of, table_of
+    from quicksilver.spark.session import parse_conf, session
+
+    settings = parse_conf(conf or [])
+    fitted = fit_runs(
+        runs,
+        out,
+        session=lambda: session("quicksilver model", master=master, conf=settings),
+        remark=remark,
+    )
+    figures = sorted(path.name for path in out.glob("model-*.svg"))
+    if as_json:
+        emit(
+            {
+                "parameters": str(out / PARAMETERS),
+                "page": str(out / PAGE),
+                "figures": figures,
+                "model": fitted,
+            }
+        )
+        return
+    from rich.table import Table
+
+    head, rows = table_of(fitted)
+    table = Table(*head, title=f"the model, fitted to runs ({fitted.setting})")
+    for row in rows:
+        table.add_row(*row)
+    make_console().print(table)
+    for fact in facts_of(fitted):
+        say(fact)
+    for missing in fitted.missing:
+        say(f"not fitted: {missing.number} needs {missing.needs}")
+    say(f"{out / PARAMETERS}, {out / PAGE}, {len(figures)} figures")
+
+
+@app.command()
+def predict(
+    parameters: Annotated[
+        Path, typer.Option(metavar="FILE", help="What model fit wrote: parameters.json.")
+    ],
+    nodes: Annotated[str, typer.Option(metavar="N,N...", help="Numbers of nodes.")],
+    memory_max: Annotated[
+        float, typer.Option(min=1.0, metavar="MB", help="Memory that a sender may use (4.12).")
+    ] = 100.0,
+    as_json: Json = False,
+) -> None:
+    """Extrapolate to groups of any size, with intervals and the limit of memory.
+
+    Each form of the model has its line; "papers" are the papers' own values.
+    """
+    _need_extra()
+    from quicksilver.spark.model.job import load_parameters, parse_sizes
+    from quicksilver.spark.model.prediction import papers_predict, predict
+
+    sizes = parse_sizes(nodes)
+    fitted = load_parameters(parameters)
+    ours = predict(fitted, sizes, memory_max=1e6 * memory_max)
+    if not ours:
+        needs = "; ".join(f"{each.number} needs {each.needs}" for each in fitted.missing)
+        raise CommandError(f"{parameters} lacks what a prediction needs: {needs}")
+    both = [*ours, *papers_predict(sizes, 1e6 * memory_max)]
+    if as_json:
+        emit({"parameters": str(parameters), "setting": fitted.setting, "predictions": both})
+        return
+    from rich.table import Table
+
+    table = Table(
+        "nodes", "form", "token, ms", "ack, ms", "messages/s", "of these, limit", "memory, MB"
+    )
+    for each in both:
+        table.add_row(
+            f"{each.nodes:,}{'' if each.is_measured else ' *'}",
+            each.form,
+            _bounds(each.round_trip_s, 1e3),
+            _bounds(each.ack_s, 1e3),
+            _bounds(each.rate, 1.0),
+            _limit(each),
+            _bounds(each.memory_bytes, 1e-6),
+        )
+    make_console().print(table)
+    say(
+        f"* beyond what was measured ({fitted.nodes_max:,} nodes). In brackets 95 % intervals, of "
+        "the parameters alone."
+    )
+
+
+def _bounds(bounds: object, scale: float) -> str:
+    from quicksilver.spark.model.prediction import Bounds
+    from quicksilver.spark.model.words import number
+
+    assert isinstance(bounds, Bounds)
+    text = number(scale * bounds.value)
+    if bounds.low is not None and bounds.high is not None:
+        text += f" ({number(scale * bounds.low)}–{number(scale * bounds.high)})"
+    return text
+
+
+def _limit(prediction: object) -> str:
+    """What limits the rate: the processor, memory (4.12), or our window."""
+    from quicksilver.spark.model.prediction import Prediction
+
+    assert isinstance(prediction, Prediction)
+    rate = prediction.rate.value
+    if rate >= prediction.rate_uncapped.value:
+        return "processor"
+    return "memory (4.12)" if rate >= prediction.rate_cap.value else "window"
