@@ -11,9 +11,10 @@ from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.spark.errors import BadInputError
 from quicksilver.spark.report.events import Event, busiest_stretch, choose_sentences, tell
 from quicksilver.spark.report.experiments import in_words, section_of
-from quicksilver.spark.report.figures import FIGURES, lines_of
+from quicksilver.spark.report.figures import lines_of
 from quicksilver.spark.report.intervals import half_width
-from quicksilver.spark.report.page import Section, render
+from quicksilver.spark.report.page import Section, Sentence, render
+from quicksilver.spark.report.papers import FIGURES
 
 pytest.importorskip("matplotlib")
 
@@ -48,7 +49,7 @@ def test_one_run_has_no_interval() -> None:
 
 def test_what_varies_makes_lines() -> None:
     lines = lines_of(THROUGHPUT, [row(2, 1.0), row(2, 2.0, senders=2), row(5, 3.0, senders=2)])
-    assert [line.label for line in lines] == ["1 senders", "2 senders"]
+    assert [line.label for line in lines] == ["1 sender", "2 senders"]
     assert [len(line.values) for line in lines] == [1, 2]
 
 
@@ -103,10 +104,13 @@ def test_an_experiment_without_points_is_said_in_one_line(tmp_path: Path, text: 
 
 
 def test_pages_escape_what_they_are_given() -> None:
-    section = Section(name="a", title="<script>", origin="x", sentences=[("0", "1", "<b>")])
+    section = Section(
+        name="a", title="<script>", origin="x", sentences=[Sentence("0", "1", "<i>", "<em>")]
+    )
     page = render("t", [section])
     assert "<script>" not in page
-    assert "<b>" not in page
+    assert "<em>" not in page
+    assert "<i>" not in page
 
 
 def test_a_repair_is_told_with_both_nodes() -> None:

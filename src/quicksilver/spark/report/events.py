@@ -28,6 +28,16 @@ class Event:
     other: int | None = None
     """The node it is also about: who was repaired."""
     packets: int = 0
+    failed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A token that came back."""
+
+    at: float
+    level: int
+    seconds: float
 
 
 def tell(row: Mapping[str, Any]) -> Event | None:
@@ -49,8 +59,10 @@ def tell(row: Mapping[str, Any]) -> Event | None:
         case "PacketsResent":
             text = f"repeats {many} for region {row['region']}"
         case "NodesFailed":
-            names = ", ".join(str(name) for name in row["failed"] or ())
-            text = f"hears that {names} failed"
+            failed = tuple(row["failed"] or ())
+            names = ", ".join(str(name) for name in failed)
+            text = f"hears that {'node' if len(failed) == 1 else 'nodes'} {names} failed"
+            return Event(at, node, kind, text, None, 0, failed)
         case "WasExcluded":
             text = f"was counted as failed: {row['reason']}"
         case _:
@@ -74,9 +86,52 @@ def busiest_stretch(times: Sequence[float], stretch_s: float = STRETCH_S) -> tup
     return begin, begin + stretch_s
 
 
-def choose_sentences(events: Iterable[Event], limit: int = SENTENCES_MAX) -> list[Event]:
-    """Return the events to be told, in order: the rare ones first of all, then losses."""
+FAILURES = frozenset({"NodesFailed", "WasExcluded"})
+BEFORE_S = 1.0
+
+
+def choose_stretches(
+    events: Sequence[Event], stretch_s: float = STRETCH_S
+) -> list[tuple[str, float, float]]:
+    """Return what to show event by event: a first failure, and the most losses.
+
+    Where that is the same time, it is shown once.
+    """
+    found: list[tuple[str, float, float]] = []
+    failures = [event.at for event in events if event.kind in FAILURES]
+    if failures:
+        first = min(failures)
+        found.append(("A failure", first - BEFORE_S, first + stretch_s - BEFORE_S))
+    losses = [event.at for event in events if event.kind in LOSSES]
+    if losses:
+        start, end = busiest_stretch(losses, stretch_s)
+        if not any(a <= start and end <= b for _, a, b in found):
+            found.append(("The most losses", start, max(end, start + 0.01)))
+    if not found and events:
+        start, end = busiest_stretch([event.at for event in events], stretch_s)
+        found.append(("Views", start, max(end, start + 0.01)))
+    return found
+
+
+def choose_sentences(
+    events: Iterable[Event],
+    limit: int = SENTENCES_MAX,
+    stretches: Sequence[tuple[str, float, float]] = (),
+) -> list[Event]:
+    """Return the events to be told, in order.
+
+    Rare ones before losses; of these, first what the stretches that are drawn show.
+    """
+
+    def is_drawn(event: Event) -> bool:
+        return any(start <= event.at <= end for _, start, end in stretches)
+
     ordered = sorted(events, key=lambda event: (event.at, event.node))
-    rare = [event for event in ordered if event.kind in RARE][:limit]
-    losses = [event for event in ordered if event.kind in LOSSES][: limit - len(rare)]
-    return sorted([*rare, *losses], key=lambda event: (event.at, event.node))
+    rare = [event for event in ordered if event.kind in RARE]
+    losses = [event for event in ordered if event.kind in LOSSES]
+    # Sorting is stable: drawn ones come first, and stay in order.
+    for some in (rare, losses):
+        some.sort(key=lambda event: not is_drawn(event))
+    kept = rare[: limit // 2 if losses else limit]
+    kept += losses[: limit - len(kept)]
+    return sorted(kept, key=lambda event: (event.at, event.node))

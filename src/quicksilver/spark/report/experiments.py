@@ -13,9 +13,17 @@ from quicksilver.experiments.base import ExperimentError, Row
 from quicksilver.experiments.catalogue import find_experiment
 from quicksilver.experiments.store import POINTS, RUN, TRACES, PointStore
 from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.report.drawing import as_image, draw_lines, draw_timeline
-from quicksilver.spark.report.figures import FIGURES, Line, lines_of
+from quicksilver.spark.report.drawing import (
+    as_image,
+    draw_bars,
+    draw_distribution,
+    draw_lines,
+)
+from quicksilver.spark.report.figures import Line, bars_of, counts_of, lines_of
 from quicksilver.spark.report.page import Picture, Section, Verdict
+from quicksilver.spark.report.papers import BARS, DISTRIBUTIONS, FIGURES
+from quicksilver.spark.report.timelines import draw_timeline
+from quicksilver.stdx.bins import percentile_ms
 from quicksilver.trace.folders import TIMELINE, run_folder, safe_name
 
 TIMED = {"freeze": "4.62", "crash": "4.63", "joins": "section 4.3.7", "overload": "4.61"}
@@ -46,25 +54,87 @@ def section_of(path: Path, out: Path) -> Section:
         claim=experiment.claim,
         verdicts=[Verdict(f.what, f.measured, f.holds) for f in experiment.findings(rows)],
     )
-    for figure in FIGURES:
-        lines = lines_of(figure, rows)
-        if any(len(line.values) > 1 for line in lines):
-            # Several folders of one experiment may be in one report.
-            drawn = replace(figure, name=f"{prefix}-{figure.name.removeprefix(name + '-')}")
-            draw_lines(out, drawn, lines)
-            section.pictures.append(
-                Picture(
-                    image=as_image(out / f"{drawn.name}.svg"),
-                    title=f"{figure.title} (Figure {figure.paper})",
-                    paper=figure.claim,
-                    measured=in_words(lines, figure.y_label),
-                )
-            )
+    _add_lines(section, rows, out, name)
+    _add_distributions(section, rows, out, name)
+    _add_bars(section, rows, out, name)
     if name in TIMED:
         _add_timelines(section, path, rows, out, TIMED[name])
     if not section.pictures:
         section.remarks.append("Too few points for a figure: one needs two values of its axis.")
     return section
+
+
+def _drawn_name(section: Section, name: str, experiment: str) -> str:
+    """Several folders of one experiment may be in one report."""
+    return f"{section.name}-{name.removeprefix(experiment + '-')}"
+
+
+def _add_lines(section: Section, rows: Sequence[Row], out: Path, name: str) -> None:
+    for figure in FIGURES:
+        lines = [line for line in lines_of(figure, rows) if line.values]
+        if any(len(line.values) > 1 for line in lines):
+            drawn = replace(figure, name=_drawn_name(section, figure.name, name))
+            draw_lines(out, drawn, lines)
+            section.pictures.append(
+                Picture(
+                    image=as_image(out / f"{drawn.name}.svg"),
+                    title=f"{figure.title} ({figure_number(figure.paper)})",
+                    paper=figure.claim,
+                    measured=in_words(lines, figure.y_label),
+                )
+            )
+
+
+def figure_number(paper: str) -> str:
+    """Return how a figure of the papers is called."""
+    if not paper[0].isdigit():
+        return paper if paper != "–" else "our own"
+    return f"Figures {paper}" if "," in paper else f"Figure {paper}"
+
+
+def _add_distributions(section: Section, rows: Sequence[Row], out: Path, name: str) -> None:
+    for figure in DISTRIBUTIONS:
+        lines = counts_of(figure, rows)
+        if not lines:
+            continue
+        drawn = replace(figure, name=_drawn_name(section, figure.name, name))
+        draw_distribution(out, drawn, lines)
+        words = "; ".join(
+            f"{label}: median below {percentile_ms(counts, 0.5):.3g} ms, "
+            f"99 % below {percentile_ms(counts, 0.99):.3g} ms, all below "
+            f"{percentile_ms(counts, 1.0):.3g} ms ({sum(n for _, n in counts):,})"
+            for label, counts in lines.items()
+        )
+        section.pictures.append(
+            Picture(
+                image=as_image(out / f"{drawn.name}.svg"),
+                title=f"{figure.title} ({figure_number(figure.paper)})",
+                paper=figure.claim,
+                measured=f"{words}. In bins of a quarter octave.",
+            )
+        )
+
+
+def _add_bars(section: Section, rows: Sequence[Row], out: Path, name: str) -> None:
+    for figure in BARS:
+        bars = bars_of(figure, rows)
+        if len(bars) < 2:
+            continue
+        drawn = replace(figure, name=_drawn_name(section, figure.name, name))
+        draw_bars(out, drawn, bars)
+        words = "; ".join(
+            f"{kind}: {number(value.y)}"
+            + (f" ± {number(value.half_width)}" if value.half_width is not None else "")
+            for kind, value in bars
+        )
+        section.pictures.append(
+            Picture(
+                image=as_image(out / f"{drawn.name}.svg"),
+                title=f"{figure.title} ({figure_number(figure.paper)})",
+                paper=figure.claim,
+                measured=f"{words} ({figure.y_label}).",
+            )
+        )
 
 
 def _command(path: Path) -> str:
@@ -83,10 +153,10 @@ def in_words(lines: Sequence[Line], unit: str) -> str:
         first, last = line.values[0], line.values[-1]
         label = f"{line.label}: " if len(lines) > 1 else ""
         if first is last:
-            texts.append(f"{label}{_number(first.y)} at {first.x:,g}")
+            texts.append(f"{label}{number(first.y)} at {first.x:,g}")
             continue
         ends = " to ".join(
-            _number(v.y) + (f" ± {_number(v.half_width)}" if v.half_width is not None else "")
+            number(v.y) + (f" ± {number(v.half_width)}" if v.half_width is not None else "")
             for v in (first, last)
         )
         change = f" ({100 * (last.y / first.y - 1):+.1f} %)" if first.y else ""
@@ -94,7 +164,8 @@ def in_words(lines: Sequence[Line], unit: str) -> str:
     return "; ".join(texts) + "."
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a number with as many digits as a person reads."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -123,6 +194,6 @@ def _add_timelines(
         section.pictures.append(
             Picture(
                 image=as_image(out / f"{name}.svg"),
-                title=f"Over time: {row['point']} (Figure {paper})",
+                title=f"Over time: {row['point']} ({figure_number(paper)})",
             )
         )

@@ -7,32 +7,83 @@ from dataclasses import dataclass, field
 from html import escape
 
 STYLE = """
-:root{--ink:#1d2330;--soft:#5b6475;--line:#e3e6ec;--paper:#fff;--tint:#f6f7fa;--blue:#1f5fa8}
+:root{--ink:#1d2330;--soft:#5b6475;--line:#e1e5ec;--paper:#fff;--tint:#f5f6f9;--blue:#1f5fa8;
+--code:#eceff4;--yes:#1d7a45;--no:#b3261e;color-scheme:light dark}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#a0a9ba;--line:#333a47;--paper:#1b2029;
+--tint:#13171e;--blue:#7fb2ee;--code:#262c38;--yes:#63c78d;--no:#f28b82}
+figure img{filter:invert(.92) hue-rotate(180deg)}}
 *{box-sizing:border-box}
-body{margin:0;font:16px/1.55 system-ui,"Segoe UI",Roboto,sans-serif;
+html{scroll-behavior:smooth;scroll-padding-top:1rem}
+body{margin:0;font:16px/1.55 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;
 color:var(--ink);background:var(--tint)}
-main{max-width:1180px;margin:0 auto;padding:2.2rem 1.4rem 4rem}
-h1{font-size:1.9rem;margin:0 0 .2rem}
-h2{font-size:1.35rem;margin:2.6rem 0 .3rem;padding-top:1rem;border-top:1px solid var(--line)}
-p.soft,figcaption small{color:var(--soft)}
-nav{margin:1.2rem 0;display:flex;flex-wrap:wrap;gap:.4rem}
-nav a{background:var(--paper);border:1px solid var(--line);border-radius:1rem;padding:.15rem .8rem;
-color:var(--blue);text-decoration:none;font-size:.92rem}
-.claim{border-left:3px solid var(--blue);padding:.3rem .9rem;background:var(--paper);margin:.8rem 0}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,500px),1fr));gap:1.1rem}
+.page{max-width:1500px;margin:0 auto;padding:2rem 1.4rem 4rem}
+header p{max-width:60rem}
+h1{font-size:1.8rem;line-height:1.25;margin:0 0 .3rem}
+h2{font-size:1.35rem;margin:2.4rem 0 .3rem;padding-top:1.1rem;border-top:1px solid var(--line)}
+section:first-of-type h2{margin-top:0;border-top:0;padding-top:0}
+h3{font-size:1.02rem;margin:1.3rem 0 .3rem}
+.soft{color:var(--soft)}
+nav{font-size:.9rem;line-height:1.4}
+nav>b{display:block;margin-bottom:.4rem}
+nav ul{list-style:none;margin:0;padding:0}
+nav li{margin:.3rem 0}
+nav ul ul{padding-left:.8rem;border-left:1px solid var(--line);margin:.2rem 0 .6rem}
+nav a{color:var(--blue);text-decoration:none}
+nav a:hover{text-decoration:underline}
+nav ul ul a{color:var(--soft)}
+main{min-width:0}
+@media(min-width:1080px){.page.wide{display:grid;grid-template-columns:17rem minmax(0,1fr);
+column-gap:2.4rem}
+.page.wide header{grid-column:1/-1}
+.page.wide nav{position:sticky;top:1rem;align-self:start;max-height:calc(100vh - 2rem);
+overflow:auto;padding-right:.5rem}}
+@media(max-width:1079px){nav{background:var(--paper);border:1px solid var(--line);
+border-radius:.5rem;padding:.7rem 1rem;margin:1rem 0}nav ul ul{display:none}}
+.claim{border-left:3px solid var(--blue);padding:.5rem .9rem;background:var(--paper);
+margin:.8rem 0;border-radius:0 .4rem .4rem 0}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));
+gap:1.1rem;margin-top:1rem;align-items:start}
 figure{margin:0;background:var(--paper);border:1px solid var(--line);
-border-radius:.5rem;padding:.8rem}
+border-radius:.5rem;padding:.9rem}
 figure.wide{grid-column:1/-1}
 figure img{width:100%;height:auto;display:block}
-figcaption{font-size:.92rem;margin-top:.5rem}
-table{border-collapse:collapse;width:100%;background:var(--paper);font-size:.92rem;margin:.8rem 0}
-th,td{text-align:left;padding:.35rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--soft);font-weight:600}
-.yes{color:#1d7a45;font-weight:600}.no{color:#b3261e;font-weight:600}
-.scroll{max-height:28rem;overflow:auto;border:1px solid var(--line);border-radius:.5rem}
-code{background:#eceff4;border-radius:.25rem;padding:.05rem .3rem;font-size:.9em}
-@media print{body{background:#fff}nav{display:none}figure{break-inside:avoid}}
+figure.wide img{max-width:1000px;margin:0 auto}
+figcaption{font-size:.92rem;margin-top:.6rem;overflow-wrap:anywhere}
+figcaption p{margin:.35rem 0 0}
+.across{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem;background:var(--paper);
+margin:.8rem 0}
+table{border-collapse:collapse;width:100%;font-size:.92rem}
+th,td{text-align:left;padding:.4rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
+tr:last-child td{border-bottom:0}
+th{color:var(--soft);font-weight:600;white-space:nowrap}
+td.no-wrap{white-space:nowrap;font-variant-numeric:tabular-nums}
+.yes{color:var(--yes);font-weight:600}.no{color:var(--no);font-weight:600}
+.verdict{white-space:nowrap}
+.scroll{max-height:28rem;overflow:auto;border:1px solid var(--line);border-radius:.5rem;
+background:var(--paper);margin:.8rem 0}
+.scroll th{position:sticky;top:0;background:var(--paper)}
+.dot{display:inline-block;width:.65rem;height:.65rem;border-radius:50%;margin-right:.45rem;
+background:#888}
+.ViewInstalled{background:#2f8f5b}.ViewRetired{background:#9ac5ac}.NodesFailed{background:#c01717}
+.WasExcluded{background:#7a0f0f}.PacketsMissed{background:#c8501e}.RepairsSent{background:#1f5fa8}
+.PacketsResent{background:#7b4fa3}
+code{background:var(--code);border-radius:.25rem;padding:.05rem .3rem;font-size:.88em;
+overflow-wrap:anywhere}
+@media print{body{background:#fff}nav{display:none}figure{break-inside:avoid}
+.scroll{max-height:none}}
 """
+KINDS = frozenset(
+    {
+        "ViewInstalled",
+        "ViewRetired",
+        "NodesFailed",
+        "WasExcluded",
+        "PacketsMissed",
+        "RepairsSent",
+        "PacketsResent",
+    }
+)
+"""Kinds of events that have a colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +116,16 @@ class Table:
     title: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What a node did, and when."""
+
+    at: str
+    node: str
+    kind: str
+    text: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Section:
     """One experiment or one run."""
@@ -77,29 +138,49 @@ class Section:
     pictures: list[Picture] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    sentences: list[tuple[str, str, str]] = field(default_factory=list)
-    """Time, node and what it did."""
+    sentences: list[Sentence] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 
 def render(title: str, sections: Sequence[Section]) -> str:
     """Return the whole page."""
-    links = "".join(f'<a href="#{escape(s.name)}">{escape(s.title)}</a>' for s in sections)
-    body = "\n".join(_section(section) for section in sections)
+    body = "\n".join(_section(section, place) for place, section in enumerate(sections))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
-        f"<h1>{escape(title)}</h1>"
-        '<p class="soft">Each figure stands next to what the papers say of it. Bars are 95 % '
-        "intervals of the mean where a point was run several times; without bars it was run once."
-        f"</p><nav>{links}</nav>\n{body}\n</main></body></html>\n"
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
+        f'<body><div class="page wide"><header><h1>{escape(title)}</h1>'
+        '<p class="soft">Each figure stands next to what the papers say of it. Bars and bands are '
+        "95 % intervals where there are several runs; without them a point was run once."
+        f"</p></header>\n<nav><b>Contents</b>{_contents(sections)}</nav>\n"
+        f"<main>{body}</main></div></body></html>\n"
     )
 
 
-def _section(section: Section) -> str:
+def _anchor(place: int, picture: int | None = None) -> str:
+    # Numbers, not names: names come from data and may repeat.
+    return f"s{place}" if picture is None else f"s{place}-f{picture}"
+
+
+def _contents(sections: Sequence[Section]) -> str:
+    items = []
+    for place, section in enumerate(sections):
+        inner = "".join(
+            f'<li><a href="#{_anchor(place, number)}">{escape(picture.title)}</a></li>'
+            for number, picture in enumerate(section.pictures)
+        )
+        items.append(
+            f'<li><a href="#{_anchor(place)}">{escape(section.title)}</a>'
+            + (f"<ul>{inner}</ul>" if inner else "")
+            + "</li>"
+        )
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _section(section: Section, place: int) -> str:
     parts = [
-        f'<section id="{escape(section.name)}"><h2>{escape(section.title)}</h2>',
+        f'<section id="{_anchor(place)}"><h2>{escape(section.title)}</h2>',
         f'<p class="soft"><code>{escape(section.origin)}</code></p>',
     ]
     if section.claim:
@@ -107,19 +188,30 @@ def _section(section: Section) -> str:
     parts += [f'<p class="soft">{escape(remark)}</p>' for remark in section.remarks]
     if section.verdicts:
         rows = "".join(_verdict(verdict) for verdict in section.verdicts)
-        parts.append(f"<table><tr><th>what</th><th>measured</th><th></th></tr>{rows}</table>")
+        head = "<tr><th>what</th><th>measured</th><th></th></tr>"
+        parts.append(f'<div class="across"><table>{head}{rows}</table></div>')
     parts += [_table(table) for table in section.tables]
     if section.pictures:
-        parts.append(f'<div class="grid">{"".join(map(_picture, section.pictures))}</div>')
-    if section.sentences:
-        rows = "".join(
-            f"<tr><td>{escape(at)}</td><td>{escape(node)}</td><td>{escape(text)}</td></tr>"
-            for at, node, text in section.sentences
+        figures = "".join(
+            _picture(picture, _anchor(place, number))
+            for number, picture in enumerate(section.pictures)
         )
-        head = "<tr><th>s</th><th>node</th><th>what happened</th></tr>"
-        parts.append(f'<div class="scroll"><table>{head}{rows}</table></div>')
+        parts.append(f'<div class="grid">{figures}</div>')
+    if section.sentences:
+        parts.append(_sentences(section.sentences))
     parts.append("</section>")
     return "\n".join(parts)
+
+
+def _sentences(sentences: Sequence[Sentence]) -> str:
+    rows = "".join(
+        f'<tr><td class="no-wrap">{escape(s.at)}</td><td class="no-wrap">{escape(s.node)}</td>'
+        f'<td><span class="dot {s.kind if s.kind in KINDS else ""}"></span>{escape(s.text)}</td>'
+        "</tr>"
+        for s in sentences
+    )
+    head = "<tr><th>s</th><th>node</th><th>what it did</th></tr>"
+    return f'<h3>What happened</h3><div class="scroll"><table>{head}{rows}</table></div>'
 
 
 def _table(table: Table) -> str:
@@ -133,19 +225,22 @@ def _table(table: Table) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     word = {
-        True: '<span class="yes">holds</span>',
-        False: '<span class="no">does not hold</span>',
+        True: '<span class="yes">✓ holds</span>',
+        False: '<span class="no">✗ does not hold</span>',
         None: "",
     }[verdict.holds]
-    cells = (escape(verdict.what), escape(verdict.measured), word)
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _picture(picture: Picture) -> str:
-    wide = ' class="wide"' if picture.is_wide else ""
-    paper = f"<br><b>Papers:</b> {escape(picture.paper)}" if picture.paper else ""
-    measured = f"<br><b>Here:</b> {escape(picture.measured)}" if picture.measured else ""
     return (
-        f'<figure{wide}><img alt="{escape(picture.title)}" src="{picture.image}">'
-        f"<figcaption>{escape(picture.title)}{paper}{measured}</figcaption></figure>"
+        f"<tr><td>{escape(verdict.what)}</td><td>{escape(verdict.measured)}</td>"
+        f'<td class="verdict">{word}</td></tr>'
+    )
+
+
+def _picture(picture: Picture, anchor: str) -> str:
+    wide = ' class="wide"' if picture.is_wide else ""
+    paper = f"<p><b>Papers:</b> {escape(picture.paper)}</p>" if picture.paper else ""
+    measured = f"<p><b>Here:</b> {escape(picture.measured)}</p>" if picture.measured else ""
+    title = escape(picture.title)
+    return (
+        f'<figure id="{anchor}"{wide}><img alt="{title}" src="{escape(picture.image)}">'
+        f"<figcaption><b>{title}</b>{paper}{measured}</figcaption></figure>"
     )

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
-from quicksilver.spark.report.drawing import as_image, draw_cdf, draw_events, draw_seconds
+from quicksilver.spark.report.drawing import as_image, draw_cdf
 from quicksilver.spark.report.events import (
     SHOWN,
     Event,
-    busiest_stretch,
+    Round,
     choose_sentences,
+    choose_stretches,
     tell,
 )
-from quicksilver.spark.report.page import Picture, Section
+from quicksilver.spark.report.page import Picture, Section, Sentence, Table
+from quicksilver.spark.report.timelines import draw_events, draw_seconds
 from quicksilver.spark.telemetry.bins import percentile_ms
 from quicksilver.trace.folders import run_folder, safe_name
 
@@ -28,6 +30,10 @@ EVENTS_MAX = 20_000
 ROUNDS_MAX = 4_000
 NODES_MAX = 24
 """Nodes that are drawn second by second; of more the busiest."""
+LOSERS_MAX = 12
+REPAIRS_MAX = 2_000
+HELPERS_MAX = 4
+"""Rows and names of the table of repairs."""
 
 
 def section_of(tables: Mapping[str, DataFrame], folder: Path, run: str, out: Path) -> Section:
@@ -44,6 +50,7 @@ def section_of(tables: Mapping[str, DataFrame], folder: Path, run: str, out: Pat
     _add_anomalies(section, tables, run)
     _add_seconds(section, tables, run, out)
     _add_delays(section, tables, run, out)
+    _add_repairs(section, tables, run)
     _add_events(section, tables, run, out, began)
     return section
 
@@ -113,7 +120,7 @@ def _add_delays(section: Section, tables: Mapping[str, DataFrame], run: str, out
         Picture(
             image=as_image(out / f"{name}.svg"),
             title=f"Delays of {sum(counts.values()):,} sampled packets, in log bins",
-            measured=words,
+            measured=f"{words}.",
         )
     )
 
@@ -127,28 +134,83 @@ def _add_events(
     if not told:
         section.remarks.append("Nothing was lost and no view changed.")
         return
-    losses = [event.at for event in told if event.kind not in ("ViewInstalled", "ViewRetired")]
-    start, end = busiest_stretch(losses or [event.at for event in told])
-    seen: list[Event] = [event for event in told if start <= event.at <= end]
-    rounds = [
-        (float(row["at"]), round(1e6 * row["seconds"]))
-        for row in trace.where(f.col("kind") == "RoundCompleted")
+    stretches = choose_stretches(told)
+    for place, (what, start, end) in enumerate(stretches):
+        seen: list[Event] = [event for event in told if start <= event.at <= end]
+        rounds = _rounds(trace, start, end)
+        name = f"{section.name}-events-{place + 1}"
+        lanes = draw_events(out, name, what, seen, rounds, (start, end), began)
+        nodes = len({event.node for event in seen})
+        section.pictures.append(
+            Picture(
+                image=as_image(out / f"{name}.svg"),
+                title=f"{what}: from {start - began:.2f} to {end - began:.2f} s",
+                measured=f"{len(seen):,} events of {nodes} nodes; {min(lanes, nodes)} have a lane. "
+                "Arrows go from who repairs to who lacked packets; larger marks are more packets; "
+                "a red lane is that of a node that failed.",
+                is_wide=True,
+            )
+        )
+    section.sentences = [
+        Sentence(f"{event.at - began:.4f}", str(event.node), event.kind, event.sentence)
+        for event in choose_sentences(told, stretches=stretches)
+    ]
+
+
+def _rounds(trace: DataFrame, start: float, end: float) -> list[Round]:
+    rows = (
+        trace.where(f.col("kind") == "RoundCompleted")
         .where(f.col("at").between(start, end))
         .orderBy("at")
         .limit(ROUNDS_MAX)
         .collect()
-    ]
-    name = f"{section.name}-events"
-    draw_events(out, name, seen, rounds, began)
-    section.pictures.append(
-        Picture(
-            image=as_image(out / f"{name}.svg"),
-            title=f"The busiest stretch, from {start - began:.2f} to {end - began:.2f} s: "
-            "arrows go from who repairs to who lacked packets",
-            is_wide=True,
+    )
+    return [Round(float(row["at"]), int(row["level"]), float(row["seconds"])) for row in rows]
+
+
+def _add_repairs(section: Section, tables: Mapping[str, DataFrame], run: str) -> None:
+    """A table: who lost how much, and who made it good."""
+    lost = {
+        row["node"]: int(row["lost"])
+        for row in _of(tables["region_seconds"], run)
+        .groupBy("node")
+        .agg(f.sum("lost_packets").alias("lost"))
+        .where("lost > 0")
+        .orderBy(f.desc("lost"), "node")
+        .limit(LOSERS_MAX)
+        .collect()
+    }
+    if not lost:
+        return
+    repaired: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    resent = 0
+    rows = (
+        _of(tables["repairs"], run)
+        .groupBy("to_node", "from_node", "origin")
+        .agg(f.sum("packets").alias("packets"))
+        .orderBy(f.desc("packets"), "from_node")
+        .limit(REPAIRS_MAX)
+        .collect()
+    )
+    for row in rows:
+        if row["to_node"] is None:
+            resent += int(row["packets"])
+        else:
+            repaired[row["to_node"]].append((int(row["from_node"]), int(row["packets"])))
+    body = []
+    for node, packets in lost.items():
+        helpers = repaired.get(node, [])
+        names = ", ".join(f"node {who} ({count:,})" for who, count in helpers[:HELPERS_MAX])
+        more = len(helpers) - HELPERS_MAX
+        names += f" and {more} more" if more > 0 else ""
+        made_good = sum(count for _, count in helpers)
+        body.append((f"node {node}", f"{packets:,}", f"{made_good:,}", names or "–"))
+    section.tables.append(
+        Table(
+            title="Who lost packets, and who repaired them",
+            head=("node", "packets missed", "repairs sent to it", "by"),
+            rows=body,
         )
     )
-    section.sentences = [
-        (f"{event.at - began:.4f}", str(event.node), event.sentence)
-        for event in choose_sentences(told)
-    ]
+    if resent:
+        section.remarks.append(f"Senders repeated {resent:,} packets for whole regions.")
