@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
+from quicksilver.spark.model.charts import Chart, Series
 from quicksilver.spark.model.equations import (
     Parameters,
     acknowledgement_s,
     load_at,
     memory_bytes,
     pending_messages,
+    ring_hops,
     round_trip_linear,
     round_trip_nested,
     saturated_rate,
@@ -20,63 +20,10 @@ from quicksilver.spark.model.fitting import better_form, parameters_of
 from quicksilver.spark.model.observations import Observation, full_rate
 from quicksilver.spark.model.prediction import Bounds, Prediction, papers_predict, predict
 from quicksilver.spark.model.regression import r_squared
-from quicksilver.spark.model.results import Fitted
-from quicksilver.spark.report.drawing import COLOURS, drawing, finish
+from quicksilver.spark.model.results import Equation, Fitted
 
-FAR = (2, 10, 50, 100, 200, 500, 1000, 1500, 2000, 3000, 4000, 5000)
+FAR = (2, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000)
 """Sizes for which the extrapolation is drawn."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """Marks, or a line, perhaps with a band of how sure it is."""
-
-    label: str
-    points: Sequence[tuple[float, float]]
-    is_line: bool = False
-    band: Sequence[tuple[float, float, float]] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """One figure of the model."""
-
-    name: str
-    number: str
-    title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Series]
-    paper: str
-    measured: str
-    is_log: bool = False
-
-
-def draw_chart(folder: Path, chart: Chart) -> None:
-    """Write a figure as SVG and PNG."""
-    with drawing(folder, chart.name) as (_, axes):
-        for place, series in enumerate(chart.series):
-            colour = COLOURS[place % len(COLOURS)]
-            points = sorted(series.points)
-            xs, ys = [x for x, _ in points], [y for _, y in points]
-            if series.is_line:
-                axes.plot(xs, ys, color=colour, label=series.label, linewidth=1.6)
-            else:
-                axes.plot(xs, ys, "o", color=colour, label=series.label, markersize=5)
-            if series.band:
-                band = sorted(series.band)
-                axes.fill_between(
-                    [x for x, _, _ in band],
-                    [low for _, low, _ in band],
-                    [high for _, _, high in band],
-                    color=colour,
-                    alpha=0.18,
-                    linewidth=0,
-                )
-        finish(axes, chart.title, chart.x_label, chart.y_label)
-        if chart.is_log:
-            axes.set_xscale("log")
-        axes.legend(fontsize=8)
 
 
 def charts_of(fitted: Fitted, observations: Sequence[Observation]) -> list[Chart]:
@@ -88,6 +35,7 @@ def charts_of(fitted: Fitted, observations: Sequence[Observation]) -> list[Chart
     found: list[Chart | None] = []
     if either is not None:
         found.append(_memory(fitted, either, full_rate(observations), nested))
+    found.append(_forms(fitted, observations))
     found.append(_round_trips(observations))
     if light is not None:
         found += _loads(fitted, light, observations, nested)
@@ -174,6 +122,61 @@ def _quality(measured: Sequence[float], predicted: Sequence[float]) -> str:
     r2 = r_squared(measured, predicted)
     text = f"off by {100 * sum(misses) / len(misses):.1f} % on average" if misses else "no values"
     return text + (f", R² {r2:.3f}" if r2 is not None else "")
+
+
+def _forms(fitted: Fitted, observations: Sequence[Observation]) -> Chart | None:
+    """Both forms of 4.5 and what was measured, for each rate with enough sizes."""
+    series: list[Series] = []
+    words = []
+    for linear in fitted.equations:
+        number = linear.number.replace("4.5", "4.5 nested", 1)
+        nested = fitted.find(number)
+        if not linear.number.startswith("4.5") or "nested" in linear.number or nested is None:
+            continue
+        runs = set(linear.runs)
+        points = [
+            (float(o.nodes), 1e3 * o.round_trip_s)
+            for o in observations
+            if o.origin in runs and o.round_trip_s
+        ]
+        sizes = [n for n in FAR if n <= max(x for x, _ in points)] + [int(max(points)[0])]
+        series += [
+            Series(label=f"measured, {linear.remark}", points=points),
+            Series(
+                label="nested rings",
+                points=[
+                    (float(n), 1e3 * _trip(nested, ring_hops(n, fitted.ring_size))) for n in sizes
+                ],
+                is_line=True,
+            ),
+            Series(
+                label="4.5 as written",
+                points=[(float(n), 1e3 * _trip(linear, n - 1)) for n in sizes],
+                is_line=True,
+            ),
+        ]
+        words.append(
+            f"{linear.remark}: R² {linear.fit.r2 or 0:.4f} as written, "
+            f"{nested.fit.r2 or 0:.4f} with nested rings"
+        )
+    if not series:
+        return None
+    return Chart(
+        name="model-round-trip",
+        number="4.24, Equation 4.5",
+        title="Token round-trip and both forms of Equation 4.5",
+        x_label="nodes",
+        y_label="ms",
+        series=series,
+        paper="The round-trip grows linearly, by 3.4 ms a node; deeper rings would make it "
+        "logarithmic.",
+        measured="; ".join(words) + ".",
+        is_log=True,
+    )
+
+
+def _trip(equation: Equation, steps: float) -> float:
+    return equation.fit["fixed_hop_s"] + steps * equation.fit["hop_s"]
 
 
 def _round_trips(observations: Sequence[Observation]) -> Chart | None:

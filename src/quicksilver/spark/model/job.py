@@ -11,7 +11,8 @@ import msgspec
 
 from quicksilver.experiments.store import POINTS
 from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.model.drawing import charts_of, draw_chart
+from quicksilver.spark.model.charts import draw_chart
+from quicksilver.spark.model.drawing import charts_of
 from quicksilver.spark.model.fitting import fit_model
 from quicksilver.spark.model.observations import Observation, check_alike, read_points
 from quicksilver.spark.model.prediction import NODES_MAX

@@ -103,6 +103,19 @@ def make_log(axes: Axes, values: set[float]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
 
 
+def make_log_times(axes: Axes) -> None:
+    """Make the x axis logarithmic, for delays that may be anything."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    # Few decades leave room for marks in between.
+    between = (1.0, 2.0, 5.0) if high < 3000 * low else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(subs=between))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
 def short(value: float) -> str:
     """Return a number as a mark of an axis: 2,000 or 256k."""
     if abs(value) >= 1e6:
@@ -130,24 +143,36 @@ def draw_distribution(
 ) -> None:
     """Draw counts in log bins, as they are or added up."""
     with drawing(folder, figure.name) as (_, axes):
-        for (label, counts), colour in zip(lines.items(), COLOURS * len(lines), strict=False):
+        for place, (label, counts) in enumerate(lines.items()):
+            colour = COLOURS[place % len(COLOURS)]
             if figure.is_cumulative:
                 xs, ys = cumulate(counts)
                 axes.step(xs, ys, where="post", color=colour, label=label, linewidth=1.4)
             else:
-                total = sum(count for _, count in counts)
-                axes.bar(
-                    [upper_ms(number - 1) for number, _ in counts],
-                    [100 * count / total for _, count in counts],
-                    width=[upper_ms(number) - upper_ms(number - 1) for number, _ in counts],
-                    align="edge",
-                    color=colour,
-                    alpha=0.55,
-                    label=f"{label} ({total:,})",
-                )
-        axes.set_xscale("log")
+                _draw_histogram(axes, label, counts, colour, place, len(lines))
         finish(axes, figure.title, figure.x_label, "% of them")
+        make_log_times(axes)
         add_legend(axes, len(lines))
+
+
+def _draw_histogram(
+    axes: Axes,
+    label: str,
+    counts: Sequence[tuple[int, int]],
+    colour: str,
+    place: int,
+    lines: int,
+) -> None:
+    """Lines of a histogram stand side by side: each has a part of every bin."""
+    total = sum(count for _, count in counts)
+    lefts, widths = [], []
+    for number, _ in counts:
+        low, step = upper_ms(number - 1), upper_ms(number) / upper_ms(number - 1)
+        left, right = (low * step ** ((place + part) / lines) for part in (0, 1))
+        lefts.append(left)
+        widths.append(right - left)
+    heights = [100 * count / total for _, count in counts]
+    axes.bar(lefts, heights, width=widths, align="edge", color=colour, label=f"{label} ({total:,})")
 
 
 def cumulate(counts: Sequence[tuple[int, int]]) -> tuple[list[float], list[float]]:
@@ -183,8 +208,8 @@ def draw_cdf(folder: Path, name: str, counts: Mapping[int, int]) -> None:
     xs, ys = cumulate(sorted(counts.items()))
     with drawing(folder, name) as (_, axes):
         axes.step(xs, ys, where="post", color=COLOURS[0])
-        axes.set_xscale("log")
         finish(axes, "From departure to arrival of sampled packets", "ms", "% of packets")
+        make_log_times(axes)
 
 
 def as_image(path: Path) -> str:
