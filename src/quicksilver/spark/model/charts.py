@@ -16,6 +16,7 @@ class Series:
     label: str
     points: Sequence[tuple[float, float]]
     is_line: bool = False
+    is_dashed: bool = False
     band: Sequence[tuple[float, float, float]] = ()
 
 
@@ -42,7 +43,7 @@ def draw_chart(folder: Path, chart: Chart) -> None:
             points = sorted(series.points)
             xs, ys = [x for x, _ in points], [y for _, y in points]
             if series.is_line:
-                dashes = ("-", "--")[place % 2]
+                dashes = "--" if series.is_dashed else "-"
                 axes.plot(xs, ys, dashes, color=colour, label=series.label, linewidth=1.6)
             else:
                 axes.plot(xs, ys, "o", color=colour, label=series.label, markersize=5)

@@ -97,7 +97,12 @@ def _memory(
         series=[
             Series(label="measured", points=_scaled(measured, 1e-6)),
             *(
-                Series(label=f"predicted, {form}", points=_scaled(points, 1e-6), is_line=True)
+                Series(
+                    label=f"predicted, {form}",
+                    points=_scaled(points, 1e-6),
+                    is_line=True,
+                    is_dashed="written" in form,
+                )
                 for form, points in both
             ),
         ],
@@ -153,6 +158,7 @@ def _forms(fitted: Fitted, observations: Sequence[Observation]) -> Chart | None:
                 label="4.5 as written",
                 points=[(float(n), 1e3 * _trip(linear, n - 1)) for n in sizes],
                 is_line=True,
+                is_dashed=True,
             ),
         ]
         words.append(
@@ -302,6 +308,7 @@ def _extrapolations(fitted: Fitted) -> list[Chart | None]:
                     label=form,
                     points=[(float(p.nodes), 1e-3 * get(p).value) for p in some],
                     is_line=True,
+                    is_dashed="written" in form,
                     band=[
                         (float(p.nodes), 1e-3 * low, 1e-3 * high)
                         for p in some
