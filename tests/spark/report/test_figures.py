@@ -6,15 +6,27 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.report.events import Event, busiest_stretch, choose_sentences, tell
+from quicksilver.spark.report.drawing import draw_distribution
+from quicksilver.spark.report.events import (
+    Event,
+    Round,
+    busiest_stretch,
+    choose_sentences,
+    choose_stretches,
+    tell,
+)
 from quicksilver.spark.report.experiments import in_words, section_of
-from quicksilver.spark.report.figures import lines_of
+from quicksilver.spark.report.figures import bars_of, counts_of, lines_of
 from quicksilver.spark.report.intervals import half_width
-from quicksilver.spark.report.page import Section, Sentence, render
-from quicksilver.spark.report.papers import FIGURES
+from quicksilver.spark.report.page import Picture, Section, Sentence, render
+from quicksilver.spark.report.papers import BARS, DISTRIBUTIONS, FIGURES
+from quicksilver.spark.report.timelines import choose_lanes, draw_events
+from quicksilver.stdx.bins import number_of, upper_ms
 
 pytest.importorskip("matplotlib")
 
@@ -133,3 +145,99 @@ def test_rare_events_are_not_crowded_out() -> None:
     chosen = choose_sentences([*losses, view], limit=10)
     assert view in chosen
     assert len(chosen) == 10
+
+
+def test_a_failure_and_the_most_losses_are_shown_and_one_loss_close_up() -> None:
+    losses = [Event(50 + at / 100, 1, "PacketsMissed", "") for at in range(20)]
+    failure = Event(10.0, 2, "NodesFailed", "", failed=(9,))
+    stretches = choose_stretches([failure, *losses])
+    assert [(round(start, 2), round(end, 2)) for _, start, end in stretches] == [
+        (9.0, 11.0),
+        (50.0, 50.19),
+        (49.98, 50.1),
+    ]
+    assert choose_stretches([]) == []
+    (alone,) = choose_stretches([Event(3.0, 1, "ViewInstalled", "")])
+    assert alone[1] == 3.0
+
+
+def test_lanes_are_of_those_who_failed_lost_and_repaired() -> None:
+    events = [
+        Event(1.0, 5, "NodesFailed", "", failed=(9,)),
+        Event(1.0, 3, "PacketsMissed", "", other=7),
+        *(Event(1.0, node, "ViewInstalled", "") for node in range(100, 130)),
+    ]
+    assert choose_lanes(events, limit=3) == [3, 7, 9]
+
+
+def test_counts_of_rounds_are_added_up_and_what_is_no_count_is_left_out() -> None:
+    figure = next(d for d in DISTRIBUTIONS if d.name == "groups-tokens")
+    rows = [
+        {"experiment": "groups", "groups": 16, "token_rtt_bins": [[3, 2], [4, 1]]},
+        {"experiment": "groups", "groups": 16, "token_rtt_bins": [[4, 5], ["x", 1], [9**9, 1]]},
+        {"experiment": "groups", "groups": 256, "token_rtt_bins": None},
+    ]
+    assert counts_of(figure, rows) == {"16 groups": [(3, 2), (4, 6)]}
+
+
+def test_bars_are_of_the_kinds_that_were_run() -> None:
+    (figure,) = BARS
+    rows = [
+        {"experiment": "memory", "variant": kind, "rate": 0.0, figure.y: y}
+        for kind, y in (("made-anew", 2.0), ("base", 1.0), ("base", 3.0), ("unknown", 9.0))
+    ]
+    assert [(kind, value.y) for kind, value in bars_of(figure, rows)] == [
+        ("base", 2.0),
+        ("made-anew", 2.0),
+    ]
+
+
+def test_several_metrics_of_a_figure_are_lines_of_their_own() -> None:
+    figure = next(f for f in FIGURES if f.name == "loss-recovery")
+    rows = [
+        {
+            "experiment": "loss",
+            "nodes": nodes,
+            "perturbed": perturbed,
+            "token_rtt_ms": 1.0,
+            "repair_ms_mean": 9.0 if perturbed else None,
+        }
+        for nodes in (10, 20)
+        for perturbed in (False, True)
+    ]
+    labels = [line.label for line in lines_of(figure, rows)]
+    assert labels == ["token, one perturbed", "token, undisturbed", "repair"]
+
+
+@pytest.mark.slow
+def test_distributions_bars_and_events_are_drawn(tmp_path: Path) -> None:
+    draw_distribution(tmp_path, DISTRIBUTIONS[0], {"a": [(3, 2)], "b": [(3, 1), (30, 4)]})
+    draw_distribution(tmp_path, DISTRIBUTIONS[-1], {"a": [(3, 2), (9, 1)]})
+    events = [
+        Event(1.0, 2, "PacketsMissed", "", other=1, packets=4),
+        Event(1.1, 3, "RepairsSent", "", other=2, packets=4),
+        Event(1.2, 3, "NodesFailed", "", failed=(1,)),
+    ]
+    rounds = [Round(1.0, 0, 0.001), Round(1.1, 1, 0.002)]
+    lanes = draw_events(tmp_path, "e", "t", events, rounds, [(1.05, 2)], (0.9, 1.3), 0.0)
+    assert lanes == 3
+    for name in (DISTRIBUTIONS[0].name, DISTRIBUTIONS[-1].name, "e"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+        assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()
+
+
+def test_contents_link_to_every_figure() -> None:
+    picture = Picture(image="data:,", title="a < b")
+    page = render("t", [Section(name="x", title="s", origin="o", pictures=[picture, picture])])
+    for anchor in ("s0", "s0-f0", "s0-f1"):
+        assert f'href="#{anchor}"' in page
+        assert f'id="{anchor}"' in page
+    assert "a < b" not in page
+
+
+@given(st.floats(min_value=1e-7, max_value=1e6))
+def test_a_delay_is_in_its_bin(delay_s: float) -> None:
+    number = number_of(delay_s)
+    assert delay_s * 1e3 <= upper_ms(number) * (1 + 1e-9)
+    if number:
+        assert delay_s * 1e3 >= upper_ms(number - 1) * (1 - 1e-9)

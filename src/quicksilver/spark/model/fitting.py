@@ -38,7 +38,7 @@ def fit_model(observations: Sequence[Observation]) -> Fitted:
         ring_size=observations[0].ring_size,
         token_interval_s=mean_of([o.token_interval_s for o in at_limit if o.token_interval_s]),
         latency_s=mean_of([o.latency_s for o in at_limit if o.latency_s]),
-        nodes_max=max(o.nodes for o in observations),
+        nodes_max=max(o.nodes for o in at_limit),
         equations=tuple(equations),
         missing=tuple(missing),
     )

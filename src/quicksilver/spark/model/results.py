@@ -40,7 +40,7 @@ class Fitted(msgspec.Struct, frozen=True, kw_only=True):
     token_interval_s: float | None
     latency_s: float | None
     nodes_max: int
-    """The largest group that was measured."""
+    """The largest group that was measured at full rate, or else at all."""
     equations: tuple[Equation, ...]
     missing: tuple[Missing, ...]
 

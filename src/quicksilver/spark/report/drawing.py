@@ -49,10 +49,12 @@ def drawing(
         FigureCanvasAgg(canvas)
         yield canvas, canvas.subplots(rows, 1, sharex=rows > 1, **layout)
         canvas.tight_layout()
-        canvas.savefig(folder / f"{name}.png", dpi=140)
+        # Legends stand outside of the axes: the paper is cut around all of it.
+        cut: Any = {"bbox_inches": "tight", "pad_inches": 0.08}
+        canvas.savefig(folder / f"{name}.png", dpi=140, **cut)
         # Without a date the same values give the same file; without a ground it fits
         # bright pages and dark ones.
-        canvas.savefig(folder / f"{name}.svg", metadata={"Date": None}, transparent=True)
+        canvas.savefig(folder / f"{name}.svg", metadata={"Date": None}, transparent=True, **cut)
 
 
 def draw_lines(folder: Path, figure: Figure, lines: Sequence[Line]) -> None:

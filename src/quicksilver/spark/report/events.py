@@ -88,25 +88,30 @@ def busiest_stretch(times: Sequence[float], stretch_s: float = STRETCH_S) -> tup
 
 FAILURES = frozenset({"NodesFailed", "WasExcluded"})
 BEFORE_S = 1.0
+CLOSE_S = 0.08
+"""A loss is asked for, repaired and acknowledged in some rounds of tokens."""
 
 
 def choose_stretches(
     events: Sequence[Event], stretch_s: float = STRETCH_S
 ) -> list[tuple[str, float, float]]:
-    """Return what to show event by event: a first failure, and the most losses.
-
-    Where that is the same time, it is shown once.
-    """
+    """Return what to show event by event: a first failure, the most losses, one of them
+    close up. Where the first two are the same time, it is shown once."""
     found: list[tuple[str, float, float]] = []
     failures = [event.at for event in events if event.kind in FAILURES]
     if failures:
         first = min(failures)
-        found.append(("A failure", first - BEFORE_S, first + stretch_s - BEFORE_S))
+        found.append(
+            ("A failure, and how the others go on", first - BEFORE_S, first + stretch_s - BEFORE_S)
+        )
     losses = [event.at for event in events if event.kind in LOSSES]
     if losses:
         start, end = busiest_stretch(losses, stretch_s)
         if not any(a <= start and end <= b for _, a, b in found):
             found.append(("The most losses", start, max(end, start + 0.01)))
+        start, end = busiest_stretch(losses, CLOSE_S)
+        # A little room, so that the first mark and the last are not on the edge.
+        found.append(("One recovery, close up", start - CLOSE_S / 4, end + CLOSE_S / 4))
     if not found and events:
         start, end = busiest_stretch([event.at for event in events], stretch_s)
         found.append(("Views", start, max(end, start + 0.01)))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EVENTS_MAX = 20_000
 ROUNDS_MAX = 4_000
+ARRIVALS_MAX = 8_000
 NODES_MAX = 24
 """Nodes that are drawn second by second; of more the busiest."""
 LOSERS_MAX = 12
@@ -87,7 +88,7 @@ def _add_seconds(section: Section, tables: Mapping[str, DataFrame], run: str, ou
     )
     by_node: defaultdict[int, list[Any]] = defaultdict(list)
     for row in seconds.join(busiest, on="node", how="inner").orderBy("node", "second").collect():
-        by_node[row["node"]].append(row)
+        by_node[row["node"]].append(row.asDict())
     if not any(len(rows) > 1 for rows in by_node.values()):
         return
     name = f"{section.name}-seconds"
@@ -139,15 +140,17 @@ def _add_events(
         seen: list[Event] = [event for event in told if start <= event.at <= end]
         rounds = _rounds(trace, start, end)
         name = f"{section.name}-events-{place + 1}"
-        lanes = draw_events(out, name, what, seen, rounds, (start, end), began)
+        lanes = draw_events(
+            out, name, what, seen, rounds, _arrivals(trace, start, end), (start, end), began
+        )
         nodes = len({event.node for event in seen})
         section.pictures.append(
             Picture(
                 image=as_image(out / f"{name}.svg"),
                 title=f"{what}: from {start - began:.2f} to {end - began:.2f} s",
                 measured=f"{len(seen):,} events of {nodes} nodes; {min(lanes, nodes)} have a lane. "
-                "Arrows go from who repairs to who lacked packets; larger marks are more packets; "
-                "a red lane is that of a node that failed.",
+                "Dots are sampled packets that arrived. Arrows go from who repairs to who lacked "
+                "packets; larger marks are more packets; a red lane is a node that failed.",
                 is_wide=True,
             )
         )
@@ -166,6 +169,18 @@ def _rounds(trace: DataFrame, start: float, end: float) -> list[Round]:
         .collect()
     )
     return [Round(float(row["at"]), int(row["level"]), float(row["seconds"])) for row in rows]
+
+
+def _arrivals(trace: DataFrame, start: float, end: float) -> list[tuple[float, int]]:
+    rows = (
+        trace.where(f.col("kind") == "PacketArrived")
+        .where(f.col("at").between(start, end))
+        .select("at", "node")
+        .orderBy("at")
+        .limit(ARRIVALS_MAX)
+        .collect()
+    )
+    return [(float(row["at"]), int(row["node"])) for row in rows]
 
 
 def _add_repairs(section: Section, tables: Mapping[str, DataFrame], run: str) -> None:

@@ -23,6 +23,8 @@ MARKS = {
     "PacketsResent": ("D", "#7b4fa3", "sender repeats"),
 }
 ARROWS_MAX = 400
+FEW_SECONDS = 5
+"""Of so few seconds one sees where they are."""
 LANES_MAX = 16
 LANE_INCHES = 0.26
 SECONDS_HIDDEN = 12
@@ -82,6 +84,8 @@ def draw_seconds(
                     label=f"node {node}",
                     color=COLOURS[place % len(COLOURS)],
                     linewidth=1.2,
+                    marker="o" if len(rows) <= FEW_SECONDS else "",
+                    markersize=3,
                     alpha=0.85 if len(by_node) <= SECONDS_HIDDEN else 0.4,
                 )
             finish(axes, "", "", label)
@@ -111,12 +115,14 @@ def draw_events(
     title: str,
     events: Sequence[Event],
     rounds: Sequence[Round],
+    arrivals: Sequence[tuple[float, int]],
     span: tuple[float, float],
     began: float,
 ) -> int:
     """Draw who lost what and who repaired it: a lane a node, an arrow a repair.
 
-    Returns how many nodes have a lane.
+    Sampled arrivals of packets are dots: where they are missing, nothing came. Returns how
+    many nodes have a lane.
     """
     nodes = choose_lanes(events)
     lanes = {node: place for place, node in enumerate(nodes)}
@@ -126,6 +132,15 @@ def draw_events(
         canvas,
         (axes, tokens),
     ):
+        heard = [(at, lanes[node]) for at, node in arrivals if node in lanes]
+        axes.scatter(
+            [at - began for at, _ in heard],
+            [lane for _, lane in heard],
+            s=4,
+            color="#b4bac6",
+            label="receives (sampled)",
+            zorder=1,
+        )
         _draw_lanes(axes, events, lanes, span, began)
         axes.set_title(title, loc="left", fontsize=10.5)
         levels = sorted({each.level for each in rounds})
@@ -141,7 +156,9 @@ def draw_events(
         finish(tokens, "Token round-trips", "s since the run began", "ms")
         tokens.set_xlim(span[0] - began, span[1] - began)
         if len(levels) > 1:
-            tokens.legend(fontsize=7.5, loc="upper right", ncols=len(levels))
+            tokens.legend(
+                fontsize=7.5, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(levels)
+            )
         handles, labels = axes.get_legend_handles_labels()
         canvas.legend(
             handles, labels, fontsize=7.5, ncols=4, loc="upper center", bbox_to_anchor=(0.5, 0.0)
@@ -163,7 +180,7 @@ def _draw_lanes(
                 [event.at - began for event in chosen],
                 [lanes[event.node] for event in chosen],
                 marker=mark,
-                s=[90.0 if mark == "|" else 18.0 + min(60, event.packets) for event in chosen],
+                s=[150.0 if mark == "|" else 18.0 + min(60, event.packets) for event in chosen],
                 color=colour,
                 label=label,
                 zorder=3,
@@ -177,17 +194,20 @@ def _draw_lanes(
                 xytext=(event.at - began, lanes[event.node]),
                 arrowprops={"arrowstyle": "->", "color": "#1f5fa8", "alpha": 0.35},
             )
+    ends: dict[int, float] = {}
     for event in events:
         for failed in event.failed:
-            if failed in lanes:
-                axes.plot(
-                    [event.at - began, span[1] - began],
-                    [lanes[failed]] * 2,
-                    color="#c01717",
-                    linewidth=7,
-                    alpha=0.06,
-                    solid_capstyle="butt",
-                )
+            ends[failed] = min(event.at, ends.get(failed, event.at))
+    for failed, at in ends.items():
+        if failed in lanes:
+            axes.plot(
+                [at - began, span[1] - began],
+                [lanes[failed]] * 2,
+                color="#c01717",
+                linewidth=7,
+                alpha=0.3,
+                solid_capstyle="butt",
+            )
     axes.set_xlim(span[0] - began, span[1] - began)
     axes.set_ylim(-0.7, len(lanes) - 0.3)
     axes.set_yticks(list(lanes.values()), [f"node {node}" for node in lanes], fontsize=8)
