@@ -17,6 +17,12 @@ from quicksilver.spark.model.results import (
     usable,
 )
 
+TERMS = {
+    "idle_load": "θ0",
+    "message_s": "β · µ",
+    "load_per_byte": "σ · m",
+    "message_s_per_byte": "α · m · µ",
+}
 LOAD_TERMS = ("idle_load", "message_s", "load_per_byte", "message_s_per_byte")
 
 
@@ -69,7 +75,11 @@ def _load_forms(light: Sequence[Observation]) -> list[Equation]:
     kept, fit = choose_terms(light)
     if fit is not None:
         remark = "terms whose interval has zero in it, or that are negative, are left out"
-        found.append(_load_equation("4.8 kept", f"θ of {', '.join(kept)}", fit, light, remark))
+        found.append(
+            _load_equation(
+                "4.8 kept", f"θ = {' + '.join(TERMS[name] for name in kept)}", fit, light, remark
+            )
+        )
     return found
 
 

@@ -50,7 +50,7 @@ HEAD = ("equation", "parameter", "fitted (95 % interval)", "papers", "R²", "lef
 
 def number(value: float) -> str:
     """Return a number with as many digits as a person reads."""
-    if value == 0:
+    if abs(value) < 1e-9:
         return "0"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
@@ -145,7 +145,7 @@ def facts_of(fitted: Fitted) -> list[str]:
         ]
         if dropped:
             found.append(
-                f"{', '.join(dropped)} cannot be told from zero in these runs and "
-                f"{'is' if len(dropped) == 1 else 'are'} not extrapolated from."
+                f"{', '.join(dropped)} cannot be told from zero in these runs, or would be "
+                "negative, and so is not extrapolated from."
             )
     return found
