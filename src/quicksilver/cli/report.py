@@ -47,6 +47,7 @@ def report(
         from quicksilver.spark.report.job import make_report
     except ModuleNotFoundError as error:
         raise CommandError(f"report needs {error.name}: pip install 'quicksilver[spark]'") from None
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*.svg")}
     page = make_report(
         runs,
         out,
@@ -54,7 +55,10 @@ def report(
         timelines=timelines,
         remark=remark,
     )
-    figures = sorted(path.name for path in out.glob("*.svg"))
+    # The folder may have figures of an earlier report, too.
+    figures = sorted(
+        path.name for path in out.glob("*.svg") if path.stat().st_mtime_ns != before.get(path)
+    )
     if as_json:
         emit({"page": str(page), "figures": figures})
     else:

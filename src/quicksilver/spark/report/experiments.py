@@ -49,7 +49,8 @@ def section_of(path: Path, out: Path) -> Section:
     prefix = safe_name(path.name)
     section = Section(
         name=prefix,
-        title=f"{experiment.title} (figures {experiment.figures})",
+        title=_title(experiment.title, experiment.figures)
+        + ("" if path.name == name else f" · {path.name}"),
         origin=_command(path),
         claim=experiment.claim,
         verdicts=[Verdict(f.what, f.measured, f.holds) for f in experiment.findings(rows)],
@@ -85,11 +86,21 @@ def _add_lines(section: Section, rows: Sequence[Row], out: Path, name: str) -> N
             )
 
 
+def _title(title: str, figures: str) -> str:
+    return f"{title[0].upper()}{title[1:]} ({figure_number(figures)})"
+
+
 def figure_number(paper: str) -> str:
-    """Return how a figure of the papers is called."""
+    """Return how figures of the papers are called."""
     if not paper[0].isdigit():
         return paper if paper != "–" else "our own"
-    return f"Figures {paper}" if "," in paper else f"Figure {paper}"
+    is_one = "," not in paper and "–" not in paper
+    return f"Figure {paper}" if is_one else f"Figures {paper}"
+
+
+def describe_point(point: str) -> str:
+    """Return a point's name as a person reads it: without its round and its mark."""
+    return point.rsplit("_", 2)[0].replace("_", ", ").replace("-", " ")
 
 
 def _add_distributions(section: Section, rows: Sequence[Row], out: Path, name: str) -> None:
@@ -190,10 +201,10 @@ def _add_timelines(
         if len(timeline) < 3:
             continue
         name = f"{section.name}-time-{safe_name(row['point'])}"
-        draw_timeline(out, name, f"{row['point'].rsplit('_', 2)[0]}", timeline)
+        draw_timeline(out, name, describe_point(row["point"]), timeline)
         section.pictures.append(
             Picture(
                 image=as_image(out / f"{name}.svg"),
-                title=f"Over time: {row['point']} ({figure_number(paper)})",
+                title=f"Over time: {describe_point(row['point'])} ({figure_number(paper)})",
             )
         )

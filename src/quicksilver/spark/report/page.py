@@ -41,7 +41,7 @@ overflow:auto;padding-right:.5rem}}
 border-radius:.5rem;padding:.7rem 1rem;margin:1rem 0}nav ul ul{display:none}}
 .claim{border-left:3px solid var(--blue);padding:.5rem .9rem;background:var(--paper);
 margin:.8rem 0;border-radius:0 .4rem .4rem 0}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr));
 gap:1.1rem;margin-top:1rem;align-items:start}
 figure{margin:0;background:var(--paper);border:1px solid var(--line);
 border-radius:.5rem;padding:.9rem}
