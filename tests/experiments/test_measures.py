@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from math import pi, sin
 
 import pytest
 
-from quicksilver.experiments.base import ExperimentError
+from quicksilver.experiments.base import Context, ExperimentError
 from quicksilver.experiments.calibration import _solve
+from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.experiments.costs import fit_cold, slope
 from quicksilver.experiments.gauges import percentile, strongest_wave, variation
 from quicksilver.experiments.latency import latency_metrics, recovery_ms
@@ -17,7 +19,9 @@ from quicksilver.experiments.machines import (
     load_machine,
     save_machine,
 )
+from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.sharing import SharedParser, shared_parsing
+from quicksilver.experiments.worker import CollectorTime
 from quicksilver.multicast import receive
 from quicksilver.wire.packets import parse_body
 
@@ -117,3 +121,54 @@ def test_cold_caches_cost_more_with_each_of_a_few_others_and_no_more_with_many()
     each, most = fit_cold([(0, 10.0), (1, 60.0), (3, 160.0), (7, 200.0), (11, 220.0)])
     assert each == pytest.approx(50.0)
     assert most == pytest.approx(200.0)
+
+
+def test_shares_are_of_the_processor_time_of_all() -> None:
+    reports = [
+        {"cpu_s": 3.0, "kernel_s": 1.0, "collector_s": 0.1},
+        {"cpu_s": 1.0, "kernel_s": 1.0, "collector_s": 0.1},
+    ]
+    found = shares("sender", reports)
+    assert found["sender_kernel_percent"] == pytest.approx(50.0)
+    assert found["sender_collector_percent"] == pytest.approx(5.0)
+    assert shares("sender", []) == {"sender_kernel_percent": 0.0, "sender_collector_percent": 0.0}
+
+
+def test_the_highest_rings_tokens_are_counted() -> None:
+    """Levels are names by the time that a process has said them."""
+    reports = [
+        {"round_bins": {"0": [[5, 9]], "1": [[7, 2]]}, "slowest_rounds_s": {"1": [0.004]}},
+        {"round_bins": {"1": [[7, 1], [8, 1]]}, "slowest_rounds_s": {"1": [0.002]}},
+        {"round_bins": {}, "slowest_rounds_s": {}},
+    ]
+    found = distribution_of_rounds(reports)
+    assert found["token_rtt_bins"] == [(7, 3), (8, 1)]
+    assert found["token_rtt_ms_slowest_tenth"] == pytest.approx(3.0)
+    assert distribution_of_rounds([{"round_bins": {}, "slowest_rounds_s": {}}]) == {}
+
+
+def test_the_collectors_time_is_what_it_takes() -> None:
+    watch = CollectorTime()
+    try:
+        assert watch.seconds == 0.0
+        gc.collect()
+        assert watch.seconds > 0.0
+    finally:
+        gc.callbacks.remove(watch.note)
+
+
+@pytest.mark.slow
+def test_a_lossy_point_times_packets_tokens_and_repairs() -> None:
+    """What the figures of a perturbed receiver and the analytical model are made from."""
+    experiment = EXPERIMENTS["loss"]
+    settings = dict(experiment.settings) | {"warmup": 0.1, "seconds": 0.6, "every": 0.2}
+    (point,) = experiment.points(
+        axes={"nodes": [6], "perturbed": [True]}, settings=settings, place="sim", rounds=1, seed=1
+    )
+    found = experiment.run(point, Context(seed=1))
+    assert 0 < found["packet_ms_mean"] < found["ack_ms_mean"]
+    assert found["repair_ms_mean"] > found["packet_ms_mean"]
+    assert 0 < found["token_interval_ms"] <= 51
+    assert found["disturbed_memory_bytes_mean"] > 0
+    assert sum(count for _, count in found["token_rtt_bins"]) > 10
+    assert found["token_rtt_ms_slowest_tenth"] > 0

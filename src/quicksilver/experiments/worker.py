@@ -60,9 +60,10 @@ class CollectorTime:
     def __init__(self) -> None:
         self.seconds = 0.0
         self._began = 0.0
-        gc.callbacks.append(self._note)
+        gc.callbacks.append(self.note)
 
-    def _note(self, phase: str, info: dict[str, int]) -> None:
+    def note(self, phase: str, info: dict[str, int]) -> None:
+        """Hear from the collector that it begins or ends."""
         del info
         now = time.thread_time()
         if phase == "start":

@@ -99,6 +99,7 @@ def test_one_point_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ({}, "no folder of a run"),
         ({"points.jsonl": ""}, "no finished point"),
+        ({"notes.txt": "a"}, "has no runs"),
     ],
 )
 def test_empty_folders_are_said_in_one_line(

@@ -20,6 +20,7 @@ from quicksilver.spark.model.results import Equation, Fitted
 from quicksilver.spark.model.words import facts_of, table_of
 from quicksilver.spark.report.drawing import as_image
 from quicksilver.spark.report.page import Picture, Section, Table, render
+from quicksilver.spark.telemetry.job import find_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,8 @@ def observe_all(paths: Sequence[Path], session: Session, remark: Remark) -> list
         if (path / POINTS).is_file():
             found += read_points(path, remark)
         else:
+            # Looked at before Spark is started, which takes a while.
+            find_traces(path)
             traced.append(path)
     if traced:
         from quicksilver.spark.model.traces import read_traces
