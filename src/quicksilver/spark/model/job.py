@@ -20,7 +20,7 @@ from quicksilver.spark.model.results import Equation, Fitted
 from quicksilver.spark.model.words import facts_of, table_of
 from quicksilver.spark.report.drawing import as_image
 from quicksilver.spark.report.page import Picture, Section, Table, render
-from quicksilver.spark.telemetry.job import find_traces
+from quicksilver.spark.telemetry.files import find_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

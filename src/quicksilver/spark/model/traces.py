@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from quicksilver.spark.model.observations import Observation
 from quicksilver.spark.telemetry.bins import upper_ms
-from quicksilver.spark.telemetry.job import find_traces
+from quicksilver.spark.telemetry.files import find_traces
 from quicksilver.spark.telemetry.views import make_views
 
 if TYPE_CHECKING:

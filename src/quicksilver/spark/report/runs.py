@@ -63,8 +63,8 @@ def _of(table: DataFrame, run: str) -> DataFrame:
 def _add_anomalies(section: Section, tables: Mapping[str, DataFrame], run: str) -> None:
     for row in _of(tables["slow_receivers"], run).limit(5).collect():
         section.remarks.append(
-            f"Slow receiver: node {row['node']} was named in {100 * row['share']:.0f} % of the "
-            f"acknowledgements of region {row['region']}."
+            f"Slow receiver: of the time that senders waited longer than usual for region "
+            f"{row['region']}, {100 * row['share']:.0f} % was for node {row['node']}."
         )
     oscillating = _of(tables["oscillation"], run).where("is_oscillating")
     for row in oscillating.limit(5).collect():
