@@ -79,7 +79,11 @@ def to_offsets(evidence: DataFrame) -> DataFrame:
     rows = contract(evidence, schemas.EVIDENCE)
     columns = [name for name in schemas.EVIDENCE if name != "run"]
     # Not ``applyInPandas``, which asks Spark for the table's columns. One call a run.
-    solve = f.udf(_solve_run, types.ArrayType(schemas.struct(schemas.OFFSETS, without=["run"])))
+    solve = f.udf(
+        _solve_run,
+        types.ArrayType(schemas.struct(schemas.OFFSETS, without=["run"])),
+        useArrow=False,
+    )
     solved = (
         rows.groupBy("run")
         .agg(f.collect_list(f.struct(*columns)).alias("evidence"))
@@ -287,7 +291,8 @@ def silver_to_node_seconds(silver: DataFrame) -> DataFrame:
 def to_waves(node_seconds: DataFrame) -> DataFrame:
     """The strongest wave in what each node receives, second by second: see ``waves``."""
     rows = contract(node_seconds, schemas.NODE_SECONDS)
-    find = f.udf(find_wave, schemas.struct(schemas.WAVES, without=["run", "node"]))
+    wave = schemas.struct(schemas.WAVES, without=["run", "node"])
+    find = f.udf(find_wave, wave, useArrow=False)
     rates = f.collect_list(f.struct("second", "delivered_per_s"))
     found = (
         rows.groupBy("run", "node")
