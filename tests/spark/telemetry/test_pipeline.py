@@ -17,8 +17,6 @@ PROJECT = Path(__file__).parents[3] / "examples" / "spark" / "pipeline"
 SECONDS_MAX = 600
 
 
-# Seen: bronze has the new records, while views were made before it had; see docs/figures.md.
-@pytest.mark.xfail(reason="Spark starts the pipeline's flows all at once", strict=False)
 @only_in_soak
 @pytest.mark.spark
 def test_a_second_run_takes_in_what_is_new(tmp_path: Path) -> None:

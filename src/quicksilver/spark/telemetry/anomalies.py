@@ -59,7 +59,7 @@ SLOW_RECEIVERS: Final = f"""
 behind its peers by what can be measured: delay of packets, losses, lateness of its own
 alarms."""
 
-CONVOYS: Final = """
+CONVOYS: Final = f"""
     with usual as (
       select run, node, percentile_approx(delivered_per_s, 0.5) as usual_per_s,
              min(second) as first, max(second) as last
@@ -74,20 +74,21 @@ CONVOYS: Final = """
              count_if(delivered_per_s < usual_per_s / 4) as stalled
       from node_seconds join usual using (run, node) join receivers using (run, node)
       where usual_per_s >= 10 and second > first and second < last group by run, region, second),
-    waits as (
-      select c.run, c.region, c.second, w.slowest, sum(w.waited_s) as waited_s
-      from counted c join ack_waits w
-        on w.run = c.run and w.region = c.region and w.second between c.second and c.second + 2
-      group by c.run, c.region, c.second, w.slowest),
+    delays as (
+      select c.run, c.region, c.second, l.node, sum(packets * {_EDGE_MS}) / sum(packets) as delay_ms
+      from counted c join latencies l
+        on l.run = c.run and l.region = c.region and l.second between c.second and c.second + 3
+      group by c.run, c.region, c.second, l.node),
     blamed as (
-      select run, region, second, max_by(slowest, waited_s) as waited_for
-      from waits group by run, region, second)
+      select run, region, second, max_by(node, delay_ms) as waited_for
+      from delays group by run, region, second)
     select run, region, second, receivers, stalled, queued_bytes, waited_for
     from counted join queues using (run, region, second)
       left join blamed using (run, region, second)
-    where receivers >= 3 and stalled >= receivers / 2 and queued_bytes > 0"""
+    where receivers >= 3 and stalled >= receivers / 2 and queued_bytes > 0"""  # noqa: S608
 """Seconds in which half or more of a region's receivers stood still, although a sender had
-something to send, and the node that senders waited for."""
+something to send, and the node whose packets took longest then and soon after: the others
+had theirs when they were sent."""
 
 OSCILLATION: Final = "select * from waves where is_oscillating"
 

@@ -1,13 +1,16 @@
 """Bronze to silver to gold, as functions from table to table.
 
 None of them asks Spark about a table, so that pipelines may call them before the tables
-exist. None looks further than ``HORIZON_S`` back or forth in time: what is made of a
-part of a trace with a margin is what would be made of the whole.
+exist. None uses ``withColumn``, nor ``dropDuplicates`` for the same reason: Spark Connect
+resolves its table at once, and a pipeline then does not see that one table depends on
+another and makes both at the same time. None looks further than ``HORIZON_S`` back or
+forth in time: what is made of a part of a trace with a margin is what would be made of
+the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Row, Window, types
@@ -29,6 +32,12 @@ def contract(table: DataFrame, columns: Mapping[str, str]) -> DataFrame:
     return table.select(*(f.col(name).cast(type_).alias(name) for name, type_ in columns.items()))
 
 
+def extended(table: DataFrame, columns: Iterable[str], **made: Column) -> DataFrame:
+    """Select columns and new ones, which take the place of those of their name."""
+    kept = [name for name in columns if name not in made]
+    return table.select(*kept, *(column.alias(name) for name, column in made.items()))
+
+
 # Clocks
 
 
@@ -46,9 +55,8 @@ def match_packets(rows: DataFrame) -> DataFrame:
         "run", "node", "sender", "region", "view", "sequence", "at"
     )
     keys = ["run", "sender", "region", "view", "sequence"]
-    return arrived.join(sent, on=keys, how="inner").withColumn(
-        "delay_s", f.col("at") - f.col("sent_at")
-    )
+    matched = arrived.join(sent, on=keys, how="inner")
+    return matched.select(*keys, "node", "at", (f.col("at") - f.col("sent_at")).alias("delay_s"))
 
 
 def to_evidence(bronze: DataFrame) -> DataFrame:
@@ -63,13 +71,13 @@ def to_evidence(bronze: DataFrame) -> DataFrame:
                 "base_s"
             )
         )
-        .withColumns({"sender": f.lit(None), "delay_s": f.lit(None)})
+        .select("*", f.lit(None).alias("sender"), f.lit(None).alias("delay_s"))
     )
     delays = (
         match_packets(rows)
         .groupBy("run", "sender", "node")
         .agg(f.min("delay_s").alias("delay_s"))
-        .withColumn("base_s", f.lit(None))
+        .select("*", f.lit(None).alias("base_s"))
     )
     return contract(bases, schemas.EVIDENCE).unionByName(contract(delays, schemas.EVIDENCE))
 
@@ -112,12 +120,17 @@ def to_silver(bronze: DataFrame, offsets: DataFrame) -> DataFrame:
     is_whole = f.col("at").isNotNull() & f.col("node").isNotNull() & f.col("number").isNotNull()
     # With the kind among the keys Spark reads only the files of kinds that are asked for;
     # with the time, writers of one name that followed each other are told apart.
-    single = rows.where(is_whole).dropDuplicates(["run", "kind", "writer", "number", "at"])
-    aligned = (
-        single.join(f.broadcast(shifts), on=["run", "node"], how="left")
-        .withColumn("at", f.col("at") + f.coalesce("offset_s", f.lit(0.0)))
-        .withColumn("time", f.timestamp_micros((f.col("at") * 1e6).cast("bigint")))
-        .withColumn("second", f.floor("at"))
+    keys = ("run", "kind", "writer", "number", "at")
+    rest = [name for name in schemas.BRONZE if name not in keys]
+    single = rows.where(is_whole).groupBy(*keys).agg(*(f.first(n).alias(n) for n in rest))
+    joined = single.join(f.broadcast(shifts), on=["run", "node"], how="left")
+    at = f.col("at") + f.coalesce("offset_s", f.lit(0.0))
+    aligned = extended(
+        joined,
+        schemas.BRONZE,
+        at=at,
+        time=f.timestamp_micros((at * 1e6).cast("bigint")),
+        second=f.floor(at),
     )
     return contract(aligned, schemas.SILVER)
 
@@ -211,7 +224,8 @@ def to_node_seconds(totals: DataFrame) -> DataFrame:
     def rate(name: str, scale: float = 1.0) -> Column:
         return scale * (f.col(name) - f.lag(name).over(before)) / f.col("passed")
 
-    found = rows.withColumn("passed", f.col("second") - f.lag("second").over(before)).select(
+    passed = f.col("second") - f.lag("second").over(before)
+    found = rows.select("*", passed.alias("passed")).select(
         "*",
         rate("sent_messages").alias("sent_per_s"),
         rate("delivered_messages").alias("delivered_per_s"),
@@ -233,8 +247,7 @@ def to_latencies(silver: DataFrame) -> DataFrame:
     number = f.floor(BINS_AN_OCTAVE * f.log2(delay_us / FLOOR_US))
     found = (
         matched.where(f.abs("delay_s") <= HORIZON_S)
-        .withColumn("bin", number)
-        .withColumn("second", f.floor("at"))
+        .select("*", number.alias("bin"), f.floor("at").alias("second"))
         .groupBy("run", "sender", "node", "region", "second", "bin")
         .agg(f.count(f.lit(1)).alias("packets"))
     )
@@ -250,8 +263,9 @@ def to_ack_times(silver: DataFrame) -> DataFrame:
     """
     rows = contract(silver, schemas.SILVER)
     is_packet = f.col("kind") == "PacketSent"
-    stream = rows.where(is_packet | (f.col("kind") == "AckReceived")).withColumn(
-        "place", f.when(is_packet, f.col("sequence")).otherwise(f.col("low") - 0.5)
+    place = f.when(is_packet, f.col("sequence")).otherwise(f.col("low") - 0.5)
+    stream = rows.where(is_packet | (f.col("kind") == "AckReceived")).select(
+        "*", place.alias("place")
     )
     # Backwards: Spark keeps a minimum of all rows before, and of all that follow makes a
     # new one for each row.
@@ -261,7 +275,7 @@ def to_ack_times(silver: DataFrame) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     acked_at = f.min(_of("AckReceived", f.col("at"))).over(later)
-    found = stream.withColumn("ack_ms", 1e3 * (acked_at - f.col("at"))).where(
+    found = stream.select("*", (1e3 * (acked_at - f.col("at"))).alias("ack_ms")).where(
         is_packet & f.col("ack_ms").between(0, 1e3 * HORIZON_S)
     )
     return contract(found, schemas.ACK_TIMES)
@@ -271,14 +285,16 @@ def to_repairs(silver: DataFrame) -> DataFrame:
     """Who repaired what for whom, by the second."""
     rows = contract(silver, schemas.SILVER)
     is_peer = f.col("kind") == "RepairsSent"
-    found = (
-        rows.where(is_peer | (f.col("kind") == "PacketsResent"))
-        .withColumn("origin", f.when(is_peer, f.lit("peer")).otherwise(f.lit("sender")))
-        .withColumn("from_node", f.col("node"))
-        .withColumn("to_node", f.when(is_peer, f.col("to")))
-        .withColumn("sender", f.when(is_peer, f.col("sender")).otherwise(f.col("node")))
-        .groupBy("run", "region", "second", "origin", "from_node", "to_node", "sender")
-        .agg(f.sum("packets").alias("packets"))
+    told = extended(
+        rows.where(is_peer | (f.col("kind") == "PacketsResent")),
+        ["run", "region", "second", "packets"],
+        origin=f.when(is_peer, f.lit("peer")).otherwise(f.lit("sender")),
+        from_node=f.col("node"),
+        to_node=f.when(is_peer, f.col("to")),
+        sender=f.when(is_peer, f.col("sender")).otherwise(f.col("node")),
+    )
+    found = told.groupBy("run", "region", "second", "origin", "from_node", "to_node", "sender").agg(
+        f.sum("packets").alias("packets")
     )
     return contract(found, schemas.REPAIRS)
 
