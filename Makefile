@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 
 # How many seeds `make sim` runs, and how many of them are part of `make test`.
 SIM_SEEDS ?= 1000
-TEST_SEEDS ?= 200
+TEST_SEEDS ?= 120
 # How long `make soak` sends, in seconds.
 SOAK_SECONDS ?= 600
 # How often `make soak-spark` kills.
@@ -53,10 +53,10 @@ seeds: setup ## the first seeds of the simulator, the same for everybody
 
 # Real sockets share ports, buffers and cores: one at a time, with the machine to themselves.
 integration: setup ## tests with real sockets and processes, one at a time
-	$(BIN)/pytest -q -m '(integration or namespaces) and not spark'
+	$(BIN)/pytest -q --durations=10 -m '(integration or namespaces) and not spark'
 
 spark: setup ## tests with real Spark, which share one session
-	$(BIN)/pytest -q -m spark
+	$(BIN)/pytest -q --durations=10 -m spark
 
 sim: setup ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
 	$(BIN)/quicksilver sim --seeds $(SIM_SEEDS)

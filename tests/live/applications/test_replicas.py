@@ -135,7 +135,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(STEPS)
 def test_dictionaries_are_equal_whatever_is_done_and_whoever_joins(
     steps: list[tuple[int, str, str, Any]],

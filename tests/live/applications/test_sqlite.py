@@ -328,7 +328,7 @@ ACTIONS = st.lists(
 @pytest.mark.slow
 @settings(
     deadline=None,
-    max_examples=40,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(actions=ACTIONS)

@@ -43,7 +43,7 @@ def follow(user: User) -> str:
 
 @pytest.mark.slow
 @FORMS
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(edits=EDITS, seed=st.integers(0, 1000))
 def test_any_interleaving_of_edits_converges(
     form: Reference, edits: list[tuple[int, float, int, str, bool]], seed: int
@@ -156,7 +156,7 @@ def test_an_edit_on_its_way_is_in_no_checkpoint() -> None:
 
 @pytest.mark.slow
 @FORMS
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(data=st.binary(max_size=40))
 def test_garbage_is_counted_and_dropped(form: Reference, data: bytes) -> None:
     desk = Desk(kinds=KINDS)

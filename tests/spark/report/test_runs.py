@@ -10,6 +10,7 @@ import pytest
 from quicksilver.spark.report.page import render
 from quicksilver.trace import records
 from quicksilver.trace.parquet import ParquetTrace
+from tests.spark.soaking import only_in_soak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ def _sample(at: float, node: int, total: int) -> records.NodeSampled:
     return records.NodeSampled(**values)
 
 
+@only_in_soak
 @pytest.mark.spark
 def test_a_run_is_told(spark: SparkSession, tmp_path: Path) -> None:
     from quicksilver.spark.report.runs import section_of
