@@ -155,4 +155,7 @@ def test_a_sweep_is_whole(cluster: Standalone, tmp_path: Path) -> None:
     assert find_runs(out / "traces") == sorted(f"seed-{seed}" for seed in found)
     sweep = Sweep(name="seeds", kind="seeds", seeds=Seeds(3, 1), traces="none")
     (task,) = sweep.tasks()
-    assert run_task(sweep, task).metrics == found[3]["metrics"]
+    here, there = json.loads(run_task(sweep, task).metrics), json.loads(found[3]["metrics"])
+    # Samples for the trace are events, too; nothing else may differ.
+    assert here.pop("events") <= there.pop("events")
+    assert here == there

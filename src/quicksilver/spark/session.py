@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quicksilver.spark.archive import archive_options, find_archive
@@ -66,10 +68,12 @@ def make_session(
         settings.setMaster(master)
     elif not settings.contains("spark.master"):
         settings.setMaster(MASTER)
-    if str(settings.get("spark.master", MASTER)).startswith("local"):
+    is_local = str(settings.get("spark.master", MASTER)).startswith("local")
+    if not settings.contains("spark.pyspark.python") and (is_local or not _is_ours("python3")):
         # Spark would run whatever python3 is on the PATH, which need not be the one with
-        # quicksilver in it. On a cluster the workers' Python is not ours to name.
+        # quicksilver in it. Where it is, a cluster's workers may have theirs elsewhere.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local:
         archive = find_archive(java)
         if archive is not None and not settings.contains(JAVA_OPTIONS):
             settings.set(JAVA_OPTIONS, archive_options(archive))
@@ -81,6 +85,12 @@ def make_session(
 
     made.dataSource.register(GroupSource)
     return made
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a command of the PATH is of the same environment as this Python."""
+    found = shutil.which(name)
+    return found is not None and Path(found).parent == Path(sys.executable).parent
 
 
 @contextmanager

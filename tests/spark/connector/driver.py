@@ -9,6 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from quicksilver.spark.errors import reason
 from quicksilver.spark.session import make_session
 from tests.spark.conftest import TUNED
 
@@ -26,7 +27,7 @@ def main() -> None:
         try:
             copy(spark, plan).awaitTermination()
         except Exception as error:  # noqa: BLE001  # any failure is what the test is about
-            print("failed", " ".join(str(error).split())[:200], flush=True)
+            print("failed", reason(error) or " ".join(str(error).split())[-300:], flush=True)
             continue
         print("done", flush=True)
         return
