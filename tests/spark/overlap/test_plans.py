@@ -171,7 +171,7 @@ def test_traffic_steers_what_many_plan(spark: SparkSession) -> None:
     aware = make_plan(pairs, options, traffic)
     check_cover(pairs, aware)
     before = measure(pairs, make_plan(pairs, options), traffic).unwanted_traffic_share
-    assert before > 0.1
+    assert before > 0.05
     assert measure(pairs, aware, traffic).unwanted_traffic_share < before / 2
 
 
