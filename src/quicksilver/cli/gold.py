@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quicksilver.cli.options import Json
+from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import CommandError
 
@@ -29,10 +29,8 @@ def gold(
     every: Annotated[
         float, typer.Option(min=1.0, metavar="SECONDS", help="With --watch: how often to look.")
     ] = EVERY_S,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Bring silver and gold tables, as Parquet, up to date with traces.

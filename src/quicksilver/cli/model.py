@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quicksilver.cli.options import Json
+from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, make_console, remark, say
 from quicksilver.cli.problems import CommandError
 
@@ -39,10 +39,8 @@ def fit(
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Where parameters, figures and the page go.")
     ] = DEFAULT_OUT,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Fit the parameters to runs, and draw predicted next to measured (4.50 to 4.57).

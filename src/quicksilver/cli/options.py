@@ -63,6 +63,13 @@ Trace = Annotated[
     ),
 ]
 
+Master = Annotated[
+    str | None, typer.Option("--master", help="Spark's master; local[*] if nothing else is set.")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Any setting of Spark.")
+]
+
 Groups = Annotated[
     list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)
 ]

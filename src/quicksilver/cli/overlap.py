@@ -13,13 +13,6 @@ from quicksilver.cli.output import emit, say
 
 app = typer.Typer(no_args_is_help=True, help="Plan regions for memberships of any size, on Spark.")
 
-Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; local[*] if nothing else is set.")
-]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Any setting of Spark.")
-]
-
 
 class ModelName(StrEnum):
     """How subscriptions are made up."""
@@ -51,8 +44,8 @@ def generate(
     templates: Annotated[int, typer.Option(min=1, help="Lists of interests.")] = 200,
     keep: Annotated[float, typer.Option(help="correlated: share of interests kept.")] = 0.9,
     seed: Annotated[int, typer.Option(help="The same seed gives the same pairs.")] = 1,
-    master: Master = None,
-    conf: Conf = None,
+    master: options.Master = None,
+    conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
     """Make up who joins which groups, distributed and repeatable."""
@@ -97,8 +90,8 @@ def plan(
         int, typer.Option(min=1, help="Smallest part of regular hierarchies; price of a packet.")
     ] = 5,
     figure: Annotated[bool, typer.Option("--figure/--no-figure", help="Draw plan.svg.")] = True,
-    master: Master = None,
-    conf: Conf = None,
+    master: options.Master = None,
+    conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
     """Plan regions; the file plan.json is what `quicksilver gms --plan` loads."""

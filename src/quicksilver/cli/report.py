@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quicksilver.cli.options import Json
+from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import CommandError
 
@@ -27,10 +27,8 @@ def report(
     timelines: Annotated[
         bool, typer.Option(help="Of experiments, also tell the last point's run from its trace.")
     ] = True,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Make an HTML page, readable offline, and PNG and SVG files of what runs contain.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quicksilver.cli.options import Json
+from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, make_console, remark
 from quicksilver.cli.problems import CommandError, MisuseError
 
@@ -31,10 +31,8 @@ def sql(
         typer.Option("--gold", metavar="DIR", help="Tables that `quicksilver gold` keeps up."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows to show.")] = 100,
-    master: Annotated[str | None, typer.Option(help="Spark master; default: local[*].")] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Any Spark setting.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     as_json: Json = False,
 ) -> None:
     """Query traces: records, seconds of nodes and regions, latency, repairs, anomalies.

@@ -16,13 +16,8 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the results; default: out/sweep/NAME.")
     ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="Spark's master; local[*] if nothing else is set."),
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Any Spark setting.")
-    ] = None,
+    master: options.Master = None,
+    conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
     """Run simulations for all seeds and parameters of a file; go on where a run was stopped.

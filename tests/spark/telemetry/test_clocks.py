@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.spark.telemetry.bins import percentile_ms, upper_ms
 from quicksilver.spark.telemetry.clocks import solve_offsets
+from quicksilver.stdx.bins import percentile_ms, upper_ms
 
 
 def test_two_ways_tell_the_difference_of_two_clocks() -> None:

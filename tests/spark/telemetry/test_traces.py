@@ -100,8 +100,8 @@ def foreign() -> bytes:
 @pytest.mark.spark
 def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     """Clocks agree afterwards, nothing is counted twice, what cannot be read is left out."""
-    from quicksilver.spark.telemetry.bins import percentile_ms
     from quicksilver.spark.telemetry.views import NAMES, make_views
+    from quicksilver.stdx.bins import percentile_ms
 
     write(tmp_path, range(1, 6))
     place = tmp_path / "run=r" / "kind=PacketsMissed"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from quicksilver.spark.model.observations import Observation
-from quicksilver.spark.telemetry.bins import upper_ms
 from quicksilver.spark.telemetry.files import find_traces
 from quicksilver.spark.telemetry.views import make_views
+from quicksilver.stdx.bins import upper_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

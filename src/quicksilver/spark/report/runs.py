@@ -20,7 +20,7 @@ from quicksilver.spark.report.events import (
 )
 from quicksilver.spark.report.page import Picture, Section, Sentence, Table
 from quicksilver.spark.report.timelines import draw_events, draw_seconds
-from quicksilver.spark.telemetry.bins import percentile_ms
+from quicksilver.stdx.bins import percentile_ms
 from quicksilver.trace.folders import run_folder, safe_name
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
+from quicksilver.stdx.bins import BINS_AN_OCTAVE, FLOOR_US
 
-_EDGE_MS = f"pow(2, (bin + 1) / {BINS_AN_OCTAVE}D) * {FLOOR_US / 1e3}"
+EDGE_MS = f"pow(2, (bin + 1) / {BINS_AN_OCTAVE}D) * {FLOOR_US / 1e3}"
+"""The upper edge of a row's bin, in SQL."""
 
 ACK_WAITS: Final = """
     with gaps as (
@@ -27,7 +28,7 @@ that the acknowledgement names as the slowest: of the others the name means litt
 
 SLOW_RECEIVERS: Final = f"""
     with delays as (
-      select run, region, node, sum(packets * {_EDGE_MS}) / sum(packets) as delay_ms
+      select run, region, node, sum(packets * {EDGE_MS}) / sum(packets) as delay_ms
       from latencies group by run, region, node),
     losses as (
       select run, region, node, sum(lost_packets) as lost_packets
@@ -75,7 +76,7 @@ CONVOYS: Final = f"""
       from node_seconds join usual using (run, node) join receivers using (run, node)
       where usual_per_s >= 10 and second > first and second < last group by run, region, second),
     delays as (
-      select c.run, c.region, c.second, l.node, sum(packets * {_EDGE_MS}) / sum(packets) as delay_ms
+      select c.run, c.region, c.second, l.node, sum(packets * {EDGE_MS}) / sum(packets) as delay_ms
       from counted c join latencies l
         on l.run = c.run and l.region = c.region and l.second between c.second and c.second + 3
       group by c.run, c.region, c.second, l.node),

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quicksilver.spark.telemetry import anomalies
-from quicksilver.spark.telemetry.bins import BINS_AN_OCTAVE, FLOOR_US
 from quicksilver.spark.telemetry.job import clock_offsets, read_bronze
 from quicksilver.spark.telemetry.transforms import GOLD, to_silver, to_waves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_EDGE_MS = f"pow(2, (bin + 1) / {BINS_AN_OCTAVE}D) * {FLOOR_US / 1e3}"
 
 # Only constants of ours are put into these texts.
 SQL_VIEWS: Final[dict[str, str]] = {
@@ -31,9 +28,9 @@ SQL_VIEWS: Final[dict[str, str]] = {
           select *, sum(packets) over (partition by run, node order by bin) as so_far,
                  sum(packets) over (partition by run, node) as total from counted)
         select run, node, max(total) as packets,
-               min(case when so_far >= 0.50 * total then {_EDGE_MS} end) as p50_ms,
-               min(case when so_far >= 0.90 * total then {_EDGE_MS} end) as p90_ms,
-               min(case when so_far >= 0.99 * total then {_EDGE_MS} end) as p99_ms
+               min(case when so_far >= 0.50 * total then {anomalies.EDGE_MS} end) as p50_ms,
+               min(case when so_far >= 0.90 * total then {anomalies.EDGE_MS} end) as p90_ms,
+               min(case when so_far >= 0.99 * total then {anomalies.EDGE_MS} end) as p99_ms
         from summed group by run, node""",  # noqa: S608  # see above
     **anomalies.VIEWS,
 }
