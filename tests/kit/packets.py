@@ -60,9 +60,11 @@ def record(sender: int = 2, **changes: object) -> Record:
         "previous": (60, 1),
         "previous_limit": 90,
         "unasked": (60, 1),
-        "kept": (0, 41),
+        "unkept": (41, 1),
+        "unkept_limit": 90,
         "stable": 38,
-        "region_kept": (0, 40, 1, 39),
+        "region_unkept": (40, 2),
+        "region_unkept_limit": 80,
         "cut": -1,
     }
     return Record(**(fields | changes))  # type: ignore[arg-type]

@@ -6,9 +6,9 @@ from quicksilver.multicast.agents import QUIET_ROUNDS
 from quicksilver.multicast.region import RegionMember
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
-from quicksilver.wire.control import Record
 from quicksilver.wire.packets import KIND_DATA
 from tests.kit.cluster import Inbox, inbox
+from tests.kit.packets import record
 
 
 def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
@@ -70,8 +70,21 @@ def test_a_stream_that_was_cut_does_not_keep_its_view_alive() -> None:
     active_at = member.active_at
     for round_number in range(1, QUIET_ROUNDS + 1):
         more = stream.low + 2
-        record = Record(a.id, more, more, 1, (), more, (), (), more, (), (), more, (), stream.cut)
-        member.note_token(record, active_at + round_number)
+        told = record(
+            a.id,
+            high=more,
+            low=more,
+            missing=(),
+            missing_limit=more,
+            wanted=(),
+            previous=(),
+            unasked=(),
+            unkept=(),
+            stable=more,
+            region_unkept=(),
+            cut=stream.cut,
+        )
+        member.note_token(told, active_at + round_number)
     assert member.active_at == active_at
     assert a.id not in member._active
 

@@ -7,14 +7,15 @@ from collections import Counter, defaultdict
 import pytest
 
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.multicast.agents import RECORDS_SENT_MAX
+from quicksilver.multicast.agents import RECORDS_SENT_MAX, TOKEN_BYTES_MAX, encode_bounded
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.interfaces import RANGES_SENT_MAX
 from quicksilver.stdx.rand import Rng
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.workload import send_numbered
-from quicksilver.wire.control import Nak, Record, Token, encode_control, parse_control
+from quicksilver.wire.control import RANGES_MAX, Nak, Record, Token, parse_control
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
@@ -257,12 +258,9 @@ class TestOverhead:
         speaking = cluster.nodes[3].engine.node
         assert {r.sender for _, _, t, _ in listener.tokens for r in t.records} == {speaking}
 
-    def test_the_largest_token_fits_into_a_datagram(self) -> None:
-        """4.2.1 C: "a few hundred bytes" to kilobytes; with all that a ring of a region of
-        100 nodes puts into one it must still be a datagram, or the ring would be dead.
-        """
+    def test_the_largest_token_fits_and_tells_of_every_sender(self) -> None:
+        """4.2.1 C: a token is proportional to the senders; none may be left out of one."""
         holes = tuple(n for i in range(RANGES_SENT_MAX) for n in ((1 << 31) + 3 * i, 2))
-        kept = tuple(n for i in range(20) for n in (i, 1 << 31))
         largest = token(
             records=tuple(
                 record(
@@ -275,14 +273,25 @@ class TestOverhead:
                     previous=holes,
                     previous_limit=1 << 31,
                     unasked=holes,
-                    kept=kept,
+                    unkept=holes,
+                    unkept_limit=1 << 31,
                     stable=1 << 31,
-                    region_kept=kept,
+                    region_unkept=holes,
+                    region_unkept_limit=1 << 31,
                 )
                 for sender in range(RECORDS_SENT_MAX)
             )
         )
-        assert len(encode_control(largest)) <= 65_507
+        packet = encode_bounded(largest, to=1)
+        assert len(packet) <= TOKEN_BYTES_MAX
+        sent = parse_control(packet)
+        assert isinstance(sent, Token)
+        assert [r.sender for r in sent.records] == [r.sender for r in largest.records]
+        assert len({len(r.missing) for r in sent.records}) == 1
+        for each in sent.records:
+            told = RangeSet.parse_flat(each.missing, RANGES_MAX)
+            assert told
+            assert each.missing_limit <= told.last() + 1
 
 
 class TestQuiescentRecords:

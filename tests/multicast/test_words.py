@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quicksilver.multicast.interfaces import NOTHING_KEPT, Kept
 from quicksilver.multicast.words import CUT_VOTES, NOTHING_SAID, RegionWords
+from quicksilver.stdx.ranges import RangeSet
+
+
+def kept(limit: int, *lacking: int) -> Kept:
+    return Kept(limit, RangeSet((s, s + 1) for s in lacking))
 
 
 def test_nothing_is_known_of_a_sender_before_somebody_spoke() -> None:
-    assert RegionWords(2).of(7) == NOTHING_SAID
+    assert RegionWords().of(7) == NOTHING_SAID
 
 
 def test_older_news_does_not_take_back_what_is_known() -> None:
-    words = RegionWords(2)
-    words.learn(7, 10, (0, 8, 1, 9), -1, end=100)
-    words.learn(7, 4, (0, 3, 1, 12), -1, end=100)
-    assert words.of(7) == (10, (0, 8, 1, 12), -1)
+    words = RegionWords()
+    words.learn(7, 10, kept(20, 12, 15), -1, end=100)
+    words.learn(7, 4, kept(18, 11, 12), -1, end=100)
+    assert words.of(7) == (10, kept(20, 12), -1)
 
 
 def test_nothing_is_stable_past_what_this_node_has() -> None:
-    words = RegionWords(1)
-    assert words.learn(7, 50, (), -1, end=20).stable == 20
+    words = RegionWords()
+    assert words.learn(7, 50, NOTHING_KEPT, -1, end=20).stable == 20
 
 
-def test_partitions_that_do_not_exist_are_not_remembered() -> None:
-    words = RegionWords(2)
-    assert words.conclude(7, 1, (0, 5, 2, 9)).kept == (0, 5)
+def test_what_is_stable_is_no_longer_told_as_lacking() -> None:
+    words = RegionWords()
+    assert words.conclude(7, 10, kept(30, 4, 12)).kept == kept(30, 12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 40))), min_size=1, max_size=5))
+def test_what_anybody_knew_to_be_kept_stays_known(news: list[tuple[int, set[int]]]) -> None:
+    """The plain model: a set of packets that only grows."""
+    known, model = NOTHING_KEPT, set[int]()
+    for limit, lacking in news:
+        known = known.joined(kept(limit, *(s for s in lacking if s < limit)))
+        model |= set(range(limit)) - lacking
+    assert {s for s in range(50) if known.has(s)} == model
 
 
 def test_a_dead_senders_packet_that_nobody_held_in_three_rounds_is_gone() -> None:
-    words = RegionWords(1)
+    words = RegionWords()
     rounds = [words.vote_cut(7, 30) for _ in range(CUT_VOTES)]
     assert rounds == [False, False, True]
     assert words.of(7).cut == 30
 
 
 def test_votes_for_another_packet_begin_anew() -> None:
-    words = RegionWords(1)
+    words = RegionWords()
     words.vote_cut(7, 30)
     words.vote_cut(7, 30)
     assert not words.vote_cut(7, 31)
@@ -43,7 +62,7 @@ def test_votes_for_another_packet_begin_anew() -> None:
 
 
 def test_the_earliest_end_stays() -> None:
-    words = RegionWords(1)
-    words.learn(7, 0, (), 12, end=100)
-    words.learn(7, 0, (), 20, end=100)
+    words = RegionWords()
+    words.learn(7, 0, NOTHING_KEPT, 12, end=100)
+    words.learn(7, 0, NOTHING_KEPT, 20, end=100)
     assert words.of(7).cut == 12

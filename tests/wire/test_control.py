@@ -39,9 +39,11 @@ records = st.builds(
     previous=flat,
     previous_limit=sequence,
     unasked=flat,
-    kept=flat,
+    unkept=flat,
+    unkept_limit=sequence,
     stable=sequence,
-    region_kept=flat,
+    region_unkept=flat,
+    region_unkept_limit=sequence,
     cut=st.integers(-1, SEQUENCE_MAX),
 )
 names = {"cluster": u32, "origin": u32, "region": u32, "view": u32}
@@ -127,7 +129,7 @@ def test_noise_is_refused() -> None:
         {"drops": -1},
         {"records": (record(high=SEQUENCE_MAX + 1),)},
         {"records": (record(missing=(0, 1) * 257),)},
-        {"records": (record(kept=(0, 1) * 2049),)},
+        {"records": (record(unkept=(0, 1) * 257),)},
         {"records": tuple(record(sender) for sender in range(1025))},
     ],
     ids=lambda changes: next(iter(changes)),

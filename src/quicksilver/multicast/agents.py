@@ -16,6 +16,7 @@ leader calls the roll and goes around those who do not answer.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from quicksilver.core.ports import Transmit
@@ -23,19 +24,22 @@ from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Ring
 from quicksilver.multicast.interfaces import (
+    RANGES_SENT_MAX,
     Lower,
     Recovery,
     Report,
     Upper,
     earlier_cut,
     first_ranges,
+    shorter,
     trimmed,
 )
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import RANGES_MAX, Record, Token, encode_control
 
 TOKEN_BYTES_MAX = 32_000
-"""Longer tokens leave senders to a later round; a datagram holds 65,507 bytes."""
+"""In longer tokens every sender's sets are told in fewer ranges, alike for all of them;
+a datagram holds 65,507 bytes."""
 
 RECORDS_SENT_MAX = 64
 """Senders in one token; with more, they take turns."""
@@ -97,7 +101,8 @@ class RingAgent:
         self._unasked: dict[int, RangeSet] = {}
         self._is_woken = False
         self._ask_again_at = 0.0
-        self._turn = 0
+        self._last_told = -1
+        """The last sender in the newest token: with many, the next begins after it."""
 
     # Getters
 
@@ -109,13 +114,16 @@ class RingAgent:
         """Lower interface for the agent above: streams that are not quiet."""
         return [sender for sender, rounds in self.quiet.items() if rounds < QUIET_ROUNDS]
 
+    def all_senders(self) -> list[int]:
+        """Return the senders that rounds are about, here or in the domain below."""
+        return sorted(set(self.lower.active_senders()) | set(self.active_senders()))
+
     def report(self, sender: int) -> Report:
         """Lower interface for the agent above: what the ring agreed on last."""
         found = self.aggregates.get(sender)
         if found is None:
             # Quiet here, or new: what the region agreed on before still holds.
-            stable, _, _ = self._recovery.region_words(sender)
-            return Report.of_all_below(stable, self.node, kept=())
+            return Report.of_all_below(self._recovery.region_words(sender).stable, self.node)
         return found
 
     # Time
@@ -187,10 +195,13 @@ class RingAgent:
         return None
 
     def _new_token(self, *, direct: bool) -> Token:
-        senders = sorted(set(self.lower.active_senders()) | set(self.active_senders()))
+        senders = self.all_senders()
         if len(senders) > RECORDS_SENT_MAX:
-            self._turn = (self._turn + RECORDS_SENT_MAX) % len(senders)
-            senders = sorted((senders[self._turn :] + senders[: self._turn])[:RECORDS_SENT_MAX])
+            # In turn: whoever was left out comes before those who were told.
+            at = bisect_right(senders, self._last_told)
+            senders = (senders[at:] + senders[:at])[:RECORDS_SENT_MAX]
+            self._last_told = senders[-1]
+            senders.sort()
         for sender in senders:
             self.quiet.setdefault(sender, 0)
         return Token(
@@ -212,7 +223,9 @@ class RingAgent:
     def _new_record(self, sender: int) -> Record:
         report = self.lower.report(sender)
         missing, missing_limit = trimmed(report.missing, report.missing_limit)
-        stable, region_kept, cut = self._recovery.region_words(sender)
+        unkept, unkept_limit = trimmed(report.unkept, report.unkept_limit)
+        words = self._recovery.region_words(sender)
+        region_unkept, region_unkept_limit = trimmed(words.kept.lacking, words.kept.limit)
         wanted: tuple[int, ...] = ()
         previous: tuple[int, ...] = ()
         previous_limit = 0
@@ -235,10 +248,12 @@ class RingAgent:
             previous=previous,
             previous_limit=previous_limit,
             unasked=self._left_over(sender, report),
-            kept=report.kept,
-            stable=stable,
-            region_kept=region_kept,
-            cut=cut,
+            unkept=unkept,
+            unkept_limit=unkept_limit,
+            stable=words.stable,
+            region_unkept=region_unkept,
+            region_unkept_limit=region_unkept_limit,
+            cut=words.cut,
         )
 
     def _left_over(self, sender: int, report: Report) -> tuple[int, ...]:
@@ -275,12 +290,7 @@ class RingAgent:
         address = self._recovery.address_of(peer)
         if address is None:
             return None
-        packet = encode_control(token, peer)
-        while len(packet) > TOKEN_BYTES_MAX and len(token.records) > 1:
-            # The senders left out have their turn in a later round.
-            token.records = token.records[: len(token.records) // 2]
-            packet = encode_control(token, peer)
-        return Transmit(address, [packet])
+        return Transmit(address, [encode_bounded(token, peer)])
 
     # Tokens in
 
@@ -350,7 +360,7 @@ class RingAgent:
         record = self._new_record(sender)
         record.low = 0
         record.missing_limit = 0
-        record.kept = ()
+        record.unkept_limit = 0
         return record
 
     def _merge(self, record: Record, origin: int, now: float) -> Record:
@@ -358,26 +368,22 @@ class RingAgent:
         recovery = self._recovery
         recovery.note_token(record, now)
         sender = record.sender
-        stable, _, cut = recovery.region_words(sender)
-        record.stable = max(record.stable, stable)
-        record.cut = earlier_cut(record.cut, cut)
+        words = recovery.region_words(sender)
+        record.stable = max(record.stable, words.stable)
+        record.cut = earlier_cut(record.cut, words.cut)
         report = self.lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:
             record.low = report.low
             record.slowest = report.slowest
-        others = RangeSet.parse_flat(record.missing, RANGES_MAX)
-        everyone = report.missing if others is None else report.missing.union(others)
-        limit = min(record.missing_limit, report.missing_limit)
-        record.missing, record.missing_limit = trimmed(everyone, limit)
+        record.missing, record.missing_limit = _joined(
+            record.missing, record.missing_limit, report.missing, report.missing_limit
+        )
+        record.unkept, record.unkept_limit = _joined(
+            record.unkept, record.unkept_limit, report.unkept, report.unkept_limit
+        )
         if self.ring.level == 0:
             self._compare(record, origin, report, now)
-            if len(record.kept) == 2 and len(report.kept) == 2:
-                record.kept = (report.kept[0], min(record.kept[1], report.kept[1]))
-            else:
-                record.kept = ()
-        else:
-            record.kept = record.kept + report.kept
         return record
 
     def _compare(self, record: Record, origin: int, report: Report, now: float) -> None:
@@ -435,10 +441,11 @@ class RingAgent:
                 slowest=record.slowest,
                 missing=missing,
                 missing_limit=max(limit, low),
-                kept=record.kept,
+                unkept=RangeSet.parse_flat(record.unkept, RANGES_MAX) or RangeSet(),
+                unkept_limit=record.unkept_limit,
             )
             self.aggregates[sender] = report
-            stable, _, _ = self._recovery.region_words(sender)
+            stable = self._recovery.region_words(sender).stable
             settled = low >= record.high and stable >= record.high
             if settled and before is not None and before.high == record.high:
                 self.quiet[sender] = self.quiet.get(sender, 0) + 1
@@ -523,6 +530,43 @@ class RingAgent:
         self.suspects.add(self.ring.leader)
         self._ask_again_at = now + 4 * self._config.token_timeout_s
         self.due_at = now
+
+
+def _joined(
+    flat: tuple[int, ...], limit: int, more: RangeSet, more_limit: int
+) -> tuple[tuple[int, ...], int]:
+    """Return what is in either of two sets, exact as far as both are."""
+    known = RangeSet.parse_flat(flat, RANGES_MAX)
+    both = more if known is None else more.union(known)
+    return trimmed(both, min(limit, more_limit))
+
+
+def encode_bounded(token: Token, to: int) -> bytes:
+    """Return the datagram; where it would be too long, all records are told in less detail.
+
+    Every sender is in it, whatever the others have to say: to leave some out, always the
+    same, would keep them from ever completing a round.
+    """
+    packet = encode_control(token, to)
+    most = RANGES_SENT_MAX
+    while len(packet) > TOKEN_BYTES_MAX and most > 1:
+        most //= 2
+        for record in token.records:
+            _shorten(record, most)
+        packet = encode_control(token, to)
+    return packet
+
+
+def _shorten(record: Record, most: int) -> None:
+    """Tell every set of a record in at most so many ranges; the rest is told later."""
+    record.missing, record.missing_limit = shorter(record.missing, record.missing_limit, most)
+    record.previous, record.previous_limit = shorter(record.previous, record.previous_limit, most)
+    record.unkept, record.unkept_limit = shorter(record.unkept, record.unkept_limit, most)
+    record.region_unkept, record.region_unkept_limit = shorter(
+        record.region_unkept, record.region_unkept_limit, most
+    )
+    record.wanted = record.wanted[: 2 * most]
+    record.unasked = record.unasked[: 2 * most]
 
 
 class _RollCall:

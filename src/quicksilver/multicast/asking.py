@@ -14,7 +14,7 @@ from quicksilver.multicast.agents import HELD_CHECKED_MAX
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
-from quicksilver.multicast.interfaces import trimmed
+from quicksilver.multicast.interfaces import Kept, trimmed
 from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
@@ -101,25 +101,24 @@ class Asking:
 
         self._tell(peer, make)
 
-    def pull_from_holders(self, stream: ReceiveStream, kept: tuple[int, ...], now: float) -> None:
+    def pull_from_holders(self, stream: ReceiveStream, kept: Kept, now: float) -> None:
         """Ask for what others keep, each packet of one of its replicas.
 
         Other partitions' packets, and those of the own one that a neighbour in
         the ring need not have because fewer nodes keep a copy than are in it.
-        ``kept`` has, for every partition, how far its packets have arrived there: not
-        all need be kept, since a cache may be full, and what is asked for in vain is
-        asked of the sender in the end.
+        ``kept`` says which packets have arrived where copies are kept: a cache may
+        be full all the same, and what is asked for in vain is asked of the sender in
+        the end.
         """
         hierarchy = self._hierarchy
         own = hierarchy.partition_of(self._host.node)
         neighbours_have_ours = self._replication >= len(hierarchy.partitions[own])
-        until = dict(zip(kept[::2], kept[1::2], strict=False))
         by_peer: dict[int, RangeSet] = {}
         for sequence in stream.askable().values(PULLS_AT_ONCE):
             partition = hierarchy.caching_partition(sequence)
             if partition == own and neighbours_have_ours:
                 continue
-            if sequence >= until.get(partition, 0):
+            if not kept.has(sequence):
                 continue
             if stream.requested.get(sequence, (0.0, 0))[0] > now:
                 continue

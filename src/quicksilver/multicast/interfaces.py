@@ -7,10 +7,10 @@ and repairs on its behalf, *Upper* whoever is told of a completed round
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.wire.control import Record, Token
+from quicksilver.wire.control import RANGES_MAX, Record, Token
 from quicksilver.wire.ids import Address
 
 if TYPE_CHECKING:
@@ -20,10 +20,54 @@ RANGES_SENT_MAX = 24
 """Ranges of one set in a token; the rest is told in a later round."""
 
 
+class Kept(NamedTuple):
+    """Which packets of a stream have arrived where copies of them are kept."""
+
+    limit: int
+    """Nothing is known of packets from here on."""
+    lacking: RangeSet
+    """Packets below ``limit`` that those who should keep them lack."""
+
+    def has(self, sequence: int) -> bool:
+        """Whether whoever is to keep a packet had it."""
+        return sequence < self.limit and sequence not in self.lacking
+
+    def joined(self, other: Kept) -> Kept:
+        """Return what either knows to be kept: a copy stays until all is stable."""
+        if self.limit > other.limit:
+            return other.joined(self)
+        unknown = self.lacking.copy()
+        unknown.add(self.limit, other.limit)
+        lacking = other.lacking.intersection(unknown)
+        if lacking.range_count() <= RANGES_MAX:
+            return Kept(other.limit, lacking)
+        first = lacking.head(RANGES_MAX)
+        return Kept(first.last() + 1, first)
+
+    @classmethod
+    def parse_flat(cls, flat: tuple[int, ...], limit: int) -> Kept:
+        """Read what a record says; what makes no sense says nothing."""
+        lacking = RangeSet.parse_flat(flat, RANGES_MAX)
+        return NOTHING_KEPT if lacking is None else cls(limit, lacking)
+
+
+NOTHING_KEPT = Kept(0, RangeSet())
+
+
+class Words(NamedTuple):
+    """What a region is known to have agreed on about one sender's stream."""
+
+    stable: int = 0
+    """Every member has all before."""
+    kept: Kept = NOTHING_KEPT
+    cut: int = -1
+    """Where the stream of a dead sender ends; -1: not decided."""
+
+
 class Report:
     """What a domain says about one sender's stream."""
 
-    __slots__ = ("high", "kept", "low", "missing", "missing_limit", "slowest")
+    __slots__ = ("high", "low", "missing", "missing_limit", "slowest", "unkept", "unkept_limit")
 
     def __init__(
         self,
@@ -33,18 +77,21 @@ class Report:
         slowest: int,
         missing: RangeSet,
         missing_limit: int,
-        kept: tuple[int, ...],
+        unkept: RangeSet,
+        unkept_limit: int,
     ) -> None:
         self.high = high
         self.low = low
         self.slowest = slowest
         self.missing = missing
         self.missing_limit = missing_limit
-        self.kept = kept
-        """Flat pairs: a partition, and below what it keeps all its packets."""
+        self.unkept = unkept
+        """Packets that are the domain's to keep and have not arrived there …"""
+        self.unkept_limit = unkept_limit
+        """… exact below this."""
 
     @classmethod
-    def of_all_below(cls, end: int, slowest: int, kept: tuple[int, ...]) -> Report:
+    def of_all_below(cls, end: int, slowest: int) -> Report:
         """Return what a domain says that lacks nothing of a stream so long."""
         return cls(
             high=end,
@@ -52,7 +99,8 @@ class Report:
             slowest=slowest,
             missing=RangeSet(),
             missing_limit=end,
-            kept=kept,
+            unkept=RangeSet(),
+            unkept_limit=end,
         )
 
 
@@ -91,8 +139,8 @@ class Recovery(Protocol):
         """Take what a token says: how far the stream goes and what is stable."""
         ...
 
-    def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
-        """Return (stable, kept by partition as flat pairs, cut), known from above."""
+    def region_words(self, sender: int) -> Words:
+        """Return what is known from above."""
         ...
 
     def buffer_share(self) -> int: ...
@@ -121,10 +169,15 @@ def first_ranges(ranges: RangeSet) -> RangeSet:
 
 def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
     """Return at most RANGES_SENT_MAX ranges, flat, and up to where they are exact."""
-    if ranges.range_count() <= RANGES_SENT_MAX:
-        return tuple(ranges.to_flat()), limit
-    head = first_ranges(ranges)
-    return tuple(head.to_flat()), min(limit, head.last() + 1)
+    return shorter(tuple(ranges.to_flat()), limit, RANGES_SENT_MAX)
+
+
+def shorter(flat: tuple[int, ...], limit: int, most: int) -> tuple[tuple[int, ...], int]:
+    """Return at most ``most`` ranges of a flat set, and up to where they are exact."""
+    if len(flat) <= 2 * most:
+        return flat, limit
+    head = flat[: 2 * most]
+    return head, min(limit, head[-2] + head[-1])
 
 
 def earlier_cut(one: int, other: int) -> int:

@@ -40,6 +40,9 @@ is thousands of times smaller, so more is a lie or a bug."""
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
 
+UNKEPT_LOOKED_AT_MAX = 256
+"""Missing packets of which it is looked up who is to keep them, in one round."""
+
 ASSEMBLIES_MAX = 16
 """Large messages in progress in one stream; a sender never has more than one a lane."""
 
@@ -568,15 +571,16 @@ class ReceiveStream:
 
     # Getters
 
-    def kept_until(self) -> int:
-        """All packets below this that are this node's to keep have arrived."""
+    def unkept(self) -> tuple[RangeSet, int]:
+        """Return what is missing and this node's to keep, and up to where that is exact."""
         region = self.region
-        if region.caches_everything or not self.missing:
-            return self.missing.first() if self.missing else self.high
-        for sequence in self.missing.values(256):
-            if region.is_mine_to_keep(sequence):
-                return sequence
-        return self.high if self.missing.count() <= 256 else self.missing.values(256)[-1]
+        missing = self.missing
+        if region.caches_everything or not missing:
+            return missing, self.high
+        looked_at = missing.values(UNKEPT_LOOKED_AT_MAX)
+        unkept = RangeSet((s, s + 1) for s in looked_at if region.is_mine_to_keep(s))
+        is_all = len(looked_at) < UNKEPT_LOOKED_AT_MAX
+        return unkept, self.high if is_all else looked_at[-1] + 1
 
     def is_owed(self) -> bool:
         """Packets are missing, or the rest of a large message, and the sender lives."""

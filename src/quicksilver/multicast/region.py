@@ -20,7 +20,7 @@ from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.domains import Hierarchy
-from quicksilver.multicast.interfaces import Lower, Report, trimmed
+from quicksilver.multicast.interfaces import Kept, Lower, Report, Words, trimmed
 from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.streams import SendStream
 from quicksilver.multicast.words import RegionWords
@@ -129,8 +129,7 @@ class RegionMember:
         self._wake_at: float | None = None
         self._addresses: dict[Address, bool] = {}
         self._build_agents(frozenset())
-        self._words = RegionWords(len(self._hierarchy.partitions))
-        self._partition = self._hierarchy.partition_of(host.node)
+        self._words = RegionWords()
         self._asking = Asking(host, self.id, self.number, self._tell)
         self._asking.become_placed(self._hierarchy, self._failed)
         self.caches_everything = (
@@ -354,17 +353,19 @@ class RegionMember:
         if stream.is_over():
             # Nothing more is wanted here, or held back.
             return self._report_all_below(max(stream.high, stream.tail_claim))
+        unkept, unkept_limit = stream.unkept()
         return Report(
             high=stream.high,
             low=stream.low,
             slowest=self.host.node,
             missing=stream.missing,
             missing_limit=stream.high,
-            kept=(self._partition, stream.kept_until()),
+            unkept=unkept,
+            unkept_limit=unkept_limit,
         )
 
     def _report_all_below(self, end: int) -> Report:
-        return Report.of_all_below(end, self.host.node, kept=(self._partition, end))
+        return Report.of_all_below(end, self.host.node)
 
     # Recovery
 
@@ -428,7 +429,8 @@ class RegionMember:
         sender = record.sender
         if sender == self.host.node:
             stable = min(record.stable, self._count_sent())
-            self._words.conclude(sender, stable, record.region_kept)
+            kept = Kept.parse_flat(record.region_unkept, record.region_unkept_limit)
+            self._words.conclude(sender, stable, kept)
             return
         stream = self.streams.get(sender)
         if stream is None:
@@ -444,7 +446,7 @@ class RegionMember:
         if min(record.stable, stream.low) > stream.stable:
             # Less a stream that was cut: what others have of it is no news here.
             self.active_at = now
-        self._learn(stream, record.stable, record.region_kept, record.cut)
+        self._learn(stream, record)
         if stream.is_settled() and (record.high <= stream.high or stream.is_over()):
             stream.quiet_rounds += 1
             if stream.quiet_rounds >= QUIET_ROUNDS:
@@ -470,14 +472,15 @@ class RegionMember:
             stream.tail_claim = high
             stream.tail_claimed_at = now
 
-    def _learn(self, stream: ReceiveStream, stable: int, kept: tuple[int, ...], cut: int) -> None:
+    def _learn(self, stream: ReceiveStream, record: Record) -> None:
         end = max(stream.low, stream.tail_claim) if stream.is_over() else stream.low
-        words = self._words.learn(stream.sender, stable, kept, cut, end=end)
+        kept = Kept.parse_flat(record.region_unkept, record.region_unkept_limit)
+        words = self._words.learn(stream.sender, record.stable, kept, record.cut, end=end)
         stream.forget_below(words.stable)
         if words.cut >= 0 and stream.sender_failed:
             stream.cut_at(words.cut)
 
-    def region_words(self, sender: int) -> tuple[int, tuple[int, ...], int]:
+    def region_words(self, sender: int) -> Words:
         return self._words.of(sender)
 
     def buffer_share(self) -> int:
@@ -570,7 +573,8 @@ class RegionMember:
         """The whole region has spoken: remember it, and tell the sender."""
         sender = record.sender
         report = agent.aggregates[sender]
-        words = self._words.conclude(sender, max(report.low, record.stable), report.kept)
+        kept = Kept(report.unkept_limit, report.unkept)
+        words = self._words.conclude(sender, max(report.low, record.stable), kept)
         stream = self.streams.get(sender)
         if stream is not None:
             stream.forget_below(min(words.stable, stream.low))
@@ -579,12 +583,13 @@ class RegionMember:
                 stream.quiet_rounds += 1
                 if stream.quiet_rounds >= QUIET_ROUNDS:
                     self._active.pop(sender, None)
-        self._acknowledge(sender, report, token, seconds, now)
+        self._acknowledge(agent, sender, token, seconds, now)
 
     def _acknowledge(
-        self, sender: int, report: Report, token: Token, seconds: float, now: float
+        self, agent: RingAgent, sender: int, token: Token, seconds: float, now: float
     ) -> None:
         host = self.host
+        report = agent.aggregates[sender]
         flat, limit = trimmed(report.missing, report.missing_limit)
         ack = Ack(
             cluster=host.cluster,
@@ -599,7 +604,7 @@ class RegionMember:
             slowest=report.slowest,
             buffer_bytes=token.buffer_bytes,
             drops=token.drops,
-            senders=len(token.records),
+            senders=len(agent.all_senders()),
             token_s=seconds,
         )
         if sender == host.node:

@@ -48,13 +48,17 @@ class Record(msgspec.Struct, array_like=True):
     previous_limit: Sequence
     unasked: Flat
     """The part of ``previous`` that it could not ask its own neighbour for."""
-    kept: Annotated[tuple[Sequence, ...], msgspec.Meta(max_length=4096)]
-    """Pairs (partition, sequence): its replicas hold all their packets below that."""
+    unkept: Flat
+    """Packets that a visited domain is to keep and does not have, exact below
+    ``unkept_limit``. However many partitions there are, they share this one list."""
+    unkept_limit: Sequence
 
     stable: Sequence
     """Every node of the region has everything below this: caches may forget it."""
-    region_kept: Annotated[tuple[Sequence, ...], msgspec.Meta(max_length=4096)]
-    """``kept`` of every partition of the region, as the leader knew it."""
+    region_unkept: Flat
+    """``unkept`` of the whole region as its leader knew it, exact below …"""
+    region_unkept_limit: Sequence
+    """… this: every other packet below has arrived where copies of it are kept."""
     cut: int
     """A dead sender's stream ends here because nobody holds this packet; -1: it does not."""
 

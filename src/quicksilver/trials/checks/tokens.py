@@ -60,9 +60,13 @@ class Tokens(Watcher):
             self._check_record(source, record)
 
     def _check_record(self, source: Address, record: Record) -> None:
-        longest = max(map(len, (record.missing, record.previous, record.unasked)))
+        sets = (
+            record.missing,
+            record.previous,
+            record.unasked,
+            record.unkept,
+            record.region_unkept,
+        )
+        longest = max(map(len, sets))
         if longest > 2 * RANGES_SENT_MAX or len(record.wanted) > 2 * RANGES_MAX:
             self.fail(f"{source} sent a record with {longest // 2} ranges in one set")
-        kept = max(len(record.kept), len(record.region_kept))
-        if kept > 2 * len(self.cluster.lives):
-            self.fail(f"{source} sent a record with {kept // 2} partitions")
