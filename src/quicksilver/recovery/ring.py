@@ -1,0 +1,397 @@
+"""An agent whose peers form a ring in which a token circulates (dissertation 4.2.1 C).
+
+The leader releases a token when there is news, and another one whenever the last came
+back and something is still to be agreed on. A token that does not come back is lost, or
+somebody on its way is gone: the leader calls the roll and passes over those who do not
+answer, until they do or the members change. A follower with news that sees no token wakes
+the leader, and stands in for it if that does not help.
+
+The agent is sans IO: it is told of tokens, wakes and time, and asked with
+``poll_message`` for what it has to say. Tokens are made at that moment, from the freshest
+state there is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, assert_never
+
+from quicksilver.recovery.domains import Domain
+from quicksilver.recovery.rounds import Content, Pace, RoundEnd, Rounds, Token, Wake
+
+SKIPPED_MAX = 64
+"""Members that one token says are passed over."""
+
+PASSING_MAX = 64
+"""Tokens that wait to be passed on; a ring has a few under way at most."""
+
+WAKE_S = 0.2
+"""A follower with news that sees no token for this long tells its leader."""
+
+WAKES_BEFORE_ACTING = 3
+"""Wakes without an answer, after which the first follower stands in for the leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How often rounds take place, and how long to wait for them."""
+
+    interval_s: float
+    """From one release to the next while something is to be agreed on …"""
+    trouble_interval_s: float
+    """… and while something is wrong."""
+    spacing_s: float
+    """The shortest time between two releases."""
+    timeout_s: float
+    """A round that takes longer is lost."""
+    in_flight_max: int
+    """Tokens of one ring under way at once."""
+
+
+class RingCounters(Protocol):
+    """Where an agent counts what it did."""
+
+    tokens_released: int
+    roll_calls: int
+
+
+# What an agent is doing
+
+
+@dataclass(slots=True)
+class Following:
+    """Another member leads."""
+
+    seen_at: float = 0.0
+    """When a token last came by."""
+    wake_at: float | None = None
+    """When to look whether one did; None without news."""
+    unanswered: int = 0
+    """Wakes since the last token."""
+
+
+@dataclass(slots=True)
+class Quiet:
+    """Leads; there is nothing to agree on."""
+
+
+@dataclass(slots=True)
+class Due:
+    """Leads; a token is to be released at a time."""
+
+    at: float
+
+
+@dataclass(slots=True)
+class Circulating:
+    """Leads; tokens are under way."""
+
+    released: dict[int, float] = field(default_factory=dict)
+    """Rounds that are not complete, and when they began; oldest first."""
+    due_at: float | None = None
+    """When to release another one all the same."""
+
+
+@dataclass(slots=True)
+class CallingRoll:
+    """Leads; a token was lost, and every member is asked by itself."""
+
+    round: int
+    ends_at: float
+    answered: set[int] = field(default_factory=set)
+
+
+State = Following | Quiet | Due | Circulating | CallingRoll
+
+
+# What it is about to say
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A new token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A question to one member: are you there?"""
+
+    peer: int
+    round: int
+
+
+class RingAgent(Generic[Content]):
+    """The agent of one node in one domain."""
+
+    def __init__(
+        self,
+        *,
+        node: int,
+        domain: Domain,
+        rounds: Rounds[Content],
+        timing: Timing,
+        counters: RingCounters,
+    ) -> None:
+        self.node = node
+        self.domain = domain
+        self.rounds = rounds
+        self.above: RingAgent[Content] | None = None
+        """The agent that speaks for this domain in the one above, if the node leads it."""
+        self.state: State = Quiet() if domain.leader == node else Following()
+        self.suspects: set[int] = set()
+        """Members that did not answer; rounds pass over them."""
+        self._timing = timing
+        self._counters = counters
+        self._outputs: deque[Release | Call | Wake | Token[Content]] = deque()
+        self._round = 0
+        self._last_released = -1.0
+        self._ask_again_at = 0.0
+        """When suspects are asked again."""
+        self._is_woken = False
+        """True when somebody said that there is news, which need not have come here."""
+
+    # Inputs
+
+    def handle_news(self, now: float, *, urgent: bool) -> None:
+        """There is something to agree on: have a round in due time, or at once."""
+        state = self.state
+        if isinstance(state, Following | CallingRoll):
+            return
+        interval = 0.0 if urgent else self._timing.interval_s
+        due = max(now + interval, self._last_released + self._timing.spacing_s)
+        if isinstance(state, Quiet):
+            self.state = Due(due)
+        elif isinstance(state, Due):
+            if due < state.at:
+                state.at = due
+        elif state.due_at is None or due < state.due_at:
+            state.due_at = due
+
+    def expect_token(self, now: float) -> None:
+        """This node has news: unless a token comes by, the leader is to be woken."""
+        state = self.state
+        if isinstance(state, Following) and state.wake_at is None:
+            state.seen_at = now
+            state.wake_at = now + WAKE_S
+
+    def handle_wake(self, wake: Wake, now: float) -> None:
+        """A member has news that may not have reached this node: ask around."""
+        self._is_woken = True
+        self.suspects.discard(wake.origin)
+        self.handle_news(now, urgent=True)
+
+    def handle_token(self, token: Token[Content], now: float) -> None:
+        """Take a token from a peer."""
+        if isinstance(self.state, Following):
+            self.state.seen_at = now
+            self.state.unanswered = 0
+        if token.leader != self.node:
+            if token.leader == self.domain.leader and not isinstance(self.state, Following):
+                self._become_follower(now)
+            if len(self._outputs) < PASSING_MAX:
+                self._outputs.append(token)
+            return
+        if token.content is None:
+            self._handle_answer(token, now)
+            return
+        if isinstance(self.state, Circulating):
+            begun_at = self.state.released.pop(token.round, None)
+            if begun_at is not None:
+                self._complete(token, now - begun_at, now)
+
+    def handle_timeout(self, now: float) -> None:
+        state = self.state
+        if isinstance(state, Following):
+            if state.wake_at is not None and now >= state.wake_at:
+                self._handle_unseen(state, now)
+        elif isinstance(state, CallingRoll):
+            if now >= state.ends_at:
+                self._end_roll(state, now)
+        elif self._is_lost(state, now) or (
+            self._may_ask_again(state) and now >= self._ask_again_at
+        ):
+            self._call_roll(now)
+        elif isinstance(state, Due):
+            if now >= state.at:
+                self.state = Circulating()
+                self._outputs.append(Release())
+        elif isinstance(state, Circulating) and state.due_at is not None and now >= state.due_at:
+            state.due_at = None
+            if len(state.released) < self._timing.in_flight_max:
+                # Otherwise the end of a round sets the next one.
+                self._outputs.append(Release())
+
+    # Outputs
+
+    def next_timeout(self) -> float | None:
+        state = self.state
+        if isinstance(state, Following):
+            return state.wake_at
+        if isinstance(state, CallingRoll):
+            return state.ends_at
+        due: float | None = None
+        if isinstance(state, Due):
+            due = state.at
+        elif isinstance(state, Circulating):
+            due = state.due_at
+            if state.released:
+                lost_at = next(iter(state.released.values())) + self._timing.timeout_s
+                due = lost_at if due is None or lost_at < due else due
+        elif not isinstance(state, Quiet):
+            assert_never(state)
+        if self._may_ask_again(state) and (due is None or self._ask_again_at < due):
+            due = self._ask_again_at
+        return due
+
+    def has_messages(self) -> bool:
+        return bool(self._outputs)
+
+    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+        """Return whom to send what, made from the state of this moment."""
+        while self._outputs:
+            output = self._outputs.popleft()
+            if isinstance(output, Token):
+                return self._pass_on(output, now)
+            if isinstance(output, Wake):
+                return self.domain.leader, output
+            if isinstance(output, Call):
+                roll = Token[Content](
+                    self.domain.name, output.round, self.node, self.node, (), None
+                )
+                return output.peer, roll
+            token = self._release(now)
+            if token is not None:
+                return token
+        return None
+
+    def is_idle(self) -> bool:
+        """Return whether no round is due or under way here."""
+        return isinstance(self.state, Following | Quiet)
+
+    # Rounds
+
+    def _release(self, now: float) -> tuple[int, Token[Content]] | None:
+        state = self.state
+        if not isinstance(state, Circulating):
+            return None
+        if not self.rounds.has_news() and not self.suspects and not self._is_woken:
+            if not state.released:
+                self._become_scheduled(state.due_at)
+            return None
+        self._is_woken = False
+        self._round += 1
+        self._last_released = now
+        self._counters.tokens_released += 1
+        token = Token(
+            self.domain.name,
+            self._round,
+            self.node,
+            self.node,
+            tuple(sorted(self.suspects))[:SKIPPED_MAX],
+            self.rounds.open_round(now),
+        )
+        peer = self.domain.next_of(self.node, self.suspects)
+        if peer == self.node:
+            self._complete(token, 0.0, now)
+            return None
+        state.released[self._round] = now
+        return peer, token
+
+    def _pass_on(
+        self, token: Token[Content], now: float
+    ) -> tuple[int, Token[Content] | Wake] | None:
+        previous, token.origin = token.origin, self.node
+        if token.content is None:
+            return token.leader, token
+        token.content = self.rounds.visit(token.content, previous, now)
+        skipped = set(token.skipped) - {token.leader}
+        return self.domain.next_of(self.node, skipped), token
+
+    def _complete(self, token: Token[Content], seconds: float, now: float) -> None:
+        """A token is back: its content is what the domain has to say."""
+        assert token.content is not None
+        end = RoundEnd(token.origin, token.skipped, seconds)
+        pace = self.rounds.close_round(token.content, end, now)
+        if self.above is not None:
+            self.above.handle_news(now, urgent=True)
+        state = self.state
+        assert isinstance(state, Circulating)
+        due_at = state.due_at
+        if pace is not Pace.QUIET or self.suspects:
+            timing = self._timing
+            is_troubled = pace is Pace.TROUBLED
+            interval = timing.trouble_interval_s if is_troubled else timing.interval_s
+            due = max(now, self._last_released + interval)
+            due_at = due if due_at is None or due < due_at else due_at
+        if state.released:
+            state.due_at = due_at
+        else:
+            self._become_scheduled(due_at)
+
+    def _become_scheduled(self, due_at: float | None) -> None:
+        """Nothing is under way: wait for a time, or for news."""
+        self.state = Quiet() if due_at is None else Due(due_at)
+
+    # A ring that does not answer
+
+    def _is_lost(self, state: Quiet | Due | Circulating, now: float) -> bool:
+        if not isinstance(state, Circulating) or not state.released:
+            return False
+        return now >= next(iter(state.released.values())) + self._timing.timeout_s
+
+    def _may_ask_again(self, state: State) -> bool:
+        """Whether suspects are asked as soon as it is time: not while a token is under way."""
+        return bool(self.suspects) and not (isinstance(state, Circulating) and state.released)
+
+    def _is_time_to_ask(self, state: State, now: float) -> bool:
+        return self._may_ask_again(state) and now >= self._ask_again_at
+
+    def _call_roll(self, now: float) -> None:
+        """A token is lost, or some were silent: ask every member by itself."""
+        self._round += 1
+        self._counters.roll_calls += 1
+        self.state = CallingRoll(self._round, now + self._timing.timeout_s)
+        for peer in self.domain.members:
+            if peer != self.node:
+                self._outputs.append(Call(peer, self._round))
+
+    def _handle_answer(self, token: Token[Content], now: float) -> None:
+        state = self.state
+        if not isinstance(state, CallingRoll) or token.round != state.round:
+            self.suspects.discard(token.origin)
+            return
+        state.answered.add(token.origin)
+        if len(state.answered) == len(self.domain.members) - 1:
+            self._end_roll(state, now)
+
+    def _end_roll(self, roll: CallingRoll, now: float) -> None:
+        """Pass over those who did not answer, and go on."""
+        self.suspects = {peer for peer in self.domain.members if peer != self.node} - roll.answered
+        self._ask_again_at = now + 4 * self._timing.timeout_s
+        self.state = Due(max(now, self._last_released + self._timing.spacing_s))
+
+    # A leader that does not answer
+
+    def _handle_unseen(self, state: Following, now: float) -> None:
+        """It is time for a token: if none came, tell the leader, or stand in for it."""
+        if not self.rounds.has_news():
+            state.wake_at = None
+            return
+        state.wake_at = now + WAKE_S
+        if now - state.seen_at < WAKE_S:
+            return
+        state.unanswered += 1
+        rank = self.domain.members.index(self.node)
+        if state.unanswered < WAKES_BEFORE_ACTING + rank:
+            self._outputs.append(Wake(self.domain.name, self.node))
+            return
+        self.suspects.add(self.domain.leader)
+        self._ask_again_at = now + 4 * self._timing.timeout_s
+        self.state = Due(now)
+
+    def _become_follower(self, now: float) -> None:
+        """The leader is back: nothing of what this node began goes on."""
+        self.state = Following(seen_at=now, wake_at=now + WAKE_S)
+        self.suspects.clear()
+        self._outputs = deque(o for o in self._outputs if isinstance(o, Token))

@@ -1,0 +1,117 @@
+"""The agents of one node in nested domains, one above the other.
+
+The agent at the bottom speaks for the node itself; each one above speaks for the domain
+below it, which the node leads. When a round ends in one domain, the one above has news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic
+
+from quicksilver.recovery.domains import Domain
+from quicksilver.recovery.ring import RingAgent, RingCounters, Timing
+from quicksilver.recovery.rounds import Content, Rounds, Token, Wake
+
+MakeRounds = Callable[[Domain, bool], Rounds[Content]]
+"""Makes a protocol's part in a domain; the second argument: whether it is the top one."""
+
+
+class AgentStack(Generic[Content]):
+    """Agents of one node, lowest first."""
+
+    def __init__(
+        self,
+        *,
+        node: int,
+        make_rounds: MakeRounds[Content],
+        timing: Timing,
+        counters: RingCounters,
+    ) -> None:
+        self.agents: list[RingAgent[Content]] = []
+        self._node = node
+        self._make_rounds = make_rounds
+        self._timing = timing
+        self._counters = counters
+
+    def become_placed(self, domains: list[Domain], levels: int) -> None:
+        """Take part in these domains of a hierarchy, lowest first.
+
+        Agents of domains that did not change go on with what they know.
+        """
+        old = {agent.domain: agent for agent in self.agents}
+        below: RingAgent[Content] | None = None
+        self.agents = []
+        for domain in domains:
+            agent = old.get(domain)
+            if agent is None:
+                agent = RingAgent(
+                    node=self._node,
+                    domain=domain,
+                    rounds=self._make_rounds(domain, domain.name[0] == levels - 1),
+                    timing=self._timing,
+                    counters=self._counters,
+                )
+            agent.rounds.below = None if below is None else below.rounds
+            if below is not None:
+                below.above = agent
+            agent.above = None
+            below = agent
+            self.agents.append(agent)
+
+    # Inputs
+
+    def handle_news(self, now: float) -> None:
+        """The node has news of its own."""
+        for agent in self.agents:
+            agent.handle_news(now, urgent=False)
+        self.agents[0].expect_token(now)
+
+    def handle_urgent_news(self, now: float) -> None:
+        """The node has news that cannot wait; domains above get them with the round."""
+        self.agents[0].handle_news(now, urgent=True)
+
+    def handle_token(self, token: Token[Content], now: float) -> bool:
+        """Give a token to the agent that it is for; False: no honest peer sends it here."""
+        for agent in self.agents:
+            if agent.domain.name == token.domain:
+                members = agent.domain.members
+                if token.origin not in members or token.leader not in members:
+                    return False
+                agent.handle_token(token, now)
+                return True
+        return False
+
+    def handle_wake(self, wake: Wake, now: float) -> None:
+        for agent in self.agents:
+            if agent.domain.name == wake.domain and wake.origin in agent.domain.members:
+                agent.handle_wake(wake, now)
+
+    def handle_timeout(self, now: float) -> None:
+        for agent in self.agents:
+            agent.handle_timeout(now)
+
+    # Outputs
+
+    def next_timeout(self) -> float | None:
+        soonest: float | None = None
+        for agent in self.agents:
+            when = agent.next_timeout()
+            if when is not None and (soonest is None or when < soonest):
+                soonest = when
+        return soonest
+
+    def has_messages(self) -> bool:
+        return any(agent.has_messages() for agent in self.agents)
+
+    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+        """Return whom to send what."""
+        for agent in self.agents:
+            message = agent.poll_message(now)
+            if message is not None:
+                return message
+        return None
+
+    def is_idle(self) -> bool:
+        """Return whether no round is due or under way here."""
+        return all(agent.is_idle() for agent in self.agents)
