@@ -16,13 +16,13 @@ def check_all(cluster: Cluster, *, excused: Callable[[Violation], bool] | None =
 
     Old views of which nobody says anything may take longer to be forgotten.
     """
-    cluster.tell("on_healed")
-    cluster.tell("on_look")
+    cluster.watching.on_healed()
+    cluster.watching.on_look()
     config = cluster.config
     kept_s = config.retire_s + config.patience_s(cluster.gms.settings.failure_timeout_s)
     cluster.run(max(SILENT_S, kept_s) + 0.1)
-    cluster.tell("on_look")
-    cluster.tell("on_settled")
+    cluster.watching.on_look()
+    cluster.watching.on_settled()
     assert not [v for v in cluster.violations() if excused is None or not excused(v)]
     check_sequences(cluster)
 

@@ -137,7 +137,7 @@ class Siege:
 
     def check_bounds(self) -> None:
         """Memory stays within its limits, and nothing that was promised is broken."""
-        self.cluster.tell("on_look")
+        self.cluster.watching.on_look()
         assert not [found for found in self.cluster.violations() if not self.excuses(found)]
         for node in self.cluster.nodes:
             assert len(node.engine._streams) <= 2 * len(self.cluster.nodes)
@@ -471,7 +471,7 @@ def test_bad_frames_from_the_gms_do_not_raise() -> None:
     siege = Siege(seed=27)
     node = siege.members[0]
     for data in noise(siege.rng, 200):
-        node.host.submit(partial(node.engine.handle_control_frame, data, siege.cluster.now))
+        node.host.submit(partial(node.session.handle_control_frame, data, siege.cluster.now))
     siege.cluster.run(3)
     send_numbered(siege.senders[0], "g", 50)
     siege.cluster.run(3)

@@ -29,19 +29,19 @@ def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
     cluster.run(0.03)
     assert len(b.engine._regions) == 2
     # From here on b hears of new packets, but nobody repairs what it lacks.
-    b.engine.handle_datagram, whole = _without_repairs(b), b.engine.handle_datagram
+    b.session.handle_datagram, whole = _without_repairs(b), b.session.handle_datagram
     b.host.weather.clear()
     a.send("g", b"2")
     cluster.run(0.02)
     held = [s for m in b.engine._regions.values() for s in m.streams.values() if s.barriers]
     assert held, "the scene does not provoke what it is about"
     b.engine._become_nobody("counted out")
-    b.engine.handle_datagram = whole
+    b.session.handle_datagram = whole
     assert [message.sequence for message in inbox(b)] == [0]
 
 
 def _without_repairs(node: SimNode):  # type: ignore[no-untyped-def]
-    whole = node.engine.handle_datagram
+    whole = node.session.handle_datagram
 
     def handle(data: bytes, source: tuple[str, int], now: float) -> None:
         if data[1] == KIND_DATA and int.from_bytes(data[16:20], "little") == 2:

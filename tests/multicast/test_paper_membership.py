@@ -29,7 +29,7 @@ from tests.kit.cluster import (
 def view_number(node: SimNode, group: str) -> int:
     """The number of a group's view at a node."""
     number = node.cluster.group_id(group)
-    return node.engine.client.directory.groups[number].view  # type: ignore[index]
+    return node.session.directory.groups[number].view  # type: ignore[index]
 
 
 class TestRegions:
@@ -255,7 +255,7 @@ class TestGmsRestart:
         alive = [cluster.nodes[0], cluster.nodes[2], cluster.nodes[3]]
         assert cluster.run(15, lambda: have_all(alive))
         cluster.run(10)
-        (view,) = cluster.nodes[0].engine.client.directory.groups.values()
+        (view,) = cluster.nodes[0].session.directory.groups.values()
         assert len(view.members) == 3
         check_all(cluster)
 

@@ -386,9 +386,7 @@ class TestDissemination:
         assert cluster.run(10, lambda: have_all(cluster.nodes[:3]))
         hybrid = [(d, p) for _, _, d, p in listener.data if p[1] == KIND_HYBRID]
         again = [(d, p) for _, _, d, p in listener.data if p[1] != KIND_HYBRID]
-        (view,) = (
-            v for v in cluster.nodes[3].engine.client.directory.groups.values() if v.name == "g"
-        )
+        (view,) = (v for v in cluster.nodes[3].session.directory.groups.values() if v.name == "g")
         assert {destination[0] for destination, _ in hybrid} == {view.hybrid}
         sent = [
             (key, sequence_of(head)) for _, packet in hybrid for key, head in split_hybrid(packet)

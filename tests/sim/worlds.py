@@ -50,6 +50,9 @@ class CountingEngine:
     def handle_drained(self, now: float) -> None:
         self.clocks.append(now)
 
+    def handle_drops(self, drops: int) -> None:
+        pass
+
     def handle_timeout(self, now: float) -> None:
         self.clocks.append(now)
         self.timeouts = [when for when in self.timeouts if when > now]
@@ -88,6 +91,9 @@ class CountingEngine:
     def poll_control(self, now: float) -> bytes | None:
         return None
 
+    def has_events(self) -> bool:
+        return False
+
     def multicast_addresses(self) -> frozenset[str]:
         return self.addresses
 
@@ -122,7 +128,7 @@ class World:
                 model=model,
                 rng=Rng(index),
                 send_control=lambda frame: True,
-                on_drops=lambda drops: None,
+                on_events=lambda: None,
                 memory=lambda: 0,
                 shared_cpu=self.cpu,
             )

@@ -55,7 +55,7 @@ class Bench:
         for number in numbers:
             payload = make_payload("g", self.a.index, self.a.life, number, 60)
             facts = (node, self.g, self.a.id, number, payload)
-            self.cluster.tell("on_delivered", *facts, batch or self.a.engine.batch)
+            self.cluster.watching.on_delivered(*facts, batch or self.a.engine.batch)
 
     def send(self, count: int) -> None:
         """Have a send, and everybody get it."""
@@ -85,12 +85,12 @@ def test_a_good_run_is_accepted(kind: type[Watcher]) -> None:
     """A quiet cluster in which some messages are sent, and everything ends well."""
     bench = Bench(kind)
     bench.send(30)
-    bench.cluster.tell("on_healed")
+    bench.cluster.watching.on_healed()
     bench.send(3)
     for _ in range(150):
         bench.cluster.run(0.1)
-        bench.cluster.tell("on_look")
-    bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_look()
+    bench.cluster.watching.on_settled()
     assert bench.is_good()
     assert bench.b.delivered[bench.g] == 33
 
@@ -187,7 +187,7 @@ class TestViewsOfMessages:
         bench.a.sent["g"] = 3
         bench.deliver(bench.b, 0, 1, 2)
         bench.deliver(bench.c, 0)
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 2.0", "messages 1 to 2")
 
     def test_nobody_gets_it(self) -> None:
@@ -195,7 +195,7 @@ class TestViewsOfMessages:
         bench = Bench(Complete)
         bench.a.sent["g"] = 1
         bench.a.engine.outgoing.sender_for("g").next_sequence = 1
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0", "node 2.0", "messages 0 to 0")
 
     @pytest.mark.parametrize("end", ["crash", "leave"])
@@ -205,7 +205,7 @@ class TestViewsOfMessages:
         bench.deliver(bench.b, 0, 1, 2)
         bench.deliver(bench.c, 0)
         bench.c.crash() if end == "crash" else bench.c.leave("g")
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_good()
 
     def test_survivors_do_not_agree_on_a_dead_sender(self) -> None:
@@ -213,7 +213,7 @@ class TestViewsOfMessages:
         bench.deliver(bench.b, 0, 1, 2)
         bench.deliver(bench.c, 0)
         bench.a.crash()
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 2.0", "messages 1 to 2", "now dead")
 
     def test_what_only_the_dead_had_is_gone(self) -> None:
@@ -222,7 +222,7 @@ class TestViewsOfMessages:
         bench.deliver(bench.c, 0)
         bench.a.crash()
         bench.b.crash()
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_good()
 
     def test_a_copy_may_be_kept_by_others(self) -> None:
@@ -232,7 +232,7 @@ class TestViewsOfMessages:
         bench.deliver(bench.b, 0, 1, 2)
         bench.deliver(bench.c, 0)
         bench.a.crash()
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_good()
 
     def test_lacking_finds_the_first_hole(self) -> None:
@@ -295,13 +295,13 @@ class TestTheEnd:
     def test_bytes_left(self, budget: str) -> None:
         bench = Bench(Cleanup)
         getattr(bench.b.engine, budget).used = 10
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0", "is 10 in the end")
 
     def test_an_old_view_left(self) -> None:
         bench = Bench(Cleanup)
-        bench.b.engine.client.directory.regions.clear()
-        bench.cluster.tell("on_settled")
+        bench.b.session.directory.regions.clear()
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("is over and still there")
 
     def test_holes_left(self) -> None:
@@ -309,14 +309,14 @@ class TestTheEnd:
         bench.send(3)
         (stream,) = bench.b.engine._streams.values()
         stream.note_high(10)
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("still misses")
 
     def test_the_dead_are_not_asked(self) -> None:
         bench = Bench(Cleanup)
         bench.b.engine.cache_budget.used = 10
         bench.b.crash()
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_good()
 
     @pytest.mark.parametrize(("seconds", "is_good"), [(10.1, True), (9.8, False)])
@@ -324,19 +324,19 @@ class TestTheEnd:
         bench = Bench(Quiescence)
         bench.cluster.run(20.0)
         bench.cluster.network.sent_packets += 1
-        bench.cluster.tell("on_look")
+        bench.cluster.watching.on_look()
         bench.cluster.run(seconds)
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_good() is is_good
 
 
 class TestBounds:
     def test_more_than_the_limit(self) -> None:
         bench = Bench(Memory)
-        bench.cluster.tell("on_look")
+        bench.cluster.watching.on_look()
         assert bench.is_good()
         bench.b.engine.ahead_budget.used = bench.b.config.ahead_bytes_max + 1
-        bench.cluster.tell("on_look")
+        bench.cluster.watching.on_look()
         assert bench.is_bad("node 1.0: ahead holds")
 
     def test_more_than_the_window(self) -> None:
@@ -344,14 +344,14 @@ class TestBounds:
         bench.send(1)
         (stream,) = bench.a.engine.outgoing.streams.sending.values()
         stream.flow.window.pending_bytes = 2 << 20
-        bench.cluster.tell("on_look")
+        bench.cluster.watching.on_look()
         assert bench.is_bad("pending")
 
     def test_books_that_lie(self) -> None:
         bench = Bench(Memory)
         bench.b.engine.cache_budget.used = 5
         for _ in range(AUDIT_EVERY):
-            bench.cluster.tell("on_look")
+            bench.cluster.watching.on_look()
         assert bench.is_bad("0 bytes are cached, 5 counted")
 
     def token(self, bench: Bench, *records: Record) -> None:
@@ -393,44 +393,44 @@ class TestBounds:
 class TestConvergence:
     def test_a_message_sent_after_the_healing_is_lost(self) -> None:
         bench = Bench(Convergence)
-        bench.cluster.tell("on_healed")
+        bench.cluster.watching.on_healed()
         payload = make_payload("g", 0, 0, 0, 60)
-        bench.cluster.tell("on_sent", bench.a, "g", 0, (payload,))
+        bench.cluster.watching.on_sent(bench.a, "g", 0, (payload,))
         bench.deliver(bench.b, 0)
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 2.0 never got messages [0] of node 0.0")
         assert not bench.is_bad("node 1.0 never got")
 
     def test_a_message_sent_before_is_not_its_business(self) -> None:
         bench = Bench(Convergence)
         payload = make_payload("g", 0, 0, 0, 60)
-        bench.cluster.tell("on_sent", bench.a, "g", 0, (payload,))
-        bench.cluster.tell("on_healed")
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_sent(bench.a, "g", 0, (payload,))
+        bench.cluster.watching.on_healed()
+        bench.cluster.watching.on_settled()
         assert bench.is_good()
 
     @pytest.mark.parametrize(("seconds", "is_good"), [(1.0, True), (6.0, False)])
     def test_somebody_is_counted_out_late(self, seconds: float, is_good: bool) -> None:
         bench = Bench(Convergence)
-        bench.cluster.tell("on_healed")
+        bench.cluster.watching.on_healed()
         bench.cluster.run(seconds)
         bench.check.on_event(bench.b, WasExcluded("no reason"))
         assert bench.is_good() is is_good
 
     def test_somebody_has_an_old_view(self) -> None:
         bench = Bench(Convergence)
-        bench.cluster.tell("on_healed")
-        groups = bench.b.engine.client.directory.groups
+        bench.cluster.watching.on_healed()
+        groups = bench.b.session.directory.groups
         old = groups[GroupId(bench.g)]
         groups[GroupId(bench.g)] = GroupView(
             old.id, old.name, ViewNumber(old.view - 1), old.members[1:], old.regions, ""
         )
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0: g is")
 
     def test_somebody_still_waits(self) -> None:
         bench = Bench(Convergence)
-        bench.cluster.tell("on_healed")
+        bench.cluster.watching.on_healed()
         bench.b.ready.clear()
-        bench.cluster.tell("on_settled")
+        bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0 still waits for ['g']")

@@ -44,6 +44,10 @@ class Engine(Protocol):
         """Everything that had arrived when the call is made has been handled."""
         ...
 
+    def handle_drops(self, drops: int) -> None:
+        """So many datagrams in all did not fit into the kernel's receive buffers."""
+        ...
+
     def handle_timeout(self, now: float) -> None: ...
 
     def next_timeout(self) -> float | None: ...
@@ -76,6 +80,10 @@ class Engine(Protocol):
 
     def poll_control(self, now: float) -> bytes | None:
         """Next frame for the GMS (without its length prefix)."""
+        ...
+
+    def has_events(self) -> bool:
+        """True when its application has something to take, before more is handled."""
         ...
 
     def multicast_addresses(self) -> frozenset[str]:

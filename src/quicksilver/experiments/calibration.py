@@ -148,7 +148,7 @@ def _measure_engine() -> Metrics:
     sender, *members = cluster.start(6)
     for node in members:
         node.join("g")
-        _time_engine(node.engine, spent, clock)
+        _time_engine(node.session, spent, clock)
     sender.open("g")
     cluster.settle()
     payload = bytes(1000)

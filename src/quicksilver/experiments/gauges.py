@@ -242,7 +242,7 @@ class Samples:
         if not self.is_on:
             return
         for node in self._senders:
-            self.pending_bytes.append(node.engine.outgoing.pending_bytes())
+            self.pending_bytes.append(node.session.pending_bytes())
             self.sender_memory.append(node.memory_bytes())
         self.receiver_memory.extend(node.memory_bytes() for node in self._receivers)
         self.disturbed_memory.extend(node.memory_bytes() for node in self._disturbed)
@@ -307,7 +307,7 @@ class Timeline:
                 "received_messages_min": min(counts),
                 "received_messages_max": max(counts),
                 "received_messages_disturbed": [delivered_by(n) for n in self._disturbed],
-                "pending_bytes": sum(n.engine.outgoing.pending_bytes() for n in self._senders),
+                "pending_bytes": sum(n.session.pending_bytes() for n in self._senders),
                 "view_members": max((len(n.member_since) for n in others), default=0),
                 "alive": sum(1 for n in self._receivers if not n.is_dead),
             }

@@ -74,7 +74,7 @@ class PacedSender:
         wanted = self._rate * self._tick_s
         self._due = min(self._due + wanted, self._rate * BACKLOG_S + wanted)
         self.offered += 1
-        room = node.engine.outgoing.sender_for(self._groups[0]).lane.room
+        room = node.room(self._groups[0])
         count = min(int(self._due + 1e-9), max(0, room // max(1, self._size)))
         if count <= 0:
             return

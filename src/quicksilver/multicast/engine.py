@@ -1,32 +1,27 @@
 """The QSM engine of one node, sans IO.
 
-Inputs are datagrams, frames of the GMS, time and application verbs; outputs are
-what ``poll_transmit`` and ``poll_control`` return, and upcalls. The pull stack's
-tree is built here: one root sink for the socket, tokens first, then control and
-repairs (the latter under a rate), then data from the lanes.
+Inputs are datagrams, time, and what the session on top of it has learnt of the
+membership; outputs are what ``poll_transmit`` and ``poll_event`` return, and
+messages, by one call a packet (``deliver``). The pull stack's tree is built here:
+one root sink for the socket, tokens first, then control and repairs (the latter
+under a rate), then data from the lanes.
 """
 
 from __future__ import annotations
 
+import enum
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import RatePolicy, Sink
-from quicksilver.membership.client import MembershipClient
-from quicksilver.membership.directory import RegionView
-from quicksilver.membership.events import (
-    ClientEvent,
-    SubscriptionCompleted,
-    ViewsChanged,
-    WasExcluded,
-    WasRefused,
-    Welcomed,
-)
+from quicksilver.membership.directory import Directory, RegionView
+from quicksilver.membership.events import ViewsChanged, Welcomed
 from quicksilver.multicast.agents import RingAgent
 from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
 from quicksilver.multicast.lanes import Lane
 from quicksilver.multicast.outgoing import Outgoing
 from quicksilver.multicast.receive import ReceiveStream
@@ -76,14 +71,14 @@ REGIONS_TOLD_MAX = 16
 """Of a group's regions so many are in its samples."""
 
 
-class Upcalls(Protocol):
-    """What an engine tells the application; called on the core thread."""
+class Rejection(enum.Enum):
+    """Why a datagram was counted and dropped."""
 
-    def on_messages(self, messages: Messages, /) -> None: ...
-
-    def on_event(self, event: ClientEvent) -> None:
-        """Membership news, after the engine has acted on it."""
-        ...
+    MALFORMED = "malformed"
+    FOREIGN = "foreign"
+    """Of another cluster on the same network."""
+    REJECTED = "rejected"
+    """Of this cluster, but not from where it should come, or not for this node."""
 
 
 class Engine:
@@ -92,14 +87,17 @@ class Engine:
     def __init__(
         self,
         *,
-        name: str,
-        address: Address,
         config: EngineConfig,
-        upcalls: Upcalls,
+        directory: Directory,
+        deliver: Callable[[Messages], None],
         seed: int,
         tracer: Tracer | None = None,
     ) -> None:
+        """``directory``: the membership as far as it is known; its owner calls
+        ``handle_views`` after every change. ``deliver`` takes the messages of each
+        packet, in order, and must not drive the engine."""
         self.config = config
+        self.directory = directory
         self.tracer = tracer
         self.settings = ClusterSettings()
         self.counters = Counters()
@@ -111,20 +109,14 @@ class Engine:
         self.cache_budget = Budget(config.cache_bytes_max)
         self.ahead_budget = Room(config.ahead_bytes_max)
         self.kernel_drops = 0
-        """Datagrams that the kernel dropped in all, kept current by the host."""
-        self.is_paused = False
-        """Set by the application's side while its queues are full."""
-        self.client = MembershipClient(
-            name=name,
-            host=address[0],
-            port=address[1],
-            receive_buffer_bytes=config.receive_buffer_bytes,
-        )
-        self.client.set_stats(self.stats)
+        """Datagrams that the kernel dropped in all."""
         self.tally = None if tracer is None else GroupTally()
         """What went to groups and came from them, for samples; only with a tracer."""
-        self.deliver = upcalls.on_messages if tracer is None else self._deliver_counted
-        self._upcalls = upcalls
+        self.deliver = deliver if tracer is None else self._deliver_counted
+        self._deliver_uncounted = deliver
+        self.events: deque[EngineEvent] = deque()
+        """What happened and was not told yet; ``poll_event`` takes from it."""
+        self._flushes = 0
         self._drops_reported = 0
         self._streams: dict[bytes, ReceiveStream] = {}
         self._regions: dict[tuple[int, int], RegionMember] = {}
@@ -133,8 +125,8 @@ class Engine:
         """When nodes last sent a control packet to this one."""
         self._forgotten: dict[tuple[int, int], dict[int, int]] = {}
         """Views that were over and are forgotten: what of each sender was delivered."""
-        self._gap: str | None = None
-        """Why this incarnation has to end at the next chance: it lacks what it is owed."""
+        self._has_gap = False
+        """True when this incarnation has to end: it lacks what it is owed."""
         self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
         self._addresses: frozenset[str] = frozenset()
 
@@ -151,19 +143,12 @@ class Engine:
 
     # Application verbs (core thread)
 
-    def subscribe(
-        self,
-        *,
-        join: tuple[str, ...] = (),
-        leave: tuple[str, ...] = (),
-        open_: tuple[str, ...] = (),
-        close: tuple[str, ...] = (),
-    ) -> int:
-        """Change memberships; SubscriptionCompleted carries the number returned."""
-        return self.client.subscribe(join=join, leave=leave, open=open_, close=close)
-
-    def goodbye(self) -> None:
-        self.client.goodbye()
+    def flush(self) -> int:
+        """Wait for all that was sent so far; ``FlushEnded`` carries the number returned."""
+        self._flushes += 1
+        number = self._flushes
+        self.outgoing.flush(lambda problem: self.events.append(FlushEnded(number, problem)))
+        return number
 
     # Host inputs
 
@@ -185,7 +170,7 @@ class Engine:
                 stream.handle_packet(data, now)
                 return
             if kind == KIND_DATA or kind == KIND_REPAIR:
-                self._reject("rejected", data, now)
+                self._reject(Rejection.REJECTED, data, now)
                 return
         self._handle_other(data, source, now)
 
@@ -214,9 +199,13 @@ class Engine:
     def handle_drained(self, now: float) -> None:
         self.drained_at = now
 
+    def handle_drops(self, drops: int) -> None:
+        """So many datagrams in all did not fit into the kernel's receive buffers."""
+        self.kernel_drops = drops
+
     def _handle_other(self, data: bytes, source: Address, now: float) -> None:
         if len(data) < 4 or data[0] != MAGIC:
-            self._reject("malformed", data, now)
+            self._reject(Rejection.MALFORMED, data, now)
             return
         kind = data[1]
         if kind == KIND_TOKEN or kind == KIND_CONTROL:
@@ -226,19 +215,24 @@ class Engine:
         elif kind == KIND_HYBRID:
             self._handle_hybrid(data, source, now)
         else:
-            self._reject("malformed", data, now)
+            self._reject(Rejection.MALFORMED, data, now)
 
-    def _reject(self, reason: str, data: bytes, now: float) -> None:
+    def _reject(self, why: Rejection, data: bytes, now: float) -> None:
         """Count a datagram that is not for this node, or not for anyone."""
-        setattr(self.counters, reason, getattr(self.counters, reason) + 1)
+        if why is Rejection.MALFORMED:
+            self.counters.malformed += 1
+        elif why is Rejection.FOREIGN:
+            self.counters.foreign += 1
+        else:
+            self.counters.rejected += 1
         if self.tracer is not None:
-            self.tracer(trace.DatagramRejected(now, self.node, reason, len(data)))
+            self.tracer(trace.DatagramRejected(now, self.node, why.value, len(data)))
 
     def _handle_hybrid(self, data: bytes, source: Address, now: float) -> None:
         """Take the header of the region this node is in; drop the others."""
         heads = split_hybrid(data)
         if heads is None:
-            self._reject("malformed", data, now)
+            self._reject(Rejection.MALFORMED, data, now)
             return
         for key, head in heads:
             cluster, sender, region, view = parse_key(key)
@@ -247,24 +241,24 @@ class Engine:
                 return
             if sender == self.node:
                 return
-            if (region, view) in self._regions or region in self.client.directory.regions:
+            if (region, view) in self._regions or region in self.directory.regions:
                 self.handle_datagram(head + hybrid_body(data), source, now)
 
     def _handle_strange(self, data: bytes, source: Address, now: float) -> None:
         """A data packet of a stream not seen before: new, early, old or foreign."""
         if len(data) < HEADER_BYTES:
-            self._reject("malformed", data, now)
+            self._reject(Rejection.MALFORMED, data, now)
             return
         cluster, sender, region, view = parse_key(data[4:20])
         if cluster != self.cluster:
-            self._reject("foreign", data, now)
+            self._reject(Rejection.FOREIGN, data, now)
             return
         if sender == self.node:
             return
         # Only a member that still has a copy may speak for the dead.
         is_repair = data[1] == KIND_REPAIR and (region, view) in self._regions
         if sender in self._failed and not is_repair:
-            self._reject("rejected", data, now)
+            self._reject(Rejection.REJECTED, data, now)
             return
         member = self._regions.get((region, view))
         if member is not None and (member.may_send(sender) or sender in self._failed):
@@ -281,7 +275,7 @@ class Engine:
 
     def _may_become_member(self, region: int, view: int) -> bool:
         """False for views that are over, or that came after this node had left."""
-        known = self.client.directory.regions.get(RegionId(region))
+        known = self.directory.regions.get(RegionId(region))
         if known is not None:
             return view > known.view
         return not any(name == region for name, _ in self._regions)
@@ -298,20 +292,20 @@ class Engine:
     def _handle_control(self, data: bytes, source: Address, now: float) -> None:
         packet = parse_control(data)
         if packet is None:
-            self._reject("malformed", data, now)
+            self._reject(Rejection.MALFORMED, data, now)
             return
         if packet.cluster != self.cluster:
-            self._reject("foreign", data, now)
+            self._reject(Rejection.FOREIGN, data, now)
             return
         if self.address_of(packet.origin) != source or not is_for(data, self.node):
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
-            self._reject("rejected", data, now)
+            self._reject(Rejection.REJECTED, data, now)
             return
         self._heard_at[packet.origin] = now
         if isinstance(packet, Token):
             member = self._regions.get((packet.region, packet.view))
             if member is None or not member.handle_token(packet, now):
-                self._reject("rejected", data, now)
+                self._reject(Rejection.REJECTED, data, now)
             else:
                 self.counters.tokens_received += 1
         elif isinstance(packet, Ack):
@@ -341,7 +335,7 @@ class Engine:
         """Return what went to groups and came from them since the last time."""
         if self.tally is None:
             return []
-        groups = self.client.directory.groups
+        groups = self.directory.groups
 
         def describe(group: int) -> tuple[str, tuple[int, ...]]:
             view = groups.get(GroupId(group))
@@ -354,48 +348,15 @@ class Engine:
     def _deliver_counted(self, messages: Messages) -> None:
         if messages.sender != self.node and self.tally is not None:
             self.tally.count_received(messages, self.counters.delivered_bytes)
-        self._upcalls.on_messages(messages)
+        self._deliver_uncounted(messages)
 
     def handle_own_ack(self, ack: Ack) -> None:
         self.outgoing.handle_ack(ack, self.drained_at)
 
-    # GMS
+    # Membership, from the session
 
-    def handle_control_opened(self, now: float) -> None:
-        self.client.handle_opened(now)
-
-    def handle_control_frame(self, frame: bytes, now: float) -> None:
-        self._handle_events(self.client.handle_frame(frame, now), now)
-
-    def handle_control_closed(self, reason: str, now: float) -> None:
-        self._handle_events(self.client.handle_closed(reason, now), now)
-
-    def has_control(self) -> bool:
-        return self.client.has_frame()
-
-    def poll_control(self, now: float) -> bytes | None:
-        return self.client.poll_frame(now)
-
-    def _handle_events(self, events: list[ClientEvent], now: float) -> None:
-        for event in events:
-            if isinstance(event, Welcomed):
-                self._handle_welcomed(event)
-            elif isinstance(event, ViewsChanged):
-                self._handle_views(event, now)
-            elif isinstance(event, WasExcluded):
-                if self.tracer is not None:
-                    self.tracer(trace.WasExcluded(now, self.node, event.reason))
-                self._become_nobody(event.reason)
-            elif isinstance(event, SubscriptionCompleted):
-                self.outgoing.handle_subscribed(list(event.groups))
-            elif isinstance(event, WasRefused):
-                pass
-            self._upcalls.on_event(event)
-            if isinstance(event, ViewsChanged):
-                # Now that the application knows the views, what came early.
-                self._replay_unknown(now)
-
-    def _handle_welcomed(self, event: Welcomed) -> None:
+    def handle_welcomed(self, event: Welcomed) -> None:
+        """The GMS counts this node in, as a new one or as the one it was."""
         self.node = event.node
         # Packets carry the low half: enough to tell clusters on one network apart.
         self.cluster = event.cluster & 0xFFFFFFFF
@@ -403,6 +364,24 @@ class Engine:
         if not event.resumed:
             # What was dropped in an earlier life is no news to the new one's peers.
             self._drops_reported = self.kernel_drops
+
+    def handle_subscribed(self, names: list[str]) -> None:
+        """Subscriptions took effect: those groups have their views, or no members."""
+        self.outgoing.handle_subscribed(names)
+
+    def handle_excluded(self, reason: str, now: float) -> None:
+        """This incarnation is over."""
+        if self.tracer is not None:
+            self.tracer(trace.WasExcluded(now, self.node, reason))
+        self._become_nobody(reason)
+
+    def handle_views(self, event: ViewsChanged, now: float) -> None:
+        """The directory has changed: install its views, then take what came too early.
+
+        Packets that were kept for these views are handled, and delivered, in this call.
+        """
+        self._install_views(event, now)
+        self._replay_unknown(now)
 
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
@@ -419,13 +398,14 @@ class Engine:
         self._failed.clear()
         self._heard_at.clear()
         self._forgotten.clear()
-        self._gap = None
+        self._has_gap = False
+        self.events = deque(event for event in self.events if not isinstance(event, GapFound))
         self._unknown.clear()
         self.node = 0
         self._addresses = frozenset()
 
-    def _handle_views(self, event: ViewsChanged, now: float) -> None:
-        self.batch = self.client.directory.batch
+    def _install_views(self, event: ViewsChanged, now: float) -> None:
+        self.batch = self.directory.batch
         failed = frozenset(int(node) for node in event.nodes_failed)
         for node in sorted(failed):
             self._heard_at.pop(node, None)
@@ -465,7 +445,7 @@ class Engine:
 
     def _update_addresses(self) -> None:
         wanted = {member.view.address for member in self._regions.values()}
-        for group in self.client.directory.groups.values():
+        for group in self.directory.groups.values():
             if group.hybrid and self.node in group.members:
                 wanted.add(group.hybrid)
         wanted.discard("")
@@ -477,16 +457,13 @@ class Engine:
     def multicast_addresses(self) -> frozenset[str]:
         return self._addresses
 
-    def is_receiving_paused(self) -> bool:
-        return self.is_paused
-
     # Time
 
     def next_timeout(self) -> float | None:
         # Asked twice a turn, which often brings one packet: no lists, no min().
-        if self._gap is not None:
+        if self._has_gap:
             return self.drained_at
-        soonest = self.client.next_timeout()
+        soonest: float | None = None
         for member in self._regions.values():
             when = member.next_timeout()
             if when is not None and (soonest is None or when < soonest):
@@ -507,7 +484,6 @@ class Engine:
         return soonest
 
     def handle_timeout(self, now: float) -> None:
-        self.client.handle_timeout(now)
         for name, member in list(self._regions.items()):
             when = member.next_timeout()
             if when is not None and when <= now:
@@ -519,8 +495,6 @@ class Engine:
                 self._drop_region(name)
                 if self.tracer is not None:
                     self.tracer(trace.ViewRetired(now, self.node, *name))
-        if self._gap is not None:
-            self._handle_events(self.client.begin_again(self._gap), now)
         self.outgoing.handle_timeout(now)
         self._unknown.handle_timeout(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
@@ -550,10 +524,14 @@ class Engine:
     def poll_transmit(self, now: float) -> Transmit | None:
         return self._root.poll(now)
 
+    def poll_event(self) -> EngineEvent | None:
+        """Return what happened and was not told yet, in order, or None."""
+        return self.events.popleft() if self.events else None
+
     # Ports of regions and lanes
 
     def address_of(self, node: int) -> Address | None:
-        info = self.client.directory.nodes.get(NodeId(node))
+        info = self.directory.nodes.get(NodeId(node))
         return None if info is None else (info.host, info.port)
 
     def register_lane(self, lane: Lane) -> None:
@@ -576,9 +554,10 @@ class Engine:
         return None if delivered is None else delivered.get(sender, 0)
 
     def handle_gap(self, reason: str) -> None:
-        """Come back as a new node rather than skip messages: done when time is next told."""
-        if self._gap is None:
-            self._gap = reason
+        """Rather end this incarnation than skip messages: ``GapFound`` asks for that."""
+        if not self._has_gap:
+            self._has_gap = True
+            self.events.append(GapFound(reason))
 
     def is_failed(self, node: int) -> bool:
         return node in self._failed

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from quicksilver.core.ports import Transmit
-from quicksilver.membership.client import MembershipClient
-from quicksilver.membership.directory import GroupView
+from quicksilver.membership.directory import Directory, GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
@@ -47,7 +46,7 @@ class OutgoingHost(Protocol):
     config: EngineConfig
     settings: ClusterSettings
     counters: Counters
-    client: MembershipClient
+    directory: Directory
     tracer: Tracer | None
     drained_at: float
     deliver: Callable[[Messages], None]
@@ -223,6 +222,10 @@ class Outgoing:
             self.refresh(name)
         return sender
 
+    def find_sender(self, name: str) -> GroupSender | None:
+        """Return a group as a sender sees it, or saw it before it was forgotten."""
+        return self._groups.get(name) or self._forgotten.get(name)
+
     def forget_sender(self, name: str) -> None:
         """The application no longer sends to the group."""
         sender = self._groups.pop(name, None)
@@ -325,7 +328,7 @@ class Outgoing:
         while len(self._extent_at) > EXTENTS_REMEMBERED_MAX:
             del self._extent_at[next(iter(self._extent_at))]
         stream = self.stream_of(region, view)
-        known = self._host.client.directory.regions.get(RegionId(region))
+        known = self._host.directory.regions.get(RegionId(region))
         members: tuple[int, ...] = ()
         if stream is not None:
             members = stream.members
@@ -339,7 +342,7 @@ class Outgoing:
 
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
-        return None if group is None else self._host.client.directory.groups.get(group)
+        return None if group is None else self._host.directory.groups.get(group)
 
     def refresh(self, name: str) -> None:
         sender = self._groups.get(name) or self._parting.get(name)

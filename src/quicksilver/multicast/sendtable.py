@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from quicksilver.membership.client import MembershipClient
+from quicksilver.membership.directory import Directory
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.precedence import Precedence
@@ -31,7 +31,7 @@ class SendTableHost(Protocol):
     config: EngineConfig
     settings: ClusterSettings
     counters: Counters
-    client: MembershipClient
+    directory: Directory
 
     def address_of(self, node: int) -> Address | None: ...
 
@@ -119,7 +119,7 @@ class SendTable:
         if stream is not None and stream.view == number:
             return stream
         host = self._host
-        view = host.client.directory.regions.get(RegionId(region))
+        view = host.directory.regions.get(RegionId(region))
         if view is None or view.view != number:
             return None
         others = [member for member in view.members if member != host.node]

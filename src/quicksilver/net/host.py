@@ -59,7 +59,7 @@ class CoreThread:
         sockets: DatagramSockets,
         control: ControlStream,
         *,
-        on_drops: Callable[[int], None],
+        on_events: Callable[[], None],
         on_failure: Callable[[str], None],
         name: str = "quicksilver",
     ) -> None:
@@ -70,7 +70,7 @@ class CoreThread:
         """True while the core waits; whoever adds work then calls ``wake``."""
         self.turns = 0
         self._control = control
-        self._on_drops = on_drops
+        self._on_events = on_events
         self._on_failure = on_failure
         self._poller = Poller()
         self._waker = Waker()
@@ -162,9 +162,11 @@ class CoreThread:
                 self.turns += 1
                 if scheduler.has_requests():
                     scheduler.run_requests()
+                    self._take_events()
                     self._control_at = 0.0
                 is_dry = self._receive(clock)
                 scheduler.run_alarms(clock)
+                self._take_events()
                 is_idle = self._transmit(clock)
                 now = clock()
                 if now >= self._control_at:
@@ -212,7 +214,7 @@ class CoreThread:
         self.sockets.gives_lock = others < BUSY_PART * elapsed
         self._process_time, self._thread_time = process, thread
         self._look_at = now + LOOK_INTERVAL_S
-        self._on_drops(self.sockets.receive_drops())
+        self.engine.handle_drops(self.sockets.receive_drops())
 
     def _transmit(self, clock: Callable[[], float]) -> bool:
         """Send what the stack gives; True when it has nothing left to send now."""
@@ -234,6 +236,10 @@ class CoreThread:
                 break
         return False
 
+    def _take_events(self) -> None:
+        if self.engine.has_events():
+            self._on_events()
+
     def _advance_control(self, now: float) -> None:
         control = self._control
         engine = self.engine
@@ -244,6 +250,7 @@ class CoreThread:
         word = control.advance(now)
         while (incoming := control.poll_frame()) is not None:
             engine.handle_control_frame(incoming, now)
+            self._take_events()
         if word == "opened":
             engine.handle_control_opened(now)
         elif word is not None:
@@ -288,7 +295,7 @@ class CoreThread:
     def _prepare_sleep(self, now: float) -> float | None:
         """Return how long to sleep, or None when there is something to do."""
         engine = self.engine
-        if self.scheduler.has_requests() or engine.has_outgoing():
+        if self.scheduler.has_requests() or engine.has_outgoing() or engine.has_events():
             return None
         times = [now + SLEEP_S_MAX]
         is_paused = engine.is_receiving_paused()

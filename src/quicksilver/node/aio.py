@@ -104,9 +104,7 @@ class Group(GroupBase):
     def _put(self, payload: bytes) -> Lane:
         """Queue a message whatever room there is; refuse what cannot be sent."""
         sender = self._ready_sender()
-        lane = self._lane
-        lane.outbox.put(sender, checked(payload))
-        lane.room -= len(payload)
+        lane = self._core.session.send(sender, checked(payload))
         self._nudge(lane)
         return lane
 

@@ -1,8 +1,9 @@
-"""A node assembled: engine, sockets and core thread, and the routing of messages.
+"""A node assembled: a session, its sockets and the core thread.
 
-Both forms of the API, asyncio and synchronous, are thin shells around this.
-Methods named ``*_on_core`` run on the core thread; the others may be called
-from any thread.
+Both forms of the API, asyncio and synchronous, are thin shells around this: what
+they ask for runs as requests on the core thread, and futures have the answers.
+Methods named ``*_on_core`` run on the core thread; the others may be called from
+any thread.
 """
 
 from __future__ import annotations
@@ -14,19 +15,24 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
-from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
-    ClientEvent,
     SubscriptionCompleted,
     ViewsChanged,
     WasExcluded,
     WasRefused,
     Welcomed,
 )
-from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.events import (
+    FlushEnded,
+    GroupReady,
+    GroupViewChanged,
+    MessagesArrived,
+    SessionEvent,
+)
 from quicksilver.multicast.lanes import GroupSender, Lane
+from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
 from quicksilver.net.host import CoreThread, tune_collector
@@ -41,9 +47,8 @@ from quicksilver.node.errors import (
     QueueFullError,
     RefusedError,
 )
-from quicksilver.node.messages import Batch, Burst, NodeStats, View
+from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
-from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
 
@@ -51,16 +56,11 @@ class GroupSink(Protocol):
     """Where a group's messages and views go; called on the core thread."""
 
     name: str
-    sender: GroupSender | None
-    joined_batch: int
     echo: bool
-
-    @property
-    def is_member(self) -> bool: ...
 
     def ready_on_core(self, sender: GroupSender) -> None: ...
 
-    def deliver_on_core(self, batch: Batch) -> None: ...
+    def deliver_on_core(self, messages: Messages) -> None: ...
 
     def view_on_core(self, view: View) -> None: ...
 
@@ -122,42 +122,34 @@ class NodeCore:
             receive_buffer_bytes=self.sockets.receive_buffer_bytes,
         )
         name = options.name or f"{socket.gethostname()}-{os.getpid()}"
-        self.engine = Engine(
+        self.session = Session(
             name=name,
             address=self.sockets.address,
             config=config,
-            upcalls=self,
             seed=int.from_bytes(os.urandom(8), "little"),
             tracer=options.tracer,
         )
-        self.idle_lane = Lane(self.engine.outgoing)
-        """A lane that takes nothing: where groups point that may not send, or not yet."""
-        self.idle_lane.room = -1
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(
-            self.engine,
+            self.session,
             self.sockets,
             self._control,
-            on_drops=self._note_drops,
+            on_events=self._take_events,
             on_failure=self._handle_failure,
         )
         self.failure: Exception | None = None
         self.is_closed = False
         self.exclusions = 0
         self.on_excluded: Callable[[str], None] | None = None
-        self.on_burst: Callable[[Burst], None] | None = None
-        """Takes whole packets on the core thread instead of the groups' queues."""
-        self._newest_join = 0
-        self._joined: set[int] = set()
         self._sinks: dict[str, GroupSink] = {}
         """Groups that were joined."""
         self._openers: dict[str, GroupSink] = {}
         """Groups that were opened for sending."""
-        self._routes: dict[int, GroupSink] = {}
-        self._pausing: set[str] = set()
-        self._flushing: set[Future[None]] = set()
         self._waiting: dict[str, list[GroupSink]] = {}
-        self._views: dict[int, tuple[int, frozenset[NodeId]]] = {}
+        """Groups that are not ready yet."""
+        self._unanswered: set[Future[Any]] = set()
+        """Whatever somebody may wait for; what has an answer takes itself out."""
+        self._flushes: dict[int, Future[None]] = {}
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
@@ -197,7 +189,7 @@ class NodeCore:
         done = threading.Event()
 
         def leave() -> None:
-            self.engine.goodbye()
+            self.session.goodbye()
             done.set()
 
         if self.failure is None and self.thread.is_core():
@@ -223,12 +215,11 @@ class NodeCore:
     def _end_all(self, error: Exception) -> None:
         if not self._welcome.done():
             self._welcome.set_exception(error)
-        waiting: list[Future[Any]] = [*self._requests.values(), *self._flushing]
-        for future in waiting:
+        for future in list(self._unanswered):
             if not future.done():
                 future.set_exception(error)
         self._requests.clear()
-        self._flushing.clear()
+        self._flushes.clear()
         for sink in [*self._sinks.values(), *self._openers.values()]:
             sink.fail_on_core(error)
 
@@ -246,52 +237,44 @@ class NodeCore:
         self.check_alive()
         joining, opening = tuple(join), tuple(open_)
         leaving, closing = tuple(leave), tuple(close)
-        future: Future[dict[str, int]] = Future()
+        future: Future[dict[str, int]] = self._promise()
 
         def request() -> None:
             for sink in joining:
                 if sink.name in self._sinks:
                     future.set_exception(AlreadyJoinedError(sink.name))
                     return
-            self._sinks.update((sink.name, sink) for sink in joining)
-            self._openers.update((sink.name, sink) for sink in opening)
             try:
-                number = self.engine.subscribe(
-                    join=tuple(s.name for s in joining),
+                number = self.session.subscribe(
+                    join={sink.name: sink.deliver_on_core for sink in joining},
                     leave=leaving,
-                    open_=tuple(s.name for s in opening),
+                    open_=[sink.name for sink in opening],
                     close=closing,
+                    echo=frozenset(sink.name for sink in joining if sink.echo),
                 )
             except ValueError as error:
                 future.set_exception(error)
                 return
             self._requests[number] = future
+            gone = [self._sinks.pop(name, None) for name in leaving]
+            gone += [self._openers.pop(name, None) for name in closing]
+            for left in gone:
+                if left is not None:
+                    left.fail_on_core(ClosedError(f"group {left.name!r}"))
+            self._sinks.update((sink.name, sink) for sink in joining)
+            self._openers.update((sink.name, sink) for sink in opening)
             for sink in (*joining, *opening):
                 self._waiting.setdefault(sink.name, []).append(sink)
-            for name in leaving:
-                self._forget_on_core(name, member=True)
-            for name in closing:
-                self._forget_on_core(name, member=False)
 
         self.thread.submit(request)
         return future
 
-    def _forget_on_core(self, name: str, *, member: bool) -> None:
-        """A group was left, or closed for sending; the other kind may stay."""
-        sinks = self._sinks if member else self._openers
-        sink = sinks.pop(name, None)
-        if sink is None:
-            return
-        if member and sink.sender is not None:
-            self._routes.pop(sink.sender.id, None)
-            self._joined.discard(sink.sender.id)
-            self._pausing.discard(name)
-            self.engine.is_paused = bool(self._pausing)
-        if name not in self._sinks and name not in self._openers:
-            if sink.sender is not None:
-                self._views.pop(sink.sender.id, None)
-            self.engine.outgoing.forget_sender(name)
-        sink.fail_on_core(ClosedError(f"group {name!r}"))
+    def _promise(self) -> Future[Any]:
+        """Return a future that has an answer at the latest when the node ends."""
+        future: Future[Any] = Future()
+        self._unanswered.add(future)
+        future.add_done_callback(self._unanswered.discard)
+        return future
 
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
@@ -300,20 +283,12 @@ class NodeCore:
     def flush(self) -> Future[None]:
         """Wait until all that was sent is on every surviving member."""
         self.check_alive()
-        future: Future[None] = Future()
-        self._flushing.add(future)
+        future: Future[None] = self._promise()
 
-        def done(problem: str | None) -> None:
-            self._flushing.discard(future)
-            # The caller may have given up, or the node may be closed.
-            if future.done() or not future.set_running_or_notify_cancel():
-                return
-            if problem is None:
-                future.set_result(None)
-            else:
-                future.set_exception(ExcludedError(problem))
+        def request() -> None:
+            self._flushes[self.session.flush()] = future
 
-        self.thread.submit(lambda: self.engine.outgoing.flush(done))
+        self.thread.submit(request)
         return future
 
     def stats(self) -> NodeStats:
@@ -330,10 +305,10 @@ class NodeCore:
     def stats_on_core(self) -> NodeStats:
         counters = self.sockets.counters
         return NodeStats(
-            node=self.engine.node,
-            cluster=self.engine.cluster,
+            node=self.session.node,
+            cluster=self.session.cluster,
             connected=self._control.is_connected,
-            counters={**self.engine.stats(), "turns": self.thread.turns},
+            counters={**self.session.stats(), "turns": self.thread.turns},
             datagrams={name: getattr(counters, name) for name in counters.__slots__},
             warnings=self.sockets.warnings,
         )
@@ -342,143 +317,52 @@ class NodeCore:
 
     def check_overrun(self, lane: Lane) -> None:
         """A callback sends: it cannot wait for the core it runs on, only be refused."""
-        if lane.room < -self.engine.config.queue_bytes_max:
+        if lane.room < -self.session.engine.config.queue_bytes_max:
             raise QueueFullError(lane.queued_bytes())
 
-    def pause_on_core(self, sink: GroupSink) -> None:
-        """A receive queue is full: leave data in the kernel until it is not."""
-        self._pausing.add(sink.name)
-        self.engine.is_paused = True
+    # What the session reports (core thread)
 
-    def resume_on_core(self, sink: GroupSink) -> None:
-        self._pausing.discard(sink.name)
-        self.engine.is_paused = bool(self._pausing)
+    def _take_events(self) -> None:
+        while (event := self.session.poll_event()) is not None:
+            self._handle_event(event)
 
-    # Upcalls (core thread)
-
-    def on_messages(self, messages: Messages) -> None:
-        group = messages.group
-        routes = self._routes
-        counters = self.engine.counters
-        if group is not None:
-            sink = routes.get(group)
-            if sink is None or messages.batch < sink.joined_batch:
-                counters.unwanted_messages += len(messages.payloads)
-                return
-            counters.delivered_messages += len(messages.payloads)
-            if self.on_burst is not None:
-                self.on_burst(messages)
-                return
-            sink.deliver_on_core(
-                Batch(
-                    sink.name,
-                    messages.sender,
-                    messages.batch,
-                    messages.payloads,
-                    messages.first,
-                    None,
-                    self.engine.cluster,
-                )
-            )
-            return
-        on_burst = self.on_burst
-        if (
-            on_burst is not None
-            and messages.batch >= self._newest_join
-            and self._joined.issuperset(messages.groups)
-        ):
-            counters.delivered_messages += len(messages.payloads)
-            on_burst(messages)
-            return
-        self._route_mixed(messages)
-
-    def _route_mixed(self, messages: Messages) -> None:
-        """Split a packet of several groups among its sinks, keeping each one's order.
-
-        Runs on every packet of a merged region, so what was not joined costs one
-        look-up a group and no more.
-        """
-        routes = self._routes
-        sender, batch = messages.sender, messages.batch
-        counters = self.engine.counters
-        cluster = self.engine.cluster
-        by_group: dict[int, tuple[list[bytes], list[int]]] = {}
-        for group, sequence, payload in zip(
-            messages.groups, messages.sequences, messages.payloads, strict=True
-        ):
-            found = by_group.get(group)
-            if found is None:
-                by_group[group] = ([payload], [sequence])
-            else:
-                found[0].append(payload)
-                found[1].append(sequence)
-        for group, (payloads, sequences) in by_group.items():
-            sink = routes.get(group)
-            if sink is None or batch < sink.joined_batch:
-                counters.unwanted_messages += len(payloads)
-                continue
-            counters.delivered_messages += len(payloads)
-            if self.on_burst is not None:
-                groups = [group] * len(payloads)
-                self.on_burst(
-                    Messages(messages.sender, batch, payloads, None, 0, groups, sequences)
-                )
-                continue
-            sink.deliver_on_core(
-                Batch(sink.name, sender, batch, payloads, sequences[0], sequences, cluster)
-            )
-
-    def on_event(self, event: ClientEvent) -> None:
-        if isinstance(event, Welcomed):
-            try:
-                self.thread.set_multicast_port(event.settings.multicast_port)
-            except OSError as error:
-                problem = OptionError("multicast port of the cluster", str(error))
-                self.failure = self.failure or problem
-                self._end_all(problem)
-                return
-            if not self._welcome.done():
-                self._welcome.set_result(event.node)
+    def _handle_event(self, event: SessionEvent) -> None:
+        if isinstance(event, GroupViewChanged):
+            self._handle_view(event)
+        elif isinstance(event, MessagesArrived):
+            event.deliver()
+        elif isinstance(event, FlushEnded):
+            self._handle_flushed(event)
+        elif isinstance(event, GroupReady):
+            for sink in self._waiting.pop(event.name, []):
+                sink.ready_on_core(event.sender)
         elif isinstance(event, SubscriptionCompleted):
-            self._handle_subscribed(event)
-        elif isinstance(event, ViewsChanged):
-            for view in event.groups:
-                if self.engine.node in view.members:
-                    self._route(view.name, view.id)
-                self._tell_view(view)
+            future = self._requests.pop(event.request, None)
+            if future is not None and not future.done():
+                future.set_result({name: int(group) for name, group in event.groups.items()})
+        elif isinstance(event, Welcomed):
+            self._handle_welcomed(event)
         elif isinstance(event, WasRefused):
             self._handle_refused(event)
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
-            self._routes.clear()
-            self._joined.clear()
-            self._views.clear()
             if self.on_excluded is not None:
                 self.on_excluded(event.reason)
+        elif isinstance(event, ViewsChanged):
+            pass  # what concerns this node's groups is told group by group
+        else:
+            assert_never(event)
 
-    def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
-        for name, group in event.groups.items():
-            self._route(name, group)
-            if name in self._sinks or name in self._openers:
-                view = self.engine.client.directory.groups.get(group)
-                if view is not None:
-                    self._tell_view(view)
-            for waiting in self._waiting.pop(name, []):
-                sender = self.engine.outgoing.sender_for(name)
-                sender.echo = waiting.echo
-                waiting.ready_on_core(sender)
-        self.engine.outgoing.refresh_lanes()
-        found = self._requests.pop(event.request, None)
-        if found is not None and not found.done():
-            found.set_result({name: int(group) for name, group in event.groups.items()})
-
-    def _route(self, name: str, group: int) -> None:
-        """From now on a group's messages go to its sink, if it was joined."""
-        sink = self._sinks.get(name)
-        if sink is not None and sink.is_member and self._routes.get(group) is not sink:
-            sink.joined_batch = self._newest_join = self.engine.batch
-            self._routes[group] = sink
-            self._joined.add(group)
+    def _handle_welcomed(self, event: Welcomed) -> None:
+        try:
+            self.thread.set_multicast_port(event.settings.multicast_port)
+        except OSError as error:
+            problem = OptionError("multicast port of the cluster", str(error))
+            self.failure = self.failure or problem
+            self._end_all(problem)
+            return
+        if not self._welcome.done():
+            self._welcome.set_result(event.node)
 
     def _handle_refused(self, event: WasRefused) -> None:
         error = RefusedError(event.reason)
@@ -489,24 +373,29 @@ class NodeCore:
             if found is not None and not found.done():
                 found.set_exception(error)
 
-    def _tell_view(self, view: GroupView) -> None:
-        sinks = [s for s in (self._sinks.get(view.name), self._openers.get(view.name)) if s]
-        number, before = self._views.get(view.id, (0, frozenset()))
-        members = frozenset(view.members)
-        if not sinks or view.view <= number:
+    def _handle_flushed(self, event: FlushEnded) -> None:
+        future = self._flushes.pop(event.number, None)
+        # The caller may have given up, or the node may be closed.
+        if future is None or future.done() or not future.set_running_or_notify_cancel():
             return
-        self._views[view.id] = (view.view, members)
+        if event.problem is None:
+            future.set_result(None)
+        else:
+            future.set_exception(ExcludedError(event.problem))
+
+    def _handle_view(self, event: GroupViewChanged) -> None:
+        view = event.view
         news = View(
             group=view.name,
             number=view.view,
             members=view.members,
-            joined=tuple(sorted(members - before)),
-            left=tuple(sorted(before - members)),
+            joined=event.joined,
+            left=event.left,
             id=view.id,
         )
-        for sink in sinks:
-            if not sink.is_member or self.engine.node in members:
-                sink.view_on_core(news)
-
-    def _note_drops(self, drops: int) -> None:
-        self.engine.kernel_drops = drops
+        sink = self._sinks.get(view.name)
+        if sink is not None and event.is_member:
+            sink.view_on_core(news)
+        opener = self._openers.get(view.name)
+        if opener is not None:
+            opener.view_on_core(news)

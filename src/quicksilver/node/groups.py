@@ -22,7 +22,7 @@ from quicksilver.node.errors import (
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
-from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX, Messages
 
 
 class GroupBase:
@@ -41,7 +41,6 @@ class GroupBase:
         "_thread",
         "echo",
         "invalid",
-        "joined_batch",
         "name",
         "sender",
         "view",
@@ -53,7 +52,6 @@ class GroupBase:
         self.name = name
         self.sender: GroupSender | None = None
         """How the group is sent to; None until the subscription is complete."""
-        self.joined_batch = 0
         self.echo = echo
         self.invalid = 0
         """Messages that were not of the group's type."""
@@ -62,7 +60,7 @@ class GroupBase:
         self._core = core
         self._thread = core.thread
         self._inbox = inbox
-        self._lane: Lane = core.idle_lane
+        self._lane: Lane = core.session.idle_lane
         """Takes messages; one without room before the group is ready and after its end."""
         self._end: Exception | None = None
         self._current: Iterator[Message] | None = None
@@ -111,8 +109,9 @@ class GroupBase:
         self.sender = sender
         self._lane = sender.lane
 
-    def deliver_on_core(self, batch: Batch) -> None:
-        """Hand a batch to the callback or queue it."""
+    def deliver_on_core(self, messages: Messages) -> None:
+        """Hand messages to the callback or queue them."""
+        batch = Batch.of(messages, self.name, self._core.session.engine.cluster)
         on_batch = self._on_batch
         if on_batch is not None:
             on_batch(batch)
@@ -121,7 +120,7 @@ class GroupBase:
         assert inbox is not None
         if inbox.put(batch) and not inbox.is_pausing:
             inbox.is_pausing = True
-            self._core.pause_on_core(self)
+            self._core.session.pause(self.name)
         self.notify()
 
     def view_on_core(self, view: View) -> None:
@@ -135,7 +134,7 @@ class GroupBase:
         """Nothing more will come."""
         if self._end is None:
             self._end = error
-            self._lane = self._core.idle_lane
+            self._lane = self._core.session.idle_lane
         if self._feed is not None:
             self._feed.reader.close()
         self.notify()
@@ -186,7 +185,7 @@ class GroupBase:
 
         # Bytes are checked where they are asked for: a call less for each message.
         chosen = source if encode is None else ask
-        self._core.call(lambda: self._core.engine.outgoing.add_source(sender, chosen))
+        self._core.call(lambda: self._core.session.send_from(sender, chosen))
 
     def _as_bytes(self, message: Any) -> bytes:
         """Return a message as it travels."""
@@ -203,7 +202,7 @@ class GroupBase:
         def resume() -> None:
             if inbox.is_pausing and inbox.has_room():
                 inbox.is_pausing = False
-                self._core.resume_on_core(self)
+                self._core.session.resume(self.name)
 
         self._core.call(resume)
 

@@ -10,6 +10,7 @@ from collections import deque
 
 from quicksilver.node.messages import Batch, View
 from quicksilver.node.options import Overflow
+from quicksilver.wire.packets import Messages
 
 PER_MESSAGE_BYTES = 64
 """What a queued message costs besides its payload, roughly."""
@@ -87,6 +88,6 @@ class Inbox:
         return self.bytes <= self.bytes_max // 2
 
 
-def cost(batch: Batch) -> int:
+def cost(batch: Batch | Messages) -> int:
     """Return what a batch counts for in a queue."""
     return sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)

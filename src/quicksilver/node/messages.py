@@ -56,6 +56,15 @@ class Batch:
         self.cluster = cluster
         """Which cluster the sender's number belongs to."""
 
+    @classmethod
+    def of(cls, messages: Messages, group: str, cluster: int) -> Batch:
+        """Return what a packet has for one group."""
+        sequences = messages.sequences or None
+        first = messages.first if sequences is None else sequences[0]
+        return cls(
+            group, messages.sender, messages.batch, messages.payloads, first, sequences, cluster
+        )
+
     def __len__(self) -> int:
         return len(self.payloads)
 

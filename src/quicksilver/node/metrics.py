@@ -58,7 +58,7 @@ class NodeCollector:
             stats = self._core.stats()
         except (QuicksilverError, TimeoutError):
             return  # the node is closing: an empty answer is the true one
-        yield from _metrics_of(stats, str(self._core.engine.client.name))
+        yield from _metrics_of(stats, self._core.session.name)
 
     def describe(self) -> list[Any]:
         """Return nothing: names are known only once there is a node."""

@@ -38,12 +38,12 @@ class NodeBase(Generic[G]):
     @property
     def id(self) -> int:
         """This incarnation's number; 0 while the node is not counted in."""
-        return self._core.engine.node
+        return self._core.session.node
 
     @property
     def cluster(self) -> int:
         """Which cluster the numbers of nodes belong to; 0 before the first."""
-        return self._core.engine.cluster
+        return self._core.session.cluster
 
     @property
     def exclusions(self) -> int:
@@ -57,7 +57,11 @@ class NodeBase(Generic[G]):
         columns; ``Group.id`` tells the groups apart. Queues and the groups' own
         callbacks are passed over. The callback must be short and must not block.
         """
-        self._core.call(lambda: setattr(self._core, "on_burst", callback))
+
+        def install() -> None:
+            self._core.session.on_packet = callback
+
+        self._core.call(install)
 
     def _groups_to_join(
         self,

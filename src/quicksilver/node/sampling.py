@@ -19,19 +19,19 @@ SAMPLE_S = 1.0
 
 def sample_on_core(core: NodeCore) -> None:
     """Give the node's tracer a sample; on the core thread."""
-    tracer = core.engine.tracer
-    if tracer is None or not core.engine.node:
+    engine = core.session.engine
+    tracer = engine.tracer
+    if tracer is None or not engine.node:
         return
-    counters = core.engine.counters
-    levels: dict[str, int | float | str] = {}
-    core.engine.outgoing.add_stats(levels)
+    counters = engine.counters
+    levels = engine.stats()
     scheduler = core.thread.scheduler
     used = resource.getrusage(resource.RUSAGE_SELF)
     now = time.monotonic()
     tracer(
         NodeSampled(
             now,
-            core.engine.node,
+            engine.node,
             wall_s=time.time(),
             sent_messages=counters.sent_messages,
             sent_bytes=counters.sent_bytes,
@@ -42,7 +42,7 @@ def sample_on_core(core: NodeCore) -> None:
             repairs_sent=counters.repairs_sent,
             resent=counters.resent,
             duplicates=counters.duplicates,
-            kernel_drops=core.engine.kernel_drops,
+            kernel_drops=engine.kernel_drops,
             pending_bytes=int(levels["pending_bytes"]),
             queued_bytes=int(levels["queued_bytes"]),
             memory_bytes=_resident_bytes(),
@@ -52,7 +52,7 @@ def sample_on_core(core: NodeCore) -> None:
         )
     )
     scheduler.alarm_delay_s_max = scheduler.inversion_s_max = 0.0
-    for record in core.engine.take_groups(now):
+    for record in engine.take_groups(now):
         tracer(record)
 
 
@@ -64,7 +64,7 @@ def _resident_bytes() -> int:
 @contextmanager
 def sampling(core: NodeCore) -> Iterator[None]:
     """Take samples meanwhile, and a last one; nothing where there is no tracer."""
-    if core.engine.tracer is None:
+    if core.session.engine.tracer is None:
         yield
         return
     is_over = threading.Event()

@@ -78,11 +78,7 @@ class Group(GroupBase):
     def _send_slowly(self, message: Any) -> None:
         """Send what is not bytes, or larger than the room left; refuse what cannot be sent."""
         sender = self._ready_sender()
-        lane = self._lane
-        payload = checked(as_bytes(message))
-        lane.outbox.put(sender, payload)
-        lane.room -= len(payload)
-        self._settle(lane)
+        self._settle(self._core.session.send(sender, checked(as_bytes(message))))
 
     def _settle(self, lane: Lane) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""

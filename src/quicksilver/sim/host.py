@@ -105,7 +105,7 @@ class SimHost:
         model: HostModel,
         rng: Rng,
         send_control: Callable[[bytes], bool],
-        on_drops: Callable[[int], None],
+        on_events: Callable[[], None],
         memory: Callable[[], int],
         shared_cpu: SharedCpu | None = None,
     ) -> None:
@@ -127,7 +127,7 @@ class SimHost:
         self._events = events
         self._network = network
         self._send_control = send_control
-        self._on_drops = on_drops
+        self._on_events = on_events
         self._memory = memory
         self._cpu = model.cpu
         self._factor = 1.0
@@ -367,8 +367,12 @@ class SimHost:
         scheduler.begin_turn()
         if scheduler.has_requests():
             scheduler.run_requests()
-        is_dry = self._read()
         engine = self.engine
+        if engine.has_events():
+            self._on_events()
+        is_dry = self._read()
+        if engine.has_events():
+            self._on_events()
         timeout = engine.next_timeout()
         clock = self.clock()
         is_due = timeout is not None and timeout <= clock
@@ -376,6 +380,8 @@ class SimHost:
             if timeout is not None and timeout <= clock:
                 self._note_alarm(clock - timeout)
                 scheduler.run_alarms(self.clock)
+                if engine.has_events():
+                    self._on_events()
             sending = self._transmit()
             self._advance_control()
             timeout = engine.next_timeout()
@@ -421,7 +427,7 @@ class SimHost:
             if is_dry and not engine.is_receiving_paused():
                 engine.handle_drained(self.clock())
         if self.counters.receive_drops:
-            self._on_drops(self.counters.receive_drops)
+            self.engine.handle_drops(self.counters.receive_drops)
         return is_dry
 
     def _read_data(self) -> bool:

@@ -16,16 +16,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import blake2b
-from struct import Struct
-from typing import Any
 
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import Store
 from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.session import Session
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.machine import SharedCpu
 from quicksilver.sim.model import IDEAL, HostModel, LinkModel
@@ -33,12 +30,9 @@ from quicksilver.sim.network import VirtualNetwork
 from quicksilver.stdx.rand import Rng
 from quicksilver.trace.records import Tracer
 from quicksilver.trials.gms import SimGms
-from quicksilver.trials.node import EngineMaker, SimNode
-from quicksilver.trials.watch import Violation, Watcher
+from quicksilver.trials.node import SessionMaker, SimNode
+from quicksilver.trials.watch import Digest, Violation, Watcher, Watchers
 from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address
-
-_STAMP = Struct("<dHH")
 
 
 class Cluster:
@@ -57,7 +51,7 @@ class Cluster:
         limits: PlanLimits | None = None,
         store: Store | None = None,
         fresh_ports: bool = True,
-        make_engine: EngineMaker = Engine,
+        make_session: SessionMaker = Session,
         make_service: Callable[..., MembershipService] = MembershipService,
         tracer: Tracer | None = None,
         digests: bool = False,
@@ -78,7 +72,7 @@ class Cluster:
         self.config = config or EngineConfig(packet_bytes=1400)
         self.model = model
         self.fresh_ports = fresh_ports
-        self.make_engine = make_engine
+        self.make_session = make_session
         self.tracer = tracer
         self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)
         self.gms = SimGms(
@@ -95,12 +89,15 @@ class Cluster:
         """The present, or last, life of every node, by index."""
         self.lives: list[SimNode] = []
         """Every life there was, in the order they began."""
-        self.watchers: list[Watcher] = []
+        self.watching = Watchers(self)
+        """Whatever happens is told to it: ``cluster.watching.on_look()``."""
+        self.watchers = self.watching.each
         self._group_ids: dict[str, int] = {}
         self._group_names: dict[int, str] = {}
-        self._digest = blake2b(digest_size=16) if digests else None
+        self._digest: Digest | None = None
         if digests:
-            self.network.taps.append(self._note_datagram)
+            self._digest = Digest(self)
+            self.watchers.append(self._digest)
 
     # Time
 
@@ -151,7 +148,7 @@ class Cluster:
         else:
             self.nodes[index] = node
         self.lives.append(node)
-        self.tell("on_started", node)
+        self.watching.on_started(node)
         return node
 
     def alive(self) -> list[SimNode]:
@@ -180,50 +177,18 @@ class Cluster:
 
     # Watching
 
-    @property
-    def is_told(self) -> bool:
-        """True when somebody wants to know of each delivery."""
-        return bool(self.watchers) or self._digest is not None
-
     def watch(self, *kinds: type[Watcher]) -> list[Watcher]:
         """Have checks watch from now on."""
         made = [kind(self) for kind in kinds]
         self.watchers += made
         return made
 
-    def tell(self, what: str, *facts: Any) -> None:
-        """Let every watcher know."""
-        if self._digest is not None:
-            self._note_fact(what, facts)
-        for watcher in self.watchers:
-            getattr(watcher, what)(*facts)
-
     def violations(self) -> list[Violation]:
         """What watchers found so far, earliest first."""
         found = [violation for watcher in self.watchers for violation in watcher.violations]
         return sorted(found, key=lambda violation: violation.at)
 
-    # The digest
-
     def digest(self) -> str:
         """Fingerprint of everything that was sent and delivered, and when."""
         assert self._digest is not None
-        return self._digest.hexdigest()
-
-    def _note_datagram(
-        self, at: float, source: Address, destination: Address, packet: bytes
-    ) -> None:
-        assert self._digest is not None
-        self._digest.update(_STAMP.pack(at, source[1], destination[1]))
-        self._digest.update(f"{source[0]}>{destination[0]}".encode())
-        self._digest.update(packet)
-
-    def _note_fact(self, what: str, facts: tuple[Any, ...]) -> None:
-        assert self._digest is not None
-        node = facts[0] if facts and isinstance(facts[0], SimNode) else None
-        where = f"{node.index}.{node.life}" if node is not None else ""
-        self._digest.update(_STAMP.pack(self.now, len(facts), len(where)))
-        self._digest.update(f"{what} {where}".encode())
-        if what == "on_delivered":
-            self._digest.update(f"{facts[1]}/{facts[2]}/{facts[3]}".encode())
-            self._digest.update(facts[4])
+        return self._digest.value()

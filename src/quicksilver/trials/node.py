@@ -1,19 +1,28 @@
-"""A node of a simulated cluster: a real engine, a simulated host, an application."""
+"""A node of a simulated cluster: a real session, a simulated host, an application."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, assert_never
 
 from quicksilver.membership.events import (
-    ClientEvent,
     SubscriptionCompleted,
     ViewsChanged,
     WasExcluded,
+    WasRefused,
+    Welcomed,
 )
 from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.events import (
+    FlushEnded,
+    GroupReady,
+    GroupViewChanged,
+    MessagesArrived,
+    SessionEvent,
+)
+from quicksilver.multicast.lanes import GroupSender
+from quicksilver.multicast.session import Session
 from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
 from quicksilver.stdx.rand import Rng
@@ -29,8 +38,9 @@ RECONNECT_S = 0.1
 class SimNode:
     """One life of one node: made by a start, ended by a crash.
 
-    The application side follows ``node.core``: a message counts as delivered
-    when this node was in its group's view as the message was committed.
+    Everything between the application and the network is the session that real
+    nodes run. What is here is the application: what it asked for, what it was
+    given, and what it may expect, by which the checks judge the session.
     """
 
     def __init__(
@@ -55,8 +65,6 @@ class SimNode:
         """The same, with what was handed to a process that has not run yet."""
         self.delivered: Counter[int] = Counter()
         """How many messages its application was given, by group identifier."""
-        self.unwanted = 0
-        """Messages of groups that it had not joined, dropped."""
         self.exclusions = 0
         self.joined: set[str] = set()
         """Groups that its application is in."""
@@ -64,31 +72,37 @@ class SimNode:
         self.ready: set[str] = set()
         """Groups whose subscription is complete: what is sent from now on arrives."""
         self.member_since: dict[int, int] = {}
-        """Groups that it is in, and the batch in which it came."""
+        """Groups that the GMS counts it in, and the batch in which it came: what is
+        committed from then on it may expect."""
         self.started_at = cluster.now
-        self.engine = cluster.make_engine(
+        self.session = cluster.make_session(
             name=f"n{index}.{life}",
             address=self.address,
             config=config,
-            upcalls=self,
             seed=rng.bits64(),
             tracer=cluster.tracer,
         )
+        self.engine = self.session.engine
         self.host = SimHost(
             cluster.events,
             cluster.network,
-            self.engine,
+            self.session,
             index=index,
             address=self.address,
             model=model,
             rng=rng,
             send_control=self._send_control,
-            on_drops=self._note_drops,
+            on_events=self._take_events,
             memory=self.memory_bytes,
             shared_cpu=cluster.shared_cpu,
         )
+        self.senders: dict[str, GroupSender] = {}
+        """How groups are sent to, from when they are ready until they are left."""
+        self._early: defaultdict[str, list[tuple[bytes, ...]]] = defaultdict(list)
+        """What is to be sent to groups that are not ready yet."""
+        self._requests: dict[int, Callable[[], None]] = {}
+        self._flushes: dict[int, Callable[[], None]] = {}
         self._connection: int | None = None
-        self._latest_connection = 0
         self._reconnect()
 
     def __repr__(self) -> str:
@@ -105,53 +119,73 @@ class SimNode:
         """This incarnation as the GMS numbered it; 0 while there is none."""
         return self.engine.node
 
+    @property
+    def unwanted(self) -> int:
+        """Messages of groups that it had not joined, dropped."""
+        return self.engine.counters.unwanted_messages
+
     def memory_bytes(self) -> int:
         """Bytes of packets that the process holds: sent, kept for others, early."""
         engine = self.engine
-        return engine.outgoing.pending_bytes() + engine.cache_budget.used + engine.ahead_budget.used
+        return self.session.pending_bytes() + engine.cache_budget.used + engine.ahead_budget.used
 
     # Application verbs
 
-    def join(self, *groups: str) -> None:
-        self.joined.update(groups)
-        self.host.submit(lambda: self._subscribe(join=groups))
+    def join(self, *groups: str, echo: bool = False) -> None:
+        self.change(join=groups, echo=echo)
 
     def leave(self, *groups: str) -> None:
-        self.joined.difference_update(groups)
-        for group in groups:
-            if group not in self.opened:
-                self.ready.discard(group)
-        self.cluster.tell("on_left", self, groups)
-        self.host.submit(lambda: self._unsubscribe(groups))
+        self.change(leave=groups)
 
     def open(self, *groups: str) -> None:
-        self.opened.update(groups)
-        self.host.submit(lambda: self._subscribe(open_=groups))
+        self.change(open_=groups)
 
-    def _subscribe(self, **changes: tuple[str, ...]) -> None:
-        self.engine.subscribe(**changes)
+    def change(
+        self,
+        *,
+        join: tuple[str, ...] = (),
+        leave: tuple[str, ...] = (),
+        open_: tuple[str, ...] = (),
+        echo: bool = False,
+        done: Callable[[], None] | None = None,
+    ) -> None:
+        """Ask for all of that in one request; call back when it took effect."""
+        self.joined.difference_update(leave)
+        self.joined.update(join)
+        self.opened.update(open_)
+        self.ready.difference_update(set(leave) - self.opened)
+        if leave:
+            self.cluster.watching.on_left(self, leave)
 
-    def _unsubscribe(self, groups: tuple[str, ...]) -> None:
-        self.engine.subscribe(leave=groups)
-        for group in groups:
-            if group not in self.joined and group not in self.opened:
-                self.engine.outgoing.forget_sender(group)
+        def request() -> None:
+            number = self.session.subscribe(
+                join=dict.fromkeys(join, self._receive),
+                leave=leave,
+                open_=open_,
+                echo=frozenset(join) if echo else frozenset(),
+            )
+            if done is not None:
+                self._requests[number] = done
+            for name in leave:
+                if name not in self.opened:
+                    self.senders.pop(name, None)
+
+        self.host.submit(request)
 
     def send(self, group: str, *payloads: bytes) -> None:
         """Queue messages, as an application thread does."""
         self.host.submit(lambda: self._put(group, payloads))
 
     def _put(self, group: str, payloads: tuple[bytes, ...]) -> None:
-        outgoing = self.engine.outgoing
-        sender = outgoing.sender_for(group)
-        outgoing.refresh_lanes()
+        sender = self.senders.get(group)
+        if sender is None:
+            self._early[group].append(payloads)
+            return
         first = self.sent[group]
         self.sent[group] = first + len(payloads)
-        self.cluster.tell("on_sent", self, group, first, payloads)
-        lane = sender.lane
+        self.cluster.watching.on_sent(self, group, first, payloads)
         for payload in payloads:
-            lane.outbox.put(sender, payload)
-            lane.room -= len(payload)
+            self.session.send(sender, payload)
         self.host.charge_sent(len(payloads))
 
     def send_from(self, group: str, source: Callable[[], bytes | None]) -> None:
@@ -162,21 +196,28 @@ class SimNode:
             if payload is not None:
                 first = self.sent[group]
                 self.sent[group] = first + 1
-                self.cluster.tell("on_sent", self, group, first, (payload,))
+                self.cluster.watching.on_sent(self, group, first, (payload,))
                 self.host.charge_sent(1)
             return payload
 
-        def install() -> None:
-            outgoing = self.engine.outgoing
-            sender = outgoing.sender_for(group)
-            outgoing.refresh_lanes()
-            outgoing.add_source(sender, ask)
+        self.host.submit(lambda: self.session.send_from(self.senders[group], ask))
 
-        self.host.submit(install)
+    def room(self, group: str) -> int:
+        """How many bytes more may be queued for a group; less than 0: wait."""
+        sender = self.senders.get(group)
+        return -1 if sender is None else sender.lane.room
+
+    def flush(self, done: Callable[[], None]) -> None:
+        """Call back when all that was sent is on every surviving member, or cannot be."""
+
+        def request() -> None:
+            self._flushes[self.session.flush()] = done
+
+        self.host.submit(request)
 
     def goodbye(self) -> None:
         """Leave the cluster politely."""
-        self.host.submit(self.engine.goodbye)
+        self.host.submit(self.session.goodbye)
 
     # Life
 
@@ -188,79 +229,70 @@ class SimNode:
         if self._connection is not None:
             self.cluster.gms.disconnect(self._connection)
             self._connection = None
-        self.cluster.tell("on_crashed", self)
+        self.cluster.watching.on_crashed(self)
 
     def freeze(self, seconds: float) -> None:
         self.host.freeze(seconds)
 
-    # Upcalls
+    # What the session delivers and reports
 
-    def on_messages(self, messages: Messages) -> None:
+    def _receive(self, messages: Messages) -> None:
+        count = len(messages.payloads)
         group = messages.group
-        cluster = self.cluster
+        self.host.charge_delivered(count)
         if group is not None:
-            count = len(messages.payloads)
-            if not self._is_wanted(group, messages.batch):
-                self.unwanted += count
-                return
             self.delivered[group] += count
-            self.host.charge_delivered(count)
-            if cluster.watchers:
-                for number, payload in enumerate(messages.payloads, messages.first):
-                    cluster.tell(
-                        "on_delivered",
-                        self,
-                        group,
-                        messages.sender,
-                        number,
-                        payload,
-                        messages.batch,
-                    )
-            return
-        rows = zip(messages.groups, messages.sequences, messages.payloads, strict=True)
-        for each, number, payload in rows:
-            if not self._is_wanted(each, messages.batch):
-                self.unwanted += 1
-                continue
-            self.delivered[each] += 1
-            self.host.charge_delivered(1)
-            if cluster.is_told:
-                cluster.tell(
-                    "on_delivered", self, each, messages.sender, number, payload, messages.batch
-                )
+            sequences: Sequence[int] = range(messages.first, messages.first + count)
+        else:
+            # Of several groups in one packet the session makes one call for each.
+            group = GroupId(messages.groups[0])
+            self.delivered[group] += count
+            sequences = messages.sequences
+        if self.cluster.watchers:
+            tell = self.cluster.watching.on_delivered
+            sender, batch = messages.sender, messages.batch
+            for number, payload in zip(sequences, messages.payloads, strict=True):
+                tell(self, group, sender, number, payload, batch)
 
-    def on_event(self, event: ClientEvent) -> None:
+    def _take_events(self) -> None:
+        while (event := self.session.poll_event()) is not None:
+            self._handle_event(event)
+
+    def _handle_event(self, event: SessionEvent) -> None:
+        if isinstance(event, MessagesArrived):
+            event.deliver()
+            return
+        if isinstance(event, FlushEnded):
+            self._flushes.pop(event.number)()
+            return
         if isinstance(event, ViewsChanged):
             for view in event.groups:
-                self._note_view(view.id)
                 self.cluster.name_group(view.id, view.name)
+                if self.engine.node in view.members:
+                    self.member_since.setdefault(view.id, self.engine.batch)
+                else:
+                    self.member_since.pop(view.id, None)
             for group in event.groups_gone:
                 self.member_since.pop(group, None)
-        elif isinstance(event, SubscriptionCompleted):
-            for name, group in event.groups.items():
-                self.cluster.name_group(group, name)
-                if name in self.joined or name in self.opened:
-                    self.ready.add(name)
-                    self.engine.outgoing.sender_for(name)
-            self.engine.outgoing.refresh_lanes()
+        elif isinstance(event, GroupReady):
+            self.cluster.name_group(event.group, event.name)
+            if event.name in self.joined or event.name in self.opened:
+                self.ready.add(event.name)
+            self.senders[event.name] = event.sender
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
             self.member_since.clear()
             self.ready.clear()
-        self.cluster.tell("on_event", self, event)
-
-    def _note_view(self, group: int) -> None:
-        view = self.engine.client.directory.groups.get(GroupId(group))
-        if view is not None and self.engine.node in view.members:
-            self.member_since.setdefault(group, self.engine.batch)
+        elif isinstance(event, Welcomed | WasRefused | SubscriptionCompleted | GroupViewChanged):
+            pass
         else:
-            self.member_since.pop(group, None)
-
-    def _is_wanted(self, group: int, batch: int) -> bool:
-        """Whether this node was in the group when the message was committed."""
-        if group not in self.member_since:
-            self._note_view(group)
-        return batch >= self.member_since.get(group, 1 << 62)
+            assert_never(event)
+        self.cluster.watching.on_event(self, event)
+        if isinstance(event, GroupReady):
+            for payloads in self._early.pop(event.name, []):
+                self._put(event.name, payloads)
+        elif isinstance(event, SubscriptionCompleted) and event.request in self._requests:
+            self._requests.pop(event.request)()
 
     # The stream to the GMS
 
@@ -272,7 +304,7 @@ class SimNode:
             self.cluster.events.after(RECONNECT_S, self._reconnect)
             return
         self._connection = number
-        self.host.submit(lambda: self.engine.handle_control_opened(self.host.clock()))
+        self.host.submit(lambda: self.session.handle_control_opened(self.host.clock()))
 
     def _send_control(self, frame: bytes) -> bool:
         return self._connection is not None and self.cluster.gms.send(self._connection, frame)
@@ -282,7 +314,8 @@ class SimNode:
 
         def take() -> None:
             if self._connection == connection:
-                self.engine.handle_control_frame(frame, self.host.clock())
+                self.session.handle_control_frame(frame, self.host.clock())
+                self._take_events()
 
         self.host.submit(take)
 
@@ -293,13 +326,10 @@ class SimNode:
             if self._connection != connection:
                 return
             self._connection = None
-            self.engine.handle_control_closed(reason, self.host.clock())
+            self.session.handle_control_closed(reason, self.host.clock())
             self.cluster.events.after(RECONNECT_S, self._reconnect)
 
         self.host.submit(take)
 
-    def _note_drops(self, drops: int) -> None:
-        self.engine.kernel_drops = drops
 
-
-EngineMaker = Callable[..., Engine]
+SessionMaker = Callable[..., Session]

@@ -15,8 +15,7 @@ def sample(node: SimNode, tracer: Tracer, now: float) -> None:
     """Give the tracer one node's sample."""
     engine, host = node.engine, node.host.counters
     counters = engine.counters
-    levels: dict[str, int | float | str] = {}
-    engine.outgoing.add_stats(levels)
+    levels = engine.stats()
     tracer(
         NodeSampled(
             now,

@@ -181,11 +181,11 @@ def run_trial(
     if not runner.run_until_settled(CONVERGE_S_MAX):
         late = [f"{n} waits for {sorted((n.joined | n.opened) - n.ready)}" for n in cluster.alive()]
         runner.fail("converged", f"after {CONVERGE_S_MAX} s of health: {'; '.join(late)}")
-    cluster.tell("on_healed")
+    cluster.watching.on_healed()
     application.say_farewell()
     runner.run(DRAIN_S)
     runner.run(SILENCE_S)
-    cluster.tell("on_settled")
+    cluster.watching.on_settled()
     return _report(plan, cluster, runner.violations)
 
 
@@ -203,7 +203,7 @@ class _Runner:
         end = self._cluster.now + seconds
         while self._cluster.now < end:
             self._cluster.run(min(LOOK_S, end - self._cluster.now))
-            self._cluster.tell("on_look")
+            self._cluster.watching.on_look()
 
     def run_until_settled(self, seconds: float) -> bool:
         end = self._cluster.now + seconds

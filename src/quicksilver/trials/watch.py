@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from quicksilver.membership.events import ClientEvent
+from quicksilver.multicast.events import SessionEvent
+from quicksilver.wire.ids import Address
 
 if TYPE_CHECKING:
     from quicksilver.trials.cluster import Cluster
     from quicksilver.trials.node import SimNode
+
+_STAMP = Struct("<dHH")
 
 VIOLATIONS_MAX = 20
 """Violations that one watcher reports; more of the same would only hide the first."""
@@ -47,8 +52,8 @@ class Watcher:
     ) -> None:
         """An application was given a message that was committed in a batch."""
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
-        """A node heard something from the GMS, after its engine had acted on it."""
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
+        """A session reported something other than messages, after its engine had acted on it."""
 
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
         """An application asked to leave groups."""
@@ -71,3 +76,97 @@ class Watcher:
 
     def on_settled(self) -> None:
         """All has been quiet for long: look at what must hold in the end."""
+
+
+class Watchers(Watcher):
+    """All who watch a cluster, as one: what is told to it, each of them is told."""
+
+    name = "all"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.each: list[Watcher] = []
+
+    def on_sent(self, node: SimNode, group: str, first: int, payloads: tuple[bytes, ...]) -> None:
+        for watcher in self.each:
+            watcher.on_sent(node, group, first, payloads)
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        for watcher in self.each:
+            watcher.on_delivered(node, group, sender, sequence, payload, batch)
+
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
+        for watcher in self.each:
+            watcher.on_event(node, event)
+
+    def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
+        for watcher in self.each:
+            watcher.on_left(node, groups)
+
+    def on_started(self, node: SimNode) -> None:
+        for watcher in self.each:
+            watcher.on_started(node)
+
+    def on_crashed(self, node: SimNode) -> None:
+        for watcher in self.each:
+            watcher.on_crashed(node)
+
+    def on_look(self) -> None:
+        for watcher in self.each:
+            watcher.on_look()
+
+    def on_healed(self) -> None:
+        for watcher in self.each:
+            watcher.on_healed()
+
+    def on_settled(self) -> None:
+        for watcher in self.each:
+            watcher.on_settled()
+
+
+class Digest(Watcher):
+    """A fingerprint of everything that was sent, delivered and reported, and when."""
+
+    name = "digest"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._digest = blake2b(digest_size=16)
+        cluster.network.taps.append(self._note_datagram)
+
+    def value(self) -> str:
+        return self._digest.hexdigest()
+
+    def _note_datagram(
+        self, at: float, source: Address, destination: Address, packet: bytes
+    ) -> None:
+        self._digest.update(_STAMP.pack(at, source[1], destination[1]))
+        self._digest.update(f"{source[0]}>{destination[0]}".encode())
+        self._digest.update(packet)
+
+    def _note(self, node: SimNode, what: str, payload: bytes = b"") -> None:
+        self._digest.update(_STAMP.pack(self.cluster.now, node.index & 0xFFFF, node.life))
+        self._digest.update(what.encode())
+        self._digest.update(payload)
+
+    def on_sent(self, node: SimNode, group: str, first: int, payloads: tuple[bytes, ...]) -> None:
+        self._note(node, f"sent {group} {first} {len(payloads)}")
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        self._note(node, f"delivered {group}/{sender}/{sequence}", payload)
+
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
+        self._note(node, type(event).__name__)
+
+    def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
+        self._note(node, f"left {groups}")
+
+    def on_started(self, node: SimNode) -> None:
+        self._note(node, "started")
+
+    def on_crashed(self, node: SimNode) -> None:
+        self._note(node, "crashed")

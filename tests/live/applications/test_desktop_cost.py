@@ -45,7 +45,7 @@ class Desktop:
 
     def regions(self) -> int:
         """How many regions the nodes' groups are in."""
-        return len(self.seats[1].node.engine.client.directory.regions)
+        return len(self.seats[1].node.session.directory.regions)
 
     def cost(self) -> dict[str, int]:
         """What has gone through the network, and what the engines did for it."""

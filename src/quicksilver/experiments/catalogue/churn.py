@@ -76,7 +76,7 @@ class Churn(Experiment):
             rates = timeline.rates(
                 "received_messages_min", start, start + run.scenario.seconds, timeline.step_s
             )
-            directory = run.receivers[0].engine.client.directory
+            directory = run.receivers[0].session.directory
             return {
                 "variation_received": variation(rates),
                 "changes_made": made[0],

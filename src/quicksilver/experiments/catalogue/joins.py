@@ -56,7 +56,7 @@ class Joins(Experiment):
             run.at(run.scenario.warmup_s, join)
 
         def finish(run: Run, timeline: Timeline) -> Metrics:
-            directory = run.receivers[0].engine.client.directory
+            directory = run.receivers[0].session.directory
             return judge_dip(run, timeline) | {
                 "joined_s": ready[0] if ready else None,
                 "views": max((view.view for view in directory.groups.values()), default=0),

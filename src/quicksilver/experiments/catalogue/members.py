@@ -97,7 +97,7 @@ def _measure(point: Point, context: Context) -> Metrics:
         node.join(f"g{place // size}")
     _wait(cluster, cluster.is_settled, "join")
     joined_s = cluster.now
-    batches = members[0].engine.client.directory.batch
+    batches = members[0].session.directory.batch
     crashed = members[:: max(1, nodes // max(1, crashes))][:crashes]
     gone = [node.id for node in crashed]
     for node in crashed:
@@ -106,7 +106,7 @@ def _measure(point: Point, context: Context) -> Metrics:
     neighbours = [members[node.index ^ 1] for node in crashed if node.index ^ 1 < nodes]
 
     def is_noticed() -> bool:
-        views = [view for n in neighbours for view in n.engine.client.directory.groups.values()]
+        views = [view for n in neighbours for view in n.session.directory.groups.values()]
         return not any(number in view.members for number in gone for view in views)
 
     _wait(cluster, is_noticed, "notice the crashes")

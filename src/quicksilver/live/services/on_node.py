@@ -19,8 +19,9 @@ from quicksilver.multicast.lanes import GroupSender
 from quicksilver.node.aio import Node as AioNode
 from quicksilver.node.core import NodeCore
 from quicksilver.node.inbox import cost
-from quicksilver.node.messages import Batch, View
+from quicksilver.node.messages import View
 from quicksilver.node.sync import Node as SyncNode
+from quicksilver.wire.packets import Messages
 
 INBOUND_BYTES_MAX = 32 << 20
 OUTBOUND_BYTES_MAX = 64 << 20
@@ -133,7 +134,7 @@ class NodeGroups(GroupHub):
         pausing = self._pausing
         if pausing is not None and self._in_bytes - self._out_bytes <= self._inbound_bytes_max // 2:
             self._pausing = None
-            self._core.call(lambda: self._core.resume_on_core(pausing))
+            self._core.call(lambda: self._core.session.resume(pausing.name))
 
     # Core thread, or whoever completes a request
 
@@ -148,7 +149,7 @@ class NodeGroups(GroupHub):
             and self._in_bytes - self._out_bytes > self._inbound_bytes_max
         ):
             self._pausing = sink
-            self._core.pause_on_core(sink)
+            self._core.session.pause(sink.name)
         self._plan()
 
     def _plan(self) -> None:
@@ -173,16 +174,11 @@ class _Sink:
         self._hub = hub
         self.name = name
         self.sender: GroupSender | None = None
-        self.joined_batch = 0
         self.echo = True
         self._outbound: deque[bytes] = deque()
         self._in_bytes = 0
         self._out_bytes = 0
         self._is_sending = False
-
-    @property
-    def is_member(self) -> bool:
-        return True
 
     # Executor
 
@@ -221,22 +217,20 @@ class _Sink:
     def _move(self, sender: GroupSender) -> None:
         message = self._outbound.popleft()
         self._out_bytes += len(message)
-        lane = sender.lane
-        lane.outbox.put(sender, message)
-        lane.room -= len(message)
+        self._hub.core.session.send(sender, message)
 
     def ready_on_core(self, sender: GroupSender) -> None:
         self.sender = sender
 
-    def deliver_on_core(self, batch: Batch) -> None:
+    def deliver_on_core(self, messages: Messages) -> None:
         def hand() -> None:
             if self._hub.is_current(self):
-                self._hub.handle_messages(self.name, batch.sender, batch.payloads)
+                self._hub.handle_messages(self.name, messages.sender, messages.payloads)
 
-        self._hub.put(hand, cost(batch), self)
+        self._hub.put(hand, cost(messages), self)
 
     def view_on_core(self, view: View) -> None:
-        news = GroupView(view.number, tuple(map(int, view.members)), self._hub.core.engine.node)
+        news = GroupView(view.number, tuple(map(int, view.members)), self._hub.core.session.node)
 
         def hand() -> None:
             if self._hub.is_current(self):

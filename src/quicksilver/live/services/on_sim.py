@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.services.groups import GroupHub, GroupView
-from quicksilver.membership.directory import GroupView as DirectoryView
-from quicksilver.membership.events import (
-    ClientEvent,
-    SubscriptionCompleted,
-    ViewsChanged,
-)
+from quicksilver.multicast.events import GroupReady, GroupViewChanged, SessionEvent
 from quicksilver.trials.watch import Watcher
 
 if TYPE_CHECKING:
@@ -26,28 +21,13 @@ class SimGroups(GroupHub):
     def __init__(self, node: SimNode, executor: Executor) -> None:
         super().__init__(executor)
         self._node = node
-        self._asked: tuple[str, ...] | None = None
-        """What the request under way joins."""
-        self._number = 0
-        """The number of that request."""
-        self._numbers: dict[str, tuple[int, int]] = {}
-        """This node and the newest view told, by group."""
         _Dispatcher.of(node.cluster).hubs[node] = self
 
     def subscribe(self, join: Sequence[str], leave: Sequence[str]) -> None:
         """Make one request."""
-        for name in leave:
-            self._numbers.pop(name, None)
-        self._asked = tuple(join)
-        node = self._node
-        node.joined.update(join)
-        node.joined.difference_update(leave)
-        node.ready.difference_update(leave)
-        if leave:
-            node.cluster.tell("on_left", node, tuple(leave))
-        self._number = node.engine.subscribe(join=tuple(join), leave=tuple(leave))
-        for name in leave:
-            node.engine.outgoing.forget_sender(name)
+        self._node.change(
+            join=tuple(join), leave=tuple(leave), echo=True, done=self.handle_subscribed
+        )
 
     def transmit(self, name: str, message: bytes) -> None:
         """Send to a group that is joined."""
@@ -55,39 +35,19 @@ class SimGroups(GroupHub):
 
     def flush(self, done: Callable[[], None]) -> None:
         """Call back when all that was sent is on every surviving member."""
-        self._node.engine.outgoing.flush(lambda _: self._executor.post(done))
+        self._node.flush(lambda: self._executor.post(done))
 
-    # Upcalls, in a turn of the host
+    # In a turn of the host
 
-    def on_event(self, event: ClientEvent) -> None:
-        """The node heard from the GMS."""
-        if isinstance(event, ViewsChanged):
-            for view in event.groups:
-                self._tell_view(view)
-        elif isinstance(event, SubscriptionCompleted):
-            directory = self._node.engine.client.directory
-            outgoing = self._node.engine.outgoing
-            for name, group in event.groups.items():
-                if name not in self._node.joined:
-                    continue
-                outgoing.sender_for(name).echo = True
-                found = directory.groups.get(group)
-                if found is not None:
-                    self._tell_view(found)
-                self.handle_joined(name)
-            outgoing.refresh_lanes()
-            if event.request == self._number and self._asked is not None:
-                self._asked = None
-                self.handle_subscribed()
-
-    def _tell_view(self, view: DirectoryView) -> None:
-        me = self._node.engine.node
-        if view.name not in self._node.joined or me not in view.members:
-            return
-        if (me, view.view) <= self._numbers.get(view.name, (0, 0)):
-            return
-        self._numbers[view.name] = (me, view.view)
-        self.handle_view(view.name, GroupView(view.view, tuple(map(int, view.members)), me))
+    def on_event(self, event: SessionEvent) -> None:
+        """The node's session reported something."""
+        if isinstance(event, GroupViewChanged):
+            view = event.view
+            if view.name in self._node.joined and event.is_member:
+                members = tuple(map(int, view.members))
+                self.handle_view(view.name, GroupView(view.view, members, self._node.id))
+        elif isinstance(event, GroupReady) and event.name in self._node.joined:
+            self.handle_joined(event.name)
 
 
 class _Dispatcher(Watcher):
@@ -115,7 +75,7 @@ class _Dispatcher(Watcher):
         if hub is not None:
             hub.handle_messages(self.cluster.group_name(group), sender, (payload,))
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
         hub = self.hubs.get(node)
         if hub is not None:
             hub.on_event(event)

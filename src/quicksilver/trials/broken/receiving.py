@@ -8,6 +8,7 @@ from typing import Any
 from quicksilver.multicast.engine import Engine
 from quicksilver.multicast.receive import ReceiveStream
 from quicksilver.multicast.region import RegionMember
+from quicksilver.multicast.session import Session
 from quicksilver.multicast.streams import SendStream
 from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.ranges import RangeSet
@@ -15,8 +16,7 @@ from quicksilver.trials.broken.breaking import Broken, all_of, losses, patched, 
 from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Crash, Cut, Join, Leave
 from quicksilver.trials.gms import GMS_INDEX
-from quicksilver.trials.node import SimNode
-from quicksilver.wire.packets import Fragment, parse_body
+from quicksilver.wire.packets import Fragment, Messages, parse_body
 
 
 def _ahead_of_hole() -> AbstractContextManager[None]:
@@ -116,10 +116,15 @@ def _gives_up_the_dead() -> AbstractContextManager[None]:
 
 
 def _takes_everything() -> AbstractContextManager[None]:
-    def is_wanted(self: SimNode, group: int, batch: int) -> bool:
-        return True
+    original = Session._deliver
 
-    return patched(SimNode, "_is_wanted", is_wanted)
+    def deliver(self: Session, messages: Messages) -> None:
+        for group in messages.groups or (messages.group,):
+            if group is not None and group not in self._routes:
+                self._routes[group] = next(iter(self._joined.values()))
+        original(self, messages)
+
+    return patched(Session, "_deliver", deliver)
 
 
 _TWO_GROUPS: dict[str, Any] = {

@@ -32,7 +32,7 @@ class Cleanup(Watcher):
         # What statistics do not tell is looked up inside.
         if engine._unknown.bytes:
             self.fail(f"{node}: packets of unknown views wait in the end")
-        current = {int(r): view.view for r, view in engine.client.directory.regions.items()}
+        current = {int(r): view.view for r, view in engine.directory.regions.items()}
         for region, view in sorted(engine._regions):
             if current.get(region) != view:
                 self.fail(f"{node}: view {view} of region {region} is over and still there")

@@ -33,8 +33,7 @@ class Complete(Watcher):
     def on_settled(self) -> None:
         for node in self.cluster.alive():
             for name in sorted(node.sent):
-                outgoing = node.engine.outgoing
-                sender = outgoing._groups.get(name) or outgoing._forgotten.get(name)
+                sender = node.session.find_sender(name)
                 if node.id and sender is not None and sender.id:
                     self._check(node.id, sender.id, sender.next_sequence)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from quicksilver.membership.events import ClientEvent, Welcomed
+from quicksilver.membership.events import Welcomed
+from quicksilver.multicast.events import SessionEvent
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -32,7 +33,7 @@ class Content(Watcher):
         self._life_of: dict[int, tuple[int, int]] = {}
         self._offset: dict[tuple[int, int], int] = {}
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
         if isinstance(event, Welcomed):
             self._life_of[event.node] = (node.index, node.life)
 

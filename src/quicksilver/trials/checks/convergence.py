@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from quicksilver.membership.events import ClientEvent, WasExcluded
+from quicksilver.membership.events import WasExcluded
+from quicksilver.multicast.events import SessionEvent
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
 from quicksilver.trials.workload import parse_payload
+from quicksilver.wire.ids import GroupId
 
 GRACE_S = 1.0
 """For timers that are looked at now and then, and clocks that drift."""
@@ -50,7 +52,7 @@ class Convergence(Watcher):
     def on_healed(self) -> None:
         self._healed_at = self.cluster.now
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
         if (
             isinstance(event, WasExcluded)
             and self._healed_at is not None
@@ -62,8 +64,7 @@ class Convergence(Watcher):
     def on_sent(self, node: SimNode, group: str, first: int, payloads: tuple[bytes, ...]) -> None:
         if self._healed_at is None or group not in node.ready:
             return
-        directory = node.engine.client.directory
-        view = directory.groups.get(node.engine.outgoing.sender_for(group).id)  # type: ignore[call-overload]
+        view = node.session.directory.groups.get(GroupId(node.senders[group].id))
         members = frozenset(view.members) if view is not None else frozenset()
         is_late = self.cluster.now > self._excludes_until
         self._lives[node.index, node.life] = node
@@ -99,7 +100,7 @@ class Convergence(Watcher):
         if missing:
             self.fail(f"{node} still waits for {missing}")
         published = self.cluster.gms.service._tables
-        views = node.engine.client.directory.groups
+        views = node.session.directory.groups
         for name in sorted(node.joined | node.opened):
             group = published.group_ids.get(name)
             row = None if group is None else published.groups[group]

@@ -12,11 +12,11 @@ from collections import defaultdict
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
-    ClientEvent,
     SubscriptionCompleted,
     ViewsChanged,
     Welcomed,
 )
+from quicksilver.multicast.events import SessionEvent
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -65,7 +65,7 @@ class Ledger(Watcher):
 
     # What is told
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
         if isinstance(event, Welcomed):
             self.life_of[event.node] = node
         elif isinstance(event, ViewsChanged):
@@ -75,14 +75,13 @@ class Ledger(Watcher):
             for view in event.groups:
                 views = self._views[node.id, view.id]
                 if not views:
-                    outgoing = node.engine.outgoing
-                    sender = outgoing._groups.get(view.name) or outgoing._forgotten.get(view.name)
+                    sender = node.session.find_sender(view.name)
                     self.begins[node.id, view.id] = sender.next_sequence if sender else 0
                 views.append((batch, view))
             for group in event.groups_gone:
                 self._views[node.id, group].append((batch, None))
         elif isinstance(event, SubscriptionCompleted):
-            known = node.engine.client.directory.groups
+            known = node.session.directory.groups
             for group in event.groups.values():
                 if group not in known:
                     self._views[node.id, group].append((node.engine.batch, None))

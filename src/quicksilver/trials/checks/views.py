@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quicksilver.membership.directory import GroupView
-from quicksilver.membership.events import ClientEvent, ViewsChanged, Welcomed
+from quicksilver.membership.events import ViewsChanged, Welcomed
+from quicksilver.multicast.events import SessionEvent
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -29,7 +30,7 @@ class Views(Watcher):
         self._batch: dict[SimNode, int] = {}
         self._owner: dict[int, SimNode] = {}
 
-    def on_event(self, node: SimNode, event: ClientEvent) -> None:
+    def on_event(self, node: SimNode, event: SessionEvent) -> None:
         if isinstance(event, Welcomed):
             self._check_identity(node, event)
         elif isinstance(event, ViewsChanged):

@@ -1,0 +1,77 @@
+"""What an engine and a session report: facts in the past tense, taken by ``poll_event``.
+
+Messages are no events. They go out by the fast path that ``session`` describes, a
+call a packet; only those that arrive while events wait to be taken stand in line
+behind them, as ``MessagesArrived``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quicksilver.membership.directory import GroupView
+from quicksilver.membership.events import ClientEvent
+from quicksilver.multicast.lanes import GroupSender
+from quicksilver.wire.ids import GroupId, NodeId
+from quicksilver.wire.packets import Messages
+
+Receiver = Callable[[Messages], None]
+"""Takes messages of one packet, in the order of their sender; must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapFound:
+    """Messages that this node is owed can no longer be had: the incarnation has to end."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlushEnded:
+    """All that was sent before a flush is on every surviving member, or cannot be confirmed."""
+
+    number: int
+    """As ``flush`` returned it."""
+    problem: str | None
+    """Why it cannot be confirmed; None when it is."""
+
+
+EngineEvent = GapFound | FlushEnded
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReady:
+    """A group that was joined or opened can be sent to."""
+
+    name: str
+    group: GroupId
+    sender: GroupSender
+
+
+@dataclass(frozen=True, slots=True)
+class GroupViewChanged:
+    """A group that was joined or opened has a new view; each is told once, in order."""
+
+    view: GroupView
+    joined: tuple[NodeId, ...]
+    """Members that were not in the view told before, and …"""
+    left: tuple[NodeId, ...]
+    """… those that are no longer; both sorted."""
+    is_member: bool
+    """True when this node is in the view."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesArrived:
+    """Messages that came behind events not taken yet: whoever takes this delivers them."""
+
+    receiver: Receiver
+    messages: Messages
+
+    def deliver(self) -> None:
+        self.receiver(self.messages)
+
+
+SessionEvent = ClientEvent | GroupReady | GroupViewChanged | FlushEnded | MessagesArrived
+"""What a session reports: what it heard from the GMS, and what follows from that."""
