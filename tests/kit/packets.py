@@ -98,7 +98,6 @@ def controls() -> list[Control]:
             origin=5,
             region=3,
             view=4,
-            round=12,
             low=40,
             high=90,
             missing=(41, 2),
@@ -111,7 +110,7 @@ def controls() -> list[Control]:
         ),
         Nak(1, 5, 3, 4, (41, 2, 60, 1)),
         Pull(1, 5, 3, 4, 2, (41, 2)),
-        Wake(1, 5, 3, 4, 0),
+        Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
     ]
 

@@ -6,27 +6,25 @@ the transcript delivers or loses them, so that every step can be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
-from quicksilver.membership.directory import RegionView
-from quicksilver.multicast.budgets import Budget, Room
+from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.receive import ReceiveStream
-from quicksilver.multicast.region import RegionMember
-from quicksilver.multicast.repair import ControlFeed, RepairFeed
-from quicksilver.stdx.rand import Rng
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.repair.recovery import RegionRecovery
+from quicksilver.recovery.ring import Due
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import Ack, Nak, Pull, Record, Token, Wake, parse_control
-from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.gms import NodeInfo
+from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import (
     FLAG_SINGLE,
     KIND_DATA,
     KIND_REPAIR,
     POSITION,
+    PRIORITY_TOKEN,
     Messages,
     encode_single,
     stream_key,
@@ -42,78 +40,33 @@ class Node:
     def __init__(self, transcript: Transcript, number: int) -> None:
         self.transcript = transcript
         self.node = number
-        self.cluster = 1
-        self.config = EngineConfig(receive_buffer_bytes=1 << 20)
-        self.settings = ClusterSettings()
-        self.counters = Counters()
-        self.cache_budget = Budget(1 << 20)
-        self.ahead_budget = Room(1 << 20)
-        self.drained_at = 0.0
-        self.tracer = None
-        self.rng = Rng(number)
         self.is_down = False
-        self.failed: set[int] = set()
         self.delivered: list[int] = []
         self._said = 0
         self._root = Sink()
-        self._control = ControlFeed()
-        self._repairs = RepairFeed(self.counters)
-        self.member: RegionMember | None = None
+        counters = Counters()
+        self.env = Environment(
+            config=EngineConfig(receive_buffer_bytes=1 << 20),
+            directory=Directory(),
+            deliver=self.deliver,
+            control=ControlFeed(self._root),
+            repairs=RepairFeed(self._root, counters),
+            counters=counters,
+            seed=number,
+        )
+        self.env.node, self.env.cluster = number, 1
+        self.member: RegionRecovery | None = None
 
     def start(self, members: tuple[int, ...], senders: tuple[int, ...]) -> None:
+        for node in (*members, *senders):
+            self.env.directory.nodes[NodeId(node)] = NodeInfo(node, f"n{node}", "node", node)
         view = RegionView(REGION, VIEW, "239.0.0.1", members, frozenset(senders))  # type: ignore[arg-type]
-        self.member = RegionMember(self, view)  # type: ignore[arg-type]  # the part it needs
-
-    # RegionHost
+        region = Region(self.env, view)
+        self.env.regions.by_name[REGION, VIEW] = region
+        self.member = RegionRecovery(self.env, region, lambda: None)
 
     def deliver(self, messages: Messages) -> None:
         self.delivered += [messages.first + i for i in range(len(messages))]
-
-    def address_of(self, node: int) -> tuple[str, int]:
-        return ("node", node)
-
-    def add_stream(self, stream: ReceiveStream) -> None:
-        pass
-
-    def own_stream(self, region: int, view: int) -> None:
-        return None
-
-    def forgotten_at(self, region: int, view: int, sender: int) -> None:
-        return None
-
-    def handle_gap(self, reason: str) -> None:
-        raise AssertionError(reason)
-
-    def find_region(self, region: int, view: int) -> None:
-        return None
-
-    def is_failed(self, node: int) -> bool:
-        return node in self.failed
-
-    def send_control(self, intent: Callable[[float], Transmit | None]) -> None:
-        self._control.add(intent)
-        self._root.register(self._control, 1)
-
-    def send_repair(
-        self, to: tuple[str, int], key: bytes, copies: Mapping[int, bytes], ranges: RangeSet
-    ) -> None:
-        self._repairs.add(to, key, copies, ranges)
-        self._root.register(self._repairs, 1)
-
-    def register_agent(self, agent: Any) -> None:
-        self._root.register(agent, 0)
-
-    def stream_key(self, sender: int, region: int, view: int) -> bytes:
-        return stream_key(1, sender, region, view)
-
-    def receive_share(self) -> int:
-        return 1 << 20
-
-    def take_drops(self) -> int:
-        return 0
-
-    def handle_own_ack(self, ack: Ack) -> None:
-        raise AssertionError("nobody sends here but outsiders")
 
     # Driving
 
@@ -123,7 +76,7 @@ class Node:
         now = self.transcript.now
         if packet[1] in {KIND_DATA, KIND_REPAIR}:
             sender = int.from_bytes(packet[8:12], "little")
-            self.member.stream_of(sender).handle_packet(packet, now)
+            self.member.region.stream_of(sender).handle_packet(packet, now)
         else:
             control = parse_control(packet)
             match control:
@@ -135,7 +88,7 @@ class Node:
                     self.member.handle_wake(control, now)
                 case _:
                     raise AssertionError(f"{control} is not for members")
-        self.drained_at = now
+        self.env.drained_at = now
 
     def say_delivered(self) -> None:
         """Say what was delivered since this was said last."""
@@ -148,13 +101,16 @@ class Node:
     def wake(self) -> None:
         """Let timers fire that are due."""
         assert self.member is not None
-        self.drained_at = self.transcript.now
+        self.env.drained_at = self.transcript.now
         due = self.member.next_timeout()
         if not self.is_down and due is not None and due <= self.transcript.now + 1e-9:
             self.member.handle_timeout(self.transcript.now)
 
     def poll(self) -> None:
         """Put on the wire what the node wants to send."""
+        assert self.member is not None
+        if self.member.has_messages():
+            self._root.register(self.member, PRIORITY_TOKEN)
         while (transmit := self._root.poll(self.transcript.now)) is not None:
             for packet in transmit.packets:
                 self.transcript.transmit(self.node, transmit.destination[1], packet)
@@ -272,7 +228,7 @@ class Transcript:
     def do_fail(self, number: str) -> None:
         """fail 9: the GMS says that a node is gone."""
         for node in self.nodes.values():
-            node.failed.add(int(number))
+            node.env.handle_failed(int(number))
             assert node.member is not None
             node.member.handle_failed(frozenset((int(number),)), self.now)
             node.poll()
@@ -281,12 +237,12 @@ class Transcript:
         """state 1: what a member knows of sender 9's stream."""
         member = self.nodes[int(number)].member
         assert member is not None
-        stream = member.streams.get(9)
+        stream = member.region.streams.get(9)
         if stream is None:
             self.say(f"{number} knows nothing")
             return
         missing = f" missing {flat(tuple(stream.missing.to_flat()))}" if stream.missing else ""
-        cut = f" cut {stream.cut}" if stream.cut >= 0 else ""
+        cut = f" cut {stream.end}" if stream.end >= 0 else ""
         copies = spans(sorted(stream.cache)) or "nothing"
         self.say(
             f"{number} low {stream.low} high {stream.high} stable {stream.stable}"
@@ -297,11 +253,10 @@ class Transcript:
         """ringstate 1: how the member's ring is doing."""
         member = self.nodes[int(number)].member
         assert member is not None
-        agent = member.agents[0]
+        agent = member.stack.agents[0]
         suspects = " ".join(map(str, sorted(agent.suspects))) or "nobody"
-        self.say(
-            f"{number} suspects {suspects}; {'has' if agent.due_at is not None else 'no'} token due"
-        )
+        has = "has" if isinstance(agent.state, Due) else "no"
+        self.say(f"{number} suspects {suspects}; {has} token due")
 
 
 def describe(packet: bytes) -> str:
@@ -312,10 +267,11 @@ def describe(packet: bytes) -> str:
     control = parse_control(packet)
     match control:
         case Token():
-            kind = "roll-call" if control.direct else "token"
+            if control.direct:
+                return f"roll-call round {control.round} of {control.leader}"
             skipped = f" skipping {' '.join(map(str, control.skipped))}" if control.skipped else ""
             records = "; ".join(map(describe_record, control.records)) or "no records"
-            return f"{kind} round {control.round} of {control.leader}{skipped}: {records}"
+            return f"token round {control.round} of {control.leader}{skipped}: {records}"
         case Ack():
             missing = f" missing {flat(control.missing)}" if control.missing else ""
             return f"ack low {control.low} high {control.high}{missing} slowest {control.slowest}"

@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.repair.loss_rounds import LossRounds
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Violation
@@ -151,7 +152,9 @@ class Siege:
         return self.has_liar and "still misses" in found.what
 
     def report(self) -> str:
-        return str([(len(inbox(node)), node.engine.ahead_budget.used) for node in self.members])
+        return str(
+            [(len(inbox(node)), node.engine.environment.waiting.used) for node in self.members]
+        )
 
     def bad_counts(self) -> int:
         return sum(getattr(n.engine.counters, name) for n in self.cluster.nodes for name in BAD)
@@ -240,7 +243,6 @@ def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, Address]]:
             token(**names, leader=names["origin"], records=(record(sender, high=1 << 60),)),
             Ack(
                 **names,
-                round=1,
                 low=1 << 60,
                 high=1 << 60,
                 missing=(),
@@ -253,7 +255,7 @@ def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, Address]]:
             ),
             Nak(**names, ranges=(0, 1 << 60)),
             Pull(**names, sender=sender, ranges=(0, 1 << 60)),
-            Wake(**names, level=0),
+            Wake(**names, level=0, ring=0),
             Extent(**(names | {"origin": sender}), packets=0),
         ):
             yield encode_control(packet), STRANGER
@@ -305,8 +307,8 @@ def stale_words_of_a_member(siege: Siege) -> Iterator[tuple[bytes, Address]]:
         yield encode_control(pull), liar.address
         pull = Pull(**siege.names(liar), sender=liar.id, ranges=scattered)
         yield encode_control(pull), liar.address
-        yield encode_control(Wake(**siege.names(liar), level=0)), liar.address
-        yield encode_control(Wake(**siege.names(liar), level=31)), liar.address
+        yield encode_control(Wake(**siege.names(liar), level=0, ring=0)), liar.address
+        yield encode_control(Wake(**siege.names(liar), level=31, ring=7)), liar.address
         yield encode_control(Extent(**siege.names(sender), packets=0)), sender.address
         yield encode_control(Extent(**siege.names(sender), packets=1 << 61)), sender.address
 
@@ -322,7 +324,6 @@ def gloomy_acknowledgements(siege: Siege) -> Iterator[tuple[bytes, Address]]:
         ):
             ack = Ack(
                 **siege.names(liar),
-                round=SEQUENCE_MAX,
                 low=0,
                 high=SEQUENCE_MAX,
                 missing=missing,
@@ -502,9 +503,10 @@ def test_records_of_impostors_make_no_streams() -> None:
     siege.cluster.run(5)
     for node in siege.members:
         assert len(node.engine._streams) <= len(siege.cluster.nodes)
-        for member in node.engine._regions.values():
-            for agent in member.agents:
-                assert len(agent.aggregates) <= len(siege.cluster.nodes)
+        for feed in node.engine._feeds.values():
+            for agent in feed.recovery.stack.agents:
+                assert isinstance(agent.rounds, LossRounds)
+                assert len(agent.rounds._aggregates) <= len(siege.cluster.nodes)
     check_all(siege.cluster)
     kinds = {KIND_DATA, KIND_REPAIR}
     assert not [packet for packet in siege.heard if packet[1] in kinds]

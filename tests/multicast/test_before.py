@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from quicksilver.core.pull import Sink
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.lanes import GroupSender, Lane
-from quicksilver.multicast.outgoing import Outgoing
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.outgoing import Outgoing
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import FLAG_SINGLE
 
@@ -26,9 +27,9 @@ class Bench:
             counters=self.counters,
             tally=None,
             is_failed=self.failed.__contains__,
-            register_lane=lambda lane: None,
         )
-        self.outgoing = Outgoing(host)  # type: ignore[arg-type]  # no more is asked of it here
+        sink = Sink()
+        self.outgoing = Outgoing(host, sink, sink)  # type: ignore[arg-type]  # no more is asked
         self.group = GroupSender("g", Lane(self.outgoing))
 
     def stream(self, region: int) -> SendStream:

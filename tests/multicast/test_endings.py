@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.agents import QUIET_ROUNDS
-from quicksilver.multicast.region import RegionMember
+from quicksilver.multicast.repair.repairer import QUIET_ROUNDS
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.wire.packets import KIND_DATA
@@ -33,7 +32,7 @@ def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
     b.host.weather.clear()
     a.send("g", b"2")
     cluster.run(0.02)
-    held = [s for m in b.engine._regions.values() for s in m.streams.values() if s.barriers]
+    held = [s for m in b.engine._regions.values() for s in m.streams.values() if s.is_held()]
     assert held, "the scene does not provoke what it is about"
     b.engine._become_nobody("counted out")
     b.session.handle_datagram = whole
@@ -60,14 +59,14 @@ def test_a_stream_that_was_cut_does_not_keep_its_view_alive() -> None:
     assert cluster.settle()
     a.send("g", b"0")
     cluster.run(2.0)
-    (member,) = b.engine._regions.values()
-    assert isinstance(member, RegionMember)
-    stream = member.streams[a.id]
+    (feed,) = b.engine._feeds.values()
+    repairer, region = feed.recovery.repairer, feed.recovery.region
+    stream = region.streams[a.id]
     stream.sender_failed = True
     stream.note_high(stream.low + 2)
     stream.become_active(b.host.clock())
     stream.cut_at(stream.low)
-    active_at = member.active_at
+    active_at = region.active_at
     for round_number in range(1, QUIET_ROUNDS + 1):
         more = stream.low + 2
         told = record(
@@ -82,11 +81,11 @@ def test_a_stream_that_was_cut_does_not_keep_its_view_alive() -> None:
             unkept=(),
             stable=more,
             region_unkept=(),
-            cut=stream.cut,
+            cut=stream.end,
         )
-        member.note_token(told, active_at + round_number)
-    assert member.active_at == active_at
-    assert a.id not in member._active
+        repairer.note_record(told, active_at + round_number)
+    assert region.active_at == active_at
+    assert a.id not in region.active
 
 
 def test_an_old_view_with_gaps_is_kept_until_its_senders_give_up() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.flow import (
+from quicksilver.multicast.sending.flow import (
     LIMIT_LIFTED_AFTER,
     RATE_BYTES_PER_S_MIN,
     FlowController,

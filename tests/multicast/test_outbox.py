@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.multicast.outbox import Outbox
+from quicksilver.multicast.sending.outbox import Outbox
 
 
 def group(name: str) -> Any:

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 import pytest
 
 from quicksilver.membership.config import ServiceConfig
-from quicksilver.multicast.agents import RECORDS_SENT_MAX, TOKEN_BYTES_MAX, encode_bounded
 from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.interfaces import RANGES_SENT_MAX
+from quicksilver.multicast.repair.loss_rounds import RECORDS_SENT_MAX
+from quicksilver.multicast.repair.recovery import TOKEN_BYTES_MAX, encode_bounded
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.cluster import Cluster
@@ -260,7 +260,7 @@ class TestOverhead:
 
     def test_the_largest_token_fits_and_tells_of_every_sender(self) -> None:
         """4.2.1 C: a token is proportional to the senders; none may be left out of one."""
-        holes = tuple(n for i in range(RANGES_SENT_MAX) for n in ((1 << 31) + 3 * i, 2))
+        holes = tuple(n for i in range(RANGES_MAX) for n in ((1 << 31) + 3 * i, 2))
         largest = token(
             records=tuple(
                 record(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.receive import ASSEMBLIES_MAX, ReceiveStream
+from quicksilver.multicast.receiving.memory import Budget, Room
+from quicksilver.multicast.receiving.stream import ASSEMBLIES_MAX, ReceiveStream
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
     FLAG_SINGLE,
@@ -38,8 +38,8 @@ class Region:
         self.token_due_bytes = 1 << 30
         self.caches_everything = keeps == 1
         self.counters = Counters()
-        self.cache_budget = Budget(cache)
-        self.ahead_budget = Room(ahead)
+        self.copies = Budget(cache)
+        self.waiting = Room(ahead)
         self.delivered: list[bytes] = []
         self.activity = 0
         self.tokens_due = 0
@@ -118,10 +118,10 @@ class TestOrder:
             assert region.delivered == names(*range(low))
             assert sorted(stream.cache) == sorted(seen)
         assert region.delivered == names(*range(count))
-        assert region.ahead_budget.used == 0
+        assert region.waiting.used == 0
         assert region.counters.duplicates == len(arrivals) - count
         stream.forget_below(count)
-        assert region.cache_budget.used == 0
+        assert region.copies.used == 0
         assert stream.is_settled()
 
     def test_a_gap_is_reported_missing_and_the_rest_waits(self) -> None:
@@ -151,7 +151,7 @@ class TestOrder:
         assert barred.counters.delivered_bytes == 0
         older.take(0)
         assert barred.counters.delivered_bytes == in_order.counters.delivered_bytes
-        assert barred.ahead_budget.used == repaired.ahead_budget.used == 0
+        assert barred.waiting.used == repaired.waiting.used == 0
 
     def test_a_repeated_packet_brings_the_stream_back_into_the_token(self) -> None:
         """The sender repeats itself because it has heard no acknowledgement."""
@@ -194,7 +194,7 @@ class TestBudgets:
         region = Region(ahead=1000)
         for sequence in range(1, 30):
             region.take(sequence, payload=bytes(100))
-        assert region.ahead_budget.used <= 1000
+        assert region.waiting.used <= 1000
         dropped = region.counters.ahead_dropped
         assert dropped > 0
         assert region.stream.high == 30
@@ -203,14 +203,14 @@ class TestBudgets:
         for sequence in list(region.stream.missing.values(100)):
             region.take(sequence, payload=bytes(100))
         assert len(region.delivered) == 30
-        assert region.ahead_budget.used == 0
+        assert region.waiting.used == 0
 
     def test_copies_for_others_stop_at_their_budget(self) -> None:
         """A packet that is not kept is still delivered."""
         region = Region(cache=1000)
         for sequence in range(30):
             region.take(sequence, payload=bytes(100))
-        assert region.cache_budget.used <= 1000
+        assert region.copies.used <= 1000
         assert region.counters.cache_refused > 0
         assert len(region.delivered) == 30
 
@@ -222,7 +222,7 @@ class TestBudgets:
         for sequence in range(1, 200):
             younger.take(sequence, payload=bytes(100))
         assert younger.delivered == []
-        assert younger.ahead_budget.used <= 2000
+        assert younger.waiting.used <= 2000
         assert younger.stream.low <= 1 + 2000 // 100
 
     def test_an_empty_packet_ahead_is_charged_what_it_costs(self) -> None:
@@ -259,8 +259,8 @@ class TestBudgets:
         for sequence in (0, 1, 3, 4):
             region.take(sequence)
         region.stream.close()
-        assert region.cache_budget.used == 0
-        assert region.ahead_budget.used == 0
+        assert region.copies.used == 0
+        assert region.waiting.used == 0
 
 
 class TestLies:
@@ -293,8 +293,8 @@ class TestLies:
             region.take(sequence)
         region.stream.forget_below(3)
         assert region.delivered == names(0, 1, 2)
-        assert region.ahead_budget.used == 0
-        assert region.cache_budget.used == 0
+        assert region.waiting.used == 0
+        assert region.copies.used == 0
 
     def test_an_extent_does_not_undo_what_has_arrived(self) -> None:
         """A word that came late or lies cannot take packets away."""
@@ -328,11 +328,11 @@ class TestRoom:
         region = Region()
         for sequence in (0, 2, 9):
             region.take(sequence)
-        waiting = region.ahead_budget.used // 2
+        waiting = region.waiting.used // 2
         assert region.stream.askable().values(20) == [1, *range(3, 9)]
-        region.ahead_budget.limit = 5 * waiting
+        region.waiting.limit = 5 * waiting
         assert region.stream.askable().values(20) == [1, 3]
-        region.ahead_budget.limit = 10 * waiting
+        region.waiting.limit = 10 * waiting
         assert region.stream.askable().values(20) == [1, 3, 4, 5, 6]
 
     def test_packets_far_ahead_leave_room_for_near_ones(self) -> None:
@@ -341,7 +341,7 @@ class TestRoom:
         region.take(0)
         for sequence in range(200, 300):
             region.take(sequence, payload=bytes(100))
-        assert region.ahead_budget.used <= 10_000
+        assert region.waiting.used <= 10_000
         for sequence in range(10, 1, -1):
             region.take(sequence, payload=bytes(100))
         region.take(1)
@@ -350,25 +350,25 @@ class TestRoom:
     def test_what_waits_for_an_older_stream_leaves_room_for_that(self) -> None:
         """Else the older stream, for which it waits, closes its holes one by one."""
         older, younger = Region(1), Region(2)
-        older.ahead_budget = younger.ahead_budget = Room(20_000)
+        older.waiting = younger.waiting = Room(20_000)
         younger.after[3, 1] = older.stream
         younger.open((3, 1, 5))
         for sequence in range(1, 200):
             younger.take(sequence, payload=bytes(100))
-        assert younger.ahead_budget.used <= 10_000
+        assert younger.waiting.used <= 10_000
         for sequence in range(4, -1, -1):
             older.take(sequence)
         assert len(older.delivered) == 5
         assert younger.delivered
-        assert older.ahead_budget.used == 0
-        assert older.ahead_budget.users == 0
+        assert older.waiting.used == 0
+        assert older.waiting.users == 0
 
     def test_the_next_packet_is_always_asked_for_and_taken(self) -> None:
         """It is delivered at once and needs no room; without it nothing gets any."""
         region = Region()
         region.take(0)
         region.take(2)
-        region.ahead_budget.limit = region.ahead_budget.used
+        region.waiting.limit = region.waiting.used
         region.take(4)
         assert region.counters.ahead_dropped == 1
         assert region.stream.askable().values(20) == [1]
@@ -401,7 +401,7 @@ class TestCut:
         region.take(2)
         assert region.delivered == names(0, 1)
         assert region.counters.lost_to_crash == 2
-        assert region.ahead_budget.used == 0
+        assert region.waiting.used == 0
         assert not region.stream.missing
 
     def test_what_lies_before_a_cut_is_still_taken(self) -> None:
@@ -417,7 +417,7 @@ class TestCut:
         region.take(4)
         assert region.delivered == names(0, 1, 2, 3)
         assert region.stream.is_over()
-        assert region.ahead_budget.used == 0
+        assert region.waiting.used == 0
 
     def test_a_second_loss_ends_the_stream_earlier(self) -> None:
         """The last holder of an older packet may die as well."""
@@ -428,7 +428,7 @@ class TestCut:
         region.stream.cut_at(1)
         assert region.stream.is_over()
         assert not region.stream.missing
-        assert region.ahead_budget.used == 0
+        assert region.waiting.used == 0
 
     def test_a_cut_below_what_was_delivered_takes_nothing_back(self) -> None:
         """Delivered is delivered."""
@@ -436,7 +436,7 @@ class TestCut:
         for sequence in range(3):
             region.take(sequence)
         region.stream.cut_at(1)
-        assert region.stream.cut == 3
+        assert region.stream.end == 3
         assert region.delivered == names(0, 1, 2)
 
 
@@ -536,4 +536,4 @@ class TestBarriers:
         assert younger.delivered == []
         older.stream.close()
         assert younger.delivered == [b"young"]
-        assert not younger.stream.barriers
+        assert not younger.stream.is_held()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.lanes import GroupSender, Lane
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import (
     HEADER_BYTES,

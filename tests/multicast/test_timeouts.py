@@ -19,7 +19,7 @@ def test_repairs_that_may_leave_are_no_matter_of_time() -> None:
     (stream,) = a.engine.outgoing.streams.sending.values()
     now = a.host.clock()
     assert stream.probe(now)
-    a.engine.register_resend(stream)
+    a.engine._repair_sink.register(stream)
     due = a.engine.next_timeout()
     assert due is not None
     assert due > now
@@ -40,7 +40,7 @@ def test_repairs_held_up_by_their_rate_go_on_in_time() -> None:
     now = a.host.clock()
     engine._repair_rate.charge(10 * engine.config.repair_burst_bytes, now)
     assert stream.probe(now)
-    engine.register_resend(stream)
+    engine._repair_sink.register(stream)
     assert engine.poll_transmit(now) is None
     due = engine.next_timeout()
     assert due is not None

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from quicksilver.multicast.receive import ReceiveStream
+from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.trials.broken import BROKEN, Broken
 from quicksilver.trials.broken.breaking import patched
 from quicksilver.trials.checks import ALL

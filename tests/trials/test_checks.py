@@ -11,7 +11,7 @@ import pytest
 
 from quicksilver.membership.directory import GroupView, RegionView
 from quicksilver.membership.events import ViewsChanged, WasExcluded, Welcomed
-from quicksilver.multicast.agents import RECORDS_SENT_MAX
+from quicksilver.multicast.repair.loss_rounds import RECORDS_SENT_MAX
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.checks.cleanup import Cleanup
 from quicksilver.trials.checks.complete import Complete
@@ -33,6 +33,7 @@ from quicksilver.trials.watch import Watcher
 from quicksilver.trials.workload import make_payload, send_numbered
 from quicksilver.wire.control import Record, Token, encode_control
 from quicksilver.wire.ids import GroupId, NodeId, RegionId, ViewNumber
+from tests.kit import packets
 
 Check = TypeVar("Check", bound=Watcher)
 
@@ -273,7 +274,7 @@ class TestViews:
 
     def test_a_batch_that_goes_back(self) -> None:
         bench = Bench(Views)
-        bench.a.engine.batch -= 1
+        bench.a.engine.environment.batch -= 1
         bench.check.on_event(bench.a, ViewsChanged((), (), (), (), ()))
         assert bench.is_bad("batch")
 
@@ -291,10 +292,10 @@ class TestViews:
 
 
 class TestTheEnd:
-    @pytest.mark.parametrize("budget", ["cache_budget", "ahead_budget"])
+    @pytest.mark.parametrize("budget", ["copies", "waiting"])
     def test_bytes_left(self, budget: str) -> None:
         bench = Bench(Cleanup)
-        getattr(bench.b.engine, budget).used = 10
+        getattr(bench.b.engine.environment, budget).used = 10
         bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0", "is 10 in the end")
 
@@ -314,7 +315,7 @@ class TestTheEnd:
 
     def test_the_dead_are_not_asked(self) -> None:
         bench = Bench(Cleanup)
-        bench.b.engine.cache_budget.used = 10
+        bench.b.engine.environment.copies.used = 10
         bench.b.crash()
         bench.cluster.watching.on_settled()
         assert bench.is_good()
@@ -335,7 +336,7 @@ class TestBounds:
         bench = Bench(Memory)
         bench.cluster.watching.on_look()
         assert bench.is_good()
-        bench.b.engine.ahead_budget.used = bench.b.config.ahead_bytes_max + 1
+        bench.b.engine.environment.waiting.used = bench.b.config.ahead_bytes_max + 1
         bench.cluster.watching.on_look()
         assert bench.is_bad("node 1.0: ahead holds")
 
@@ -349,7 +350,7 @@ class TestBounds:
 
     def test_books_that_lie(self) -> None:
         bench = Bench(Memory)
-        bench.b.engine.cache_budget.used = 5
+        bench.b.engine.environment.copies.used = 5
         for _ in range(AUDIT_EVERY):
             bench.cluster.watching.on_look()
         assert bench.is_bad("0 bytes are cached, 5 counted")
@@ -363,7 +364,7 @@ class TestBounds:
 
     def record(self, sender: int, ranges: int = 0) -> Record:
         flat = tuple(n for at in range(ranges) for n in (10 * at, 1))
-        return Record(sender, 9, 9, 1, flat, 9, (), (), 9, (), (), 9, (), -1)
+        return packets.record(sender, missing=flat)
 
     def test_too_many_ranges(self) -> None:
         bench = Bench(Tokens)

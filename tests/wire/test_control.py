@@ -64,7 +64,6 @@ packets = st.one_of(
     st.builds(
         Ack,
         **names,
-        round=sequence,
         low=sequence,
         high=sequence,
         missing=flat,
@@ -77,7 +76,7 @@ packets = st.one_of(
     ),
     st.builds(Nak, **names, ranges=flat),
     st.builds(Pull, **names, sender=u32, ranges=flat),
-    st.builds(Wake, **names, level=st.integers(0, 32)),
+    st.builds(Wake, **names, level=st.integers(0, 32), ring=u32),
     st.builds(Extent, **names, packets=sequence),
 )
 

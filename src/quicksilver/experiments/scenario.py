@@ -21,7 +21,7 @@ from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic,
 from quicksilver.experiments.latency import LatencyWatcher, recovery_ms
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
-from quicksilver.experiments.sharing import shared_parsing
+from quicksilver.experiments.sharing import SharedParser
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.trace.folders import TIMELINE, split_target
 from quicksilver.trace.parquet import ParquetTrace
@@ -88,7 +88,7 @@ class Run:
         machine = scenario.machine
         self.cluster = Cluster(
             seed=context.seed,
-            config=replace(machine.config(), **scenario.config),
+            config=replace(machine.config(), parse_body=SharedParser(), **scenario.config),
             model=machine.model(),
             link=machine.link,
             settings=ClusterSettings(**scenario.settings),
@@ -171,14 +171,13 @@ class Run:
 
 @contextmanager
 def simulating() -> Iterator[None]:
-    """Make this process quick at simulating: share parsing, collect garbage rarely."""
+    """Make this process quick at simulating: collect garbage rarely."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 50, 1000)
     try:
-        with shared_parsing():
-            yield
+        yield
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from quicksilver.wire.ids import NodeId
+from quicksilver.wire.packets import Body, parse_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,10 @@ class EngineConfig:
     """A round that takes longer is given up and the ring called by roll."""
 
     tokens_in_flight: int = 4
+    ranges_told_max: int = 24
+    """Ranges of one set of packets in a token, an acknowledgement or a request; the rest
+    is told in a later round. At most 256."""
+
     request_retry_s: float = 0.03
     """A repair asked for and not arrived is asked for again after this."""
 
@@ -69,6 +77,10 @@ class EngineConfig:
     retire_s: float = 5.0
     """An old view is forgotten this long after its last activity, if nobody lacks
     anything, and else some time after its senders gave up."""
+
+    parse_body: Callable[[bytes, int, NodeId, int], Body | None] = parse_body
+    """Cuts packets into messages. Nodes of a simulation may share a parser that
+    remembers packets which it has just cut for another one."""
 
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.

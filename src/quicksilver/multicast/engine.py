@@ -4,34 +4,31 @@ Inputs are datagrams, time, and what the session on top of it has learnt of the
 membership; outputs are what ``poll_transmit`` and ``poll_event`` return, and
 messages, by one call a packet (``deliver``). The pull stack's tree is built here:
 one root sink for the socket, tokens first, then control and repairs (the latter
-under a rate), then data from the lanes.
+under a rate), then data from the lanes. Sending, receiving and repair are parts that
+share an ``Environment``; the engine brings each input to the part that it is for.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import RatePolicy, Sink
 from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.membership.events import ViewsChanged, Welcomed
-from quicksilver.multicast.agents import RingAgent
-from quicksilver.multicast.budgets import Budget, Room
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
-from quicksilver.multicast.lanes import Lane
-from quicksilver.multicast.outgoing import Outgoing
-from quicksilver.multicast.receive import ReceiveStream
-from quicksilver.multicast.region import RegionMember
-from quicksilver.multicast.repair import ControlFeed, RepairFeed
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.receiving.early_packets import EarlyPackets
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.repair.recovery import RegionRecovery
+from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.tally import GroupTally
-from quicksilver.multicast.unknown import UnknownPackets
-from quicksilver.stdx.rand import Rng
-from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
@@ -44,8 +41,7 @@ from quicksilver.wire.control import (
     is_for,
     parse_control,
 )
-from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address, GroupId, NodeId, RegionId
+from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import (
     HEADER_BYTES,
     KIND_CONTROL,
@@ -62,11 +58,8 @@ from quicksilver.wire.packets import (
     hybrid_body,
     parse_key,
     split_hybrid,
-    stream_key,
 )
 
-FAILED_REMEMBERED_MAX = 10_000
-VIEWS_REMEMBERED_MAX = 256
 REGIONS_TOLD_MAX = 16
 """Of a group's regions so many are in its samples."""
 
@@ -79,6 +72,24 @@ class Rejection(enum.Enum):
     """Of another cluster on the same network."""
     REJECTED = "rejected"
     """Of this cluster, but not from where it should come, or not for this node."""
+
+
+class _TokenFeed:
+    """One region view's tokens in the pull stack."""
+
+    __slots__ = ("_engine", "recovery")
+
+    def __init__(self, engine: Engine, recovery: RegionRecovery) -> None:
+        self._engine = engine
+        self.recovery = recovery
+
+    def poll(self, now: float) -> Transmit | None:
+        region = self.recovery.region
+        if self._engine._feeds.get((region.id, region.number)) is not self:
+            return None  # the view or the incarnation is over
+        transmit = self.recovery.poll(now)
+        self._engine._take_own_acks(self.recovery)
+        return transmit
 
 
 class Engine:
@@ -97,49 +108,59 @@ class Engine:
         ``handle_views`` after every change. ``deliver`` takes the messages of each
         packet, in order, and must not drive the engine."""
         self.config = config
-        self.directory = directory
         self.tracer = tracer
-        self.settings = ClusterSettings()
         self.counters = Counters()
-        self.rng = Rng(seed)
-        self.node = 0
-        self.cluster = 0
-        self.batch = 0
-        self.drained_at = 0.0
-        self.cache_budget = Budget(config.cache_bytes_max)
-        self.ahead_budget = Room(config.ahead_bytes_max)
-        self.kernel_drops = 0
-        """Datagrams that the kernel dropped in all."""
-        self.tally = None if tracer is None else GroupTally()
-        """What went to groups and came from them, for samples; only with a tracer."""
-        self.deliver = deliver if tracer is None else self._deliver_counted
-        self._deliver_uncounted = deliver
         self.events: deque[EngineEvent] = deque()
         """What happened and was not told yet; ``poll_event`` takes from it."""
-        self._flushes = 0
-        self._drops_reported = 0
-        self._streams: dict[bytes, ReceiveStream] = {}
-        self._regions: dict[tuple[int, int], RegionMember] = {}
-        self._failed: dict[int, None] = {}
-        self._heard_at: dict[int, float] = {}
-        """When nodes last sent a control packet to this one."""
-        self._forgotten: dict[tuple[int, int], dict[int, int]] = {}
-        """Views that were over and are forgotten: what of each sender was delivered."""
-        self._has_gap = False
-        """True when this incarnation has to end: it lacks what it is owed."""
-        self._unknown = UnknownPackets(config.unknown_bytes_max, config.unknown_s)
-        self._addresses: frozenset[str] = frozenset()
-
-        self.outgoing = Outgoing(self)
-        """Groups as this node sends to them, their lanes and streams."""
         self._root = Sink()
         self._tokens = Sink(parent=self._root, priority=PRIORITY_TOKEN)
-        self._control = ControlFeed()
         self._repair_rate = RatePolicy(config.repair_bytes_per_s, config.repair_burst_bytes)
         self._repair_sink = Sink(
             parent=self._root, priority=PRIORITY_CONTROL, policies=(self._repair_rate,)
         )
-        self._repairs = RepairFeed(self.counters)
+        tally = None if tracer is None else GroupTally()
+        self.environment = Environment(
+            config=config,
+            directory=directory,
+            deliver=deliver if tally is None else self._deliver_counted,
+            control=ControlFeed(self._root),
+            repairs=RepairFeed(self._repair_sink, self.counters),
+            counters=self.counters,
+            seed=seed,
+            tracer=tracer,
+            tally=tally,
+        )
+        self.outgoing = Outgoing(self.environment, self._root, self._repair_sink)
+        """Groups as this node sends to them, their lanes and streams."""
+        self._deliver_uncounted = deliver
+        self._flushes = 0
+        self._streams = self.environment.regions.streams
+        self._regions = self.environment.regions.by_name
+        self._feeds: dict[tuple[int, int], _TokenFeed] = {}
+        """Recovery in each region view of this node."""
+        self._early = EarlyPackets(config.unknown_bytes_max, config.unknown_s)
+        self._addresses: frozenset[str] = frozenset()
+        self._is_gap_told = False
+
+    # Getters
+
+    @property
+    def node(self) -> int:
+        """This incarnation as the GMS numbered it; 0 while there is none."""
+        return self.environment.node
+
+    @property
+    def cluster(self) -> int:
+        return self.environment.cluster
+
+    @property
+    def batch(self) -> int:
+        """The newest batch of membership changes that was applied."""
+        return self.environment.batch
+
+    def regions(self) -> list[Region]:
+        """Return the region views that this node is in, those being finished included."""
+        return list(self._regions.values())
 
     # Application verbs (core thread)
 
@@ -197,11 +218,11 @@ class Engine:
             self.handle_datagram(packet, source, now)
 
     def handle_drained(self, now: float) -> None:
-        self.drained_at = now
+        self.environment.drained_at = now
 
     def handle_drops(self, drops: int) -> None:
         """So many datagrams in all did not fit into the kernel's receive buffers."""
-        self.kernel_drops = drops
+        self.environment.handle_drops(drops)
 
     def _handle_other(self, data: bytes, source: Address, now: float) -> None:
         if len(data) < 4 or data[0] != MAGIC:
@@ -241,7 +262,7 @@ class Engine:
                 return
             if sender == self.node:
                 return
-            if (region, view) in self._regions or region in self.directory.regions:
+            if (region, view) in self._regions or region in self.environment.directory.regions:
                 self.handle_datagram(head + hybrid_body(data), source, now)
 
     def _handle_strange(self, data: bytes, source: Address, now: float) -> None:
@@ -257,34 +278,34 @@ class Engine:
             return
         # Only a member that still has a copy may speak for the dead.
         is_repair = data[1] == KIND_REPAIR and (region, view) in self._regions
-        if sender in self._failed and not is_repair:
+        if self.environment.is_failed(sender) and not is_repair:
             self._reject(Rejection.REJECTED, data, now)
             return
         member = self._regions.get((region, view))
-        if member is not None and (member.may_send(sender) or sender in self._failed):
+        if member is not None and (member.may_send(sender) or self.environment.is_failed(sender)):
             member.stream_of(sender)
             self.handle_datagram(data, source, now)
             return
         if member is None and not self._may_become_member(region, view):
             self.counters.unknown_dropped += 1
             return
-        if self._unknown.keep((region, view, sender), data, source, now):
+        if self._early.keep((region, view, sender), data, source, now):
             self.counters.unknown_kept += 1
         else:
             self.counters.unknown_dropped += 1
 
     def _may_become_member(self, region: int, view: int) -> bool:
         """False for views that are over, or that came after this node had left."""
-        known = self.directory.regions.get(RegionId(region))
+        known = self.environment.directory.regions.get(RegionId(region))
         if known is not None:
             return view > known.view
-        return not any(name == region for name, _ in self._regions)
+        return not self.environment.regions.has_view_of(region)
 
-    def _replay_unknown(self, now: float) -> None:
-        for region, view, sender in self._unknown.names():
+    def _replay_early(self, now: float) -> None:
+        for region, view, sender in self._early.names():
             member = self._regions.get((region, view))
             if member is not None and member.may_send(sender):
-                for data, source in self._unknown.take((region, view, sender)):
+                for data, source in self._early.take((region, view, sender)):
                     self.handle_datagram(data, source, now)
 
     # Control packets
@@ -297,45 +318,57 @@ class Engine:
         if packet.cluster != self.cluster:
             self._reject(Rejection.FOREIGN, data, now)
             return
-        if self.address_of(packet.origin) != source or not is_for(data, self.node):
+        if self.environment.address_of(packet.origin) != source or not is_for(data, self.node):
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
             self._reject(Rejection.REJECTED, data, now)
             return
-        self._heard_at[packet.origin] = now
+        self.environment.heard_at[packet.origin] = now
         if isinstance(packet, Token):
-            member = self._regions.get((packet.region, packet.view))
-            if member is None or not member.handle_token(packet, now):
+            feed = self._feeds.get((packet.region, packet.view))
+            if feed is None or not feed.recovery.handle_token(packet, now):
                 self._reject(Rejection.REJECTED, data, now)
-            else:
-                self.counters.tokens_received += 1
+                return
+            self.counters.tokens_received += 1
+            self._register(feed)
         elif isinstance(packet, Ack):
             self.outgoing.handle_ack(packet, now)
         elif isinstance(packet, Nak):
             self.outgoing.handle_nak(packet, now)
         elif isinstance(packet, Extent):
-            member = self._regions.get((packet.region, packet.view))
-            stream = member.streams.get(packet.origin) if member is not None else None
+            region = self._regions.get((packet.region, packet.view))
+            stream = region.streams.get(packet.origin) if region is not None else None
             if stream is not None:
                 stream.note_extent(packet.packets)
         else:
             self._handle_request(packet, source, now)
 
     def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
-        member = self._regions.get((packet.region, packet.view))
-        if member is None or packet.origin not in member.view.members:
+        feed = self._feeds.get((packet.region, packet.view))
+        if feed is None or packet.origin not in feed.recovery.region.view.members:
             self.counters.rejected += 1
             return
         if isinstance(packet, Pull):
             self.counters.pull_received += 1
-            member.handle_pull(packet, source, now)
+            feed.recovery.handle_pull(packet, source, now)
         else:
-            member.handle_wake(packet, now)
+            feed.recovery.handle_wake(packet, now)
+
+    def _register(self, feed: _TokenFeed) -> None:
+        """An agent was told something: take what it has to say."""
+        if feed.recovery.has_messages():
+            self._tokens.register(feed)
+        self._take_own_acks(feed.recovery)
+
+    def _take_own_acks(self, recovery: RegionRecovery) -> None:
+        while (ack := recovery.poll_own_ack()) is not None:
+            self.outgoing.handle_ack(ack, self.environment.drained_at)
 
     def take_groups(self, now: float) -> list[GroupSampled]:
         """Return what went to groups and came from them since the last time."""
-        if self.tally is None:
+        tally = self.environment.tally
+        if tally is None:
             return []
-        groups = self.directory.groups
+        groups = self.environment.directory.groups
 
         def describe(group: int) -> tuple[str, tuple[int, ...]]:
             view = groups.get(GroupId(group))
@@ -343,27 +376,27 @@ class Engine:
                 return "", ()
             return view.name, tuple(region for region, _ in view.regions[:REGIONS_TOLD_MAX])
 
-        return self.tally.take(now, self.node, describe)
+        return tally.take(now, self.node, describe)
 
     def _deliver_counted(self, messages: Messages) -> None:
-        if messages.sender != self.node and self.tally is not None:
-            self.tally.count_received(messages, self.counters.delivered_bytes)
+        tally = self.environment.tally
+        assert tally is not None
+        if messages.sender != self.node:
+            tally.count_received(messages, self.counters.delivered_bytes)
         self._deliver_uncounted(messages)
-
-    def handle_own_ack(self, ack: Ack) -> None:
-        self.outgoing.handle_ack(ack, self.drained_at)
 
     # Membership, from the session
 
     def handle_welcomed(self, event: Welcomed) -> None:
         """The GMS counts this node in, as a new one or as the one it was."""
-        self.node = event.node
+        env = self.environment
+        env.node = event.node
         # Packets carry the low half: enough to tell clusters on one network apart.
-        self.cluster = event.cluster & 0xFFFFFFFF
-        self.settings = event.settings
+        env.cluster = event.cluster & 0xFFFFFFFF
+        env.settings = event.settings
         if not event.resumed:
             # What was dropped in an earlier life is no news to the new one's peers.
-            self._drops_reported = self.kernel_drops
+            env.take_drops()
 
     def handle_subscribed(self, names: list[str]) -> None:
         """Subscriptions took effect: those groups have their views, or no members."""
@@ -381,37 +414,25 @@ class Engine:
         Packets that were kept for these views are handled, and delivered, in this call.
         """
         self._install_views(event, now)
-        self._replay_unknown(now)
+        self._replay_early(now)
 
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
-        for member in self._regions.values():
-            # Nor delivered: what waits for an older stream would come after its gap.
-            for stream in member.streams.values():
-                stream.waiters.clear()
-        for member in self._regions.values():
-            member.close()
-        self._regions.clear()
-        self._streams.clear()
+        self.environment.regions.become_nobody()
+        self._feeds.clear()
         self.outgoing.become_nobody(reason)
-        # The next cluster may be a new one, with the same numbers for other nodes.
-        self._failed.clear()
-        self._heard_at.clear()
-        self._forgotten.clear()
-        self._has_gap = False
+        self.environment.become_nobody()
+        self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))
-        self._unknown.clear()
-        self.node = 0
+        self._early.clear()
         self._addresses = frozenset()
 
     def _install_views(self, event: ViewsChanged, now: float) -> None:
-        self.batch = self.directory.batch
+        env = self.environment
+        env.batch = env.directory.batch
         failed = frozenset(int(node) for node in event.nodes_failed)
         for node in sorted(failed):
-            self._heard_at.pop(node, None)
-            self._failed[node] = None
-            if len(self._failed) > FAILED_REMEMBERED_MAX:
-                del self._failed[next(iter(self._failed))]
+            env.handle_failed(node)
         for region in event.regions_gone:
             self._retire(region, None, now)
         for view in event.regions:
@@ -419,37 +440,40 @@ class Engine:
         if failed:
             if self.tracer is not None:
                 self.tracer(trace.NodesFailed(now, self.node, tuple(sorted(failed))))
-            for member in list(self._regions.values()):
-                member.handle_failed(failed, now)
+            for feed in list(self._feeds.values()):
+                feed.recovery.handle_failed(failed, now)
         self.outgoing.handle_views(event)
         self._update_addresses()
 
     def _install(self, view: RegionView, now: float) -> None:
         """A region has a new view, or the same with other senders."""
-        current = self._regions.get((view.id, view.view))
+        name = (view.id, view.view)
+        current = self._regions.get(name)
         if current is not None:
             current.handle_senders(view)
-        else:
-            self._retire(view.id, view.view, now)
-            if self.node in view.members:
-                self._regions[view.id, view.view] = RegionMember(self, view)
-                if self.tracer is not None:
-                    self.tracer(
-                        trace.ViewInstalled(now, self.node, view.id, view.view, len(view.members))
-                    )
+            return
+        self._retire(view.id, view.view, now)
+        if self.node not in view.members:
+            return
+        env = self.environment
+        region = self._regions[name] = Region(env, view)
+        recovery = RegionRecovery(env, region, lambda: self.outgoing.stream_of(*name))
+        self._feeds[name] = _TokenFeed(self, recovery)
+        if self.tracer is not None:
+            self.tracer(trace.ViewInstalled(now, self.node, *name, len(view.members)))
 
     def _retire(self, region: int, newer: int | None, now: float) -> None:
-        for (known, number), member in self._regions.items():
-            if known == region and number != newer and member.retired_at is None:
-                member.handle_retired(now)
+        for (known, number), current in self._regions.items():
+            if known == region and number != newer and current.retired_at is None:
+                current.handle_retired(now)
 
     def _update_addresses(self) -> None:
-        wanted = {member.view.address for member in self._regions.values()}
-        for group in self.directory.groups.values():
+        wanted = {region.view.address for region in self._regions.values()}
+        for group in self.environment.directory.groups.values():
             if group.hybrid and self.node in group.members:
                 wanted.add(group.hybrid)
         wanted.discard("")
-        if self.settings.transport != "multicast":
+        if self.environment.settings.transport != "multicast":
             wanted.clear()
         if wanted != self._addresses:
             self._addresses = frozenset(wanted)
@@ -461,54 +485,60 @@ class Engine:
 
     def next_timeout(self) -> float | None:
         # Asked twice a turn, which often brings one packet: no lists, no min().
-        if self._has_gap:
-            return self.drained_at
+        if self.environment.gap is not None:
+            return self.environment.drained_at
         soonest: float | None = None
-        for member in self._regions.values():
-            when = member.next_timeout()
+        for feed in self._feeds.values():
+            when = feed.recovery.next_timeout()
             if when is not None and (soonest is None or when < soonest):
                 soonest = when
-            is_over = member.retired_at is not None
-            if is_over and (soonest is None or member.kept_until < soonest):
-                soonest = member.kept_until
+            region = feed.recovery.region
+            is_over = region.retired_at is not None
+            if is_over and (soonest is None or region.kept_until < soonest):
+                soonest = region.kept_until
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
-        when = self._unknown.next_timeout()
+        when = self._early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
         if self._repair_sink.is_waiting:
-            when = self._repair_rate.next_open(self.drained_at) or 0.0
+            when = self._repair_rate.next_open(self.environment.drained_at) or 0.0
             if soonest is None or when < soonest:
                 soonest = when
         return soonest
 
     def handle_timeout(self, now: float) -> None:
-        for name, member in list(self._regions.items()):
-            when = member.next_timeout()
+        for name, feed in list(self._feeds.items()):
+            when = feed.recovery.next_timeout()
             if when is not None and when <= now:
-                member.handle_timeout(now)
-            if member.retired_at is not None and not member.is_kept(now):
-                if member.has_gap():
-                    self.handle_gap("packets of an old view could not be had in time")
-                    continue
-                self._drop_region(name)
-                if self.tracer is not None:
-                    self.tracer(trace.ViewRetired(now, self.node, *name))
+                feed.recovery.handle_timeout(now)
+                self._register(feed)
+            self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
-        self._unknown.handle_timeout(now)
+        self._early.handle_timeout(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()
+        gap = self.environment.gap
+        if gap is not None and not self._is_gap_told:
+            self._is_gap_told = True
+            self.events.append(GapFound(gap))
 
-    def _drop_region(self, name: tuple[int, int]) -> None:
-        member = self._regions.pop(name)
-        for stream in member.streams.values():
-            self._streams.pop(stream.key, None)
-        self._forgotten[name] = {s: stream.delivered() for s, stream in member.streams.items()}
-        if len(self._forgotten) > VIEWS_REMEMBERED_MAX:
-            del self._forgotten[next(iter(self._forgotten))]
-        member.close()
+    def _let_end(self, name: tuple[int, int], region: Region, now: float) -> None:
+        """Forget a view that was replaced, once nobody needs it."""
+        if region.retired_at is None:
+            return
+        own = self.outgoing.stream_of(*name)
+        if region.is_kept(now, is_sending=own is not None and bool(own.packets)):
+            return
+        if region.has_gap():
+            self.environment.end_incarnation("packets of an old view could not be had in time")
+            return
+        del self._feeds[name]
+        self.environment.regions.forget(name)
         self._update_addresses()
+        if self.tracer is not None:
+            self.tracer(trace.ViewRetired(now, self.node, *name))
 
     # Host outputs
 
@@ -528,77 +558,15 @@ class Engine:
         """Return what happened and was not told yet, in order, or None."""
         return self.events.popleft() if self.events else None
 
-    # Ports of regions and lanes
-
-    def address_of(self, node: int) -> Address | None:
-        info = self.directory.nodes.get(NodeId(node))
-        return None if info is None else (info.host, info.port)
-
-    def register_lane(self, lane: Lane) -> None:
-        self._root.register(lane, PRIORITY_DATA)
-
-    def register_resend(self, stream: SendStream) -> None:
-        self._repair_sink.register(stream, PRIORITY_DATA)
-
-    def add_stream(self, stream: ReceiveStream) -> None:
-        self._streams[stream.key] = stream
-
-    def own_stream(self, region: int, view: int) -> SendStream | None:
-        return self.outgoing.stream_of(region, view)
-
-    def find_region(self, region: int, view: int) -> RegionMember | None:
-        return self._regions.get((region, view))
-
-    def forgotten_at(self, region: int, view: int, sender: int) -> int | None:
-        delivered = self._forgotten.get((region, view))
-        return None if delivered is None else delivered.get(sender, 0)
-
-    def handle_gap(self, reason: str) -> None:
-        """Rather end this incarnation than skip messages: ``GapFound`` asks for that."""
-        if not self._has_gap:
-            self._has_gap = True
-            self.events.append(GapFound(reason))
-
-    def is_failed(self, node: int) -> bool:
-        return node in self._failed
-
-    def heard_at(self, node: int) -> float:
-        return self._heard_at.get(node, -1.0)
-
-    def send_control(self, intent: Callable[[float], Transmit | None]) -> None:
-        if self._control.add(intent):
-            self._root.register(self._control, PRIORITY_CONTROL)
-
-    def send_repair(
-        self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet
-    ) -> None:
-        if self._repairs.add(to, key, copies, ranges):
-            self._repair_sink.register(self._repairs, PRIORITY_CONTROL)
-
-    def register_agent(self, agent: RingAgent) -> None:
-        self._tokens.register(agent)
-
-    def stream_key(self, sender: int, region: int, view: int) -> bytes:
-        return stream_key(self.cluster, sender, region, view)
-
-    def receive_share(self) -> int:
-        """The part of the receive buffer that one busy region may count on."""
-        busy = sum(1 for member in self._regions.values() if not member.is_idle())
-        return self.config.receive_buffer_bytes // max(1, busy)
-
-    def take_drops(self) -> int:
-        drops = self.kernel_drops - self._drops_reported
-        self._drops_reported = self.kernel_drops
-        return max(0, drops)
-
     # Statistics
 
     def stats(self) -> dict[str, int | float | str]:
         """Return counts and levels by name; heartbeats carry them to the GMS."""
+        env = self.environment
         stats: dict[str, int | float | str] = dict(self.counters.as_dict())
         self.outgoing.add_stats(stats)
-        stats["regions"] = sum(1 for m in self._regions.values() if m.retired_at is None)
-        stats["cache_bytes"] = self.cache_budget.used
-        stats["ahead_bytes"] = self.ahead_budget.used
-        stats["kernel_drops"] = self.kernel_drops
+        stats["regions"] = sum(1 for region in self.regions() if region.retired_at is None)
+        stats["cache_bytes"] = env.copies.used
+        stats["ahead_bytes"] = env.waiting.used
+        stats["kernel_drops"] = env.kernel_drops()
         return stats

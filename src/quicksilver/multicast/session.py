@@ -44,7 +44,7 @@ from quicksilver.multicast.events import (
     Receiver,
     SessionEvent,
 )
-from quicksilver.multicast.lanes import GroupSender, Lane, Source
+from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages

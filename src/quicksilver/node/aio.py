@@ -17,7 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from quicksilver.multicast.lanes import Lane
+from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from quicksilver.multicast.lanes import GroupSender, Lane
+from quicksilver.multicast.sending.lane import GroupSender, Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,

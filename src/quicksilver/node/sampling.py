@@ -42,7 +42,7 @@ def sample_on_core(core: NodeCore) -> None:
             repairs_sent=counters.repairs_sent,
             resent=counters.resent,
             duplicates=counters.duplicates,
-            kernel_drops=engine.kernel_drops,
+            kernel_drops=engine.environment.kernel_drops(),
             pending_bytes=int(levels["pending_bytes"]),
             queued_bytes=int(levels["queued_bytes"]),
             memory_bytes=_resident_bytes(),

@@ -18,7 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any, Self
 
-from quicksilver.multicast.lanes import Lane
+from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.groups import GroupBase, as_bytes, checked

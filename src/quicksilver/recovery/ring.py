@@ -394,4 +394,5 @@ class RingAgent(Generic[Content]):
         """The leader is back: nothing of what this node began goes on."""
         self.state = Following(seen_at=now, wake_at=now + WAKE_S)
         self.suspects.clear()
+        self.rounds.handle_deposed()
         self._outputs = deque(o for o in self._outputs if isinstance(o, Token))

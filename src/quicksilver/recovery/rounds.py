@@ -88,6 +88,9 @@ class Rounds(ABC, Generic[Content]):
         ``previous`` is the member visited before: neighbours may compare.
         """
 
+    def handle_deposed(self) -> None:
+        """This node stood in for the leader, which is back: forget what leaders know."""
+
     @abstractmethod
     def close_round(self, content: Content, end: RoundEnd, now: float) -> Pace:
         """Take what all have reported; on the leader only."""

@@ -21,7 +21,7 @@ from quicksilver.multicast.events import (
     MessagesArrived,
     SessionEvent,
 )
-from quicksilver.multicast.lanes import GroupSender
+from quicksilver.multicast.sending.lane import GroupSender
 from quicksilver.multicast.session import Session
 from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
@@ -127,7 +127,11 @@ class SimNode:
     def memory_bytes(self) -> int:
         """Bytes of packets that the process holds: sent, kept for others, early."""
         engine = self.engine
-        return self.session.pending_bytes() + engine.cache_budget.used + engine.ahead_budget.used
+        return (
+            self.session.pending_bytes()
+            + engine.environment.copies.used
+            + engine.environment.waiting.used
+        )
 
     # Application verbs
 

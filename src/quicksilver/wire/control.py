@@ -94,7 +94,6 @@ class Ack(msgspec.Struct, array_like=True, tag=2):
     origin: U32
     region: U32
     view: U32
-    round: Sequence
     low: Sequence
     high: Sequence
     missing: Flat
@@ -137,6 +136,7 @@ class Wake(msgspec.Struct, array_like=True, tag=5):
     region: U32
     view: U32
     level: Annotated[int, msgspec.Meta(ge=0, le=32)]
+    ring: U32
 
 
 class Extent(msgspec.Struct, array_like=True, tag=6):

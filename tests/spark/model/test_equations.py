@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from quicksilver.multicast.domains import Hierarchy
+from quicksilver.recovery.domains import Hierarchy
 from quicksilver.spark.model.equations import (
     PAPERS,
     PAPERS_LIGHT,

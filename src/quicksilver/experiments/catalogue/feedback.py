@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 
 from quicksilver.experiments.base import (
     Column,
@@ -18,7 +18,6 @@ from quicksilver.experiments.base import (
 )
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
 from quicksilver.experiments.scenario import Run, run_scenario
-from quicksilver.multicast import interfaces
 from quicksilver.wire.control import RANGES_MAX
 
 STEPS = 20
@@ -66,10 +65,10 @@ class Feedback(Experiment):
                 node.host.weather.drop_rate = loss
 
         ranges = int(point.parameters["ranges"]) or int(point.parameters["nodes"])
-        with ranges_sent(min(ranges, RANGES_MAX)):
-            step_s = float(point.parameters["seconds"]) / STEPS
-            scenario = make_scenario(point, context, disturb=disturb, timeline_s=step_s)
-            return run_scenario(scenario, context)
+        step_s = float(point.parameters["seconds"]) / STEPS
+        scenario = make_scenario(point, context, disturb=disturb, timeline_s=step_s)
+        told = {"ranges_told_max": min(ranges, RANGES_MAX)}
+        return run_scenario(replace(scenario, config={**scenario.config, **told}), context)
 
     def findings(self, rows: Sequence[Row]) -> list[Finding]:
         found = []
@@ -87,14 +86,3 @@ class Feedback(Experiment):
                         )
                     )
         return found
-
-
-@contextmanager
-def ranges_sent(count: int) -> Iterator[None]:
-    """Let engines of this process put so many ranges into tokens and acknowledgements."""
-    before = interfaces.RANGES_SENT_MAX
-    vars(interfaces)["RANGES_SENT_MAX"] = count
-    try:
-        yield
-    finally:
-        vars(interfaces)["RANGES_SENT_MAX"] = before

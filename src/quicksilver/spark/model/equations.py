@@ -73,7 +73,7 @@ def ring_hops(nodes: int, ring_size: int = PARTITION_SIZE) -> float:
     """Return the hops that news make up through nested rings.
 
     Members are cut into rings of at most ``ring_size``, as even as can be, their
-    leaders again, up to one ring (``multicast.domains``). A token passes every member
+    leaders again, up to one ring (``recovery.domains``). A token passes every member
     of a ring; a ring of one needs none.
     """
     hops, count = 0.0, nodes

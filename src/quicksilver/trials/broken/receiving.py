@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from quicksilver.multicast.engine import Engine
-from quicksilver.multicast.receive import ReceiveStream
-from quicksilver.multicast.region import RegionMember
+from quicksilver.multicast.receiving.early_packets import EarlyPackets
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import IN_ORDER, ReceiveStream
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.session import Session
-from quicksilver.multicast.streams import SendStream
-from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 from quicksilver.trials.draw import Membership
@@ -23,7 +23,7 @@ def _ahead_of_hole() -> AbstractContextManager[None]:
     original = ReceiveStream._handle_otherwise
 
     def handle(self: ReceiveStream, sequence: int, batch: int, data: bytes, now: float) -> None:
-        if sequence <= self.low or self.barriers or self.cut >= 0:
+        if sequence <= self.low or self.is_held() or self.end >= 0:
             original(self, sequence, batch, data, now)
             return
         self.low = sequence
@@ -39,7 +39,7 @@ def _repeats() -> AbstractContextManager[None]:
 
     def handle(self: ReceiveStream, sequence: int, batch: int, data: bytes, now: float) -> None:
         original(self, sequence, batch, data, now)
-        if sequence < self.low and not self._is_slow:
+        if sequence < self.low and self.state is IN_ORDER:
             body = parse_body(data, data[2], self.sender, batch)
             if body is not None:
                 self._deliver(body)
@@ -48,7 +48,7 @@ def _repeats() -> AbstractContextManager[None]:
 
 
 def _no_barriers() -> AbstractContextManager[None]:
-    return patched(RegionMember, "handle_start", returning(None))
+    return patched(Region, "handle_start", returning(None))
 
 
 def _cut_fragments() -> AbstractContextManager[None]:
@@ -99,20 +99,20 @@ def _drops_unknown() -> AbstractContextManager[None]:
         original(self, data, now)
 
     return all_of(
-        patched(UnknownPackets, "keep", returning(True)),
+        patched(EarlyPackets, "keep", returning(True)),
         patched(ReceiveStream, "handle_packet", handle),
     )
 
 
 def _gives_up_the_dead() -> AbstractContextManager[None]:
-    original = RegionMember.handle_failed
+    original = Region.handle_failed
 
-    def handle(self: RegionMember, nodes: frozenset[int], now: float) -> None:
+    def handle(self: Region, nodes: frozenset[int], now: float) -> None:
         original(self, nodes, now)
         for sender in sorted(nodes & self.streams.keys()):
             self.streams[sender].cut_at(self.streams[sender].low)
 
-    return patched(RegionMember, "handle_failed", handle)
+    return patched(Region, "handle_failed", handle)
 
 
 def _takes_everything() -> AbstractContextManager[None]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from quicksilver.multicast import agents, region
-from quicksilver.multicast.agents import RingAgent
-from quicksilver.multicast.asking import Asking
-from quicksilver.multicast.interfaces import Report
-from quicksilver.multicast.region import RegionMember
+from quicksilver.multicast.repair import loss_rounds, recovery, repairer, reports
+from quicksilver.multicast.repair.loss_rounds import Gathered, LossRounds
+from quicksilver.multicast.repair.repairer import Repairer
+from quicksilver.multicast.repair.reports import Report
+from quicksilver.multicast.repair.requests import RepairRequests
+from quicksilver.recovery.rounds import Pace, RoundEnd
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.broken.breaking import (
     FROM_OUTSIDE,
@@ -20,93 +21,96 @@ from quicksilver.trials.broken.breaking import (
     scene,
 )
 from quicksilver.trials.faults import Crash, Freeze
-from quicksilver.wire.control import Record, Token
+from quicksilver.wire.control import Record
 
 
 def _no_naks() -> AbstractContextManager[None]:
-    return patched(Asking, "send_nak", returning(None))
+    return patched(RepairRequests, "send_nak", returning(None))
 
 
 def _acks_too_much() -> AbstractContextManager[None]:
-    original = RegionMember.report
+    original = Repairer.report
 
-    def report(self: RegionMember, sender: int) -> Report:
+    def report(self: Repairer, sender: int) -> Report:
         found = original(self, sender)
         if found.low < found.high:
             found.low += 1
             found.missing = found.missing.difference(RangeSet([(0, found.low)]))
         return found
 
-    return patched(RegionMember, "report", report)
+    return patched(Repairer, "report", report)
 
 
 def _silent_member() -> AbstractContextManager[None]:
-    original = RingAgent._merge
+    original = LossRounds._merge
 
-    def merge(self: RingAgent, record: Record, origin: int, now: float) -> Record:
-        if self.node == self.ring.members[-1]:
+    def merge(self: LossRounds, record: Record, previous: int, now: float) -> Record:
+        if self._env.node == self._domain.members[-1]:
             return record
-        return original(self, record, origin, now)
+        return original(self, record, previous, now)
 
-    return patched(RingAgent, "_merge", merge)
+    return patched(LossRounds, "_merge", merge)
 
 
 def _no_aggregate() -> AbstractContextManager[None]:
-    original = RingAgent.report
+    original = LossRounds.report
 
-    def report(self: RingAgent, sender: int) -> Report:
-        kept, self.aggregates = self.aggregates, {}
+    def report(self: LossRounds, sender: int) -> Report:
+        kept, self._aggregates = self._aggregates, {}
         try:
             return original(self, sender)
         finally:
-            self.aggregates = kept
+            self._aggregates = kept
 
-    return patched(RingAgent, "report", report)
+    return patched(LossRounds, "report", report)
 
 
 def _counts_the_silent_in() -> AbstractContextManager[None]:
-    original = RingAgent._complete
+    original = LossRounds.close_round
 
-    def complete(self: RingAgent, token: Token, seconds: float, now: float) -> None:
-        token.skipped = ()
-        original(self, token, seconds, now)
+    def close_round(self: LossRounds, content: Gathered, end: RoundEnd, now: float) -> Pace:
+        return original(self, content, RoundEnd(end.last, (), end.seconds), now)
 
-    return patched(RingAgent, "_complete", complete)
+    return patched(LossRounds, "close_round", close_round)
 
 
 def _long_tokens() -> AbstractContextManager[None]:
     def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
         return tuple(ranges.to_flat()), limit
 
-    return all_of(patched(agents, "trimmed", trimmed), patched(region, "trimmed", trimmed))
+    return all_of(
+        patched(reports, "trimmed", trimmed),
+        patched(loss_rounds, "trimmed", trimmed),
+        patched(recovery, "trimmed", trimmed),
+    )
 
 
 def _never_quiet() -> AbstractContextManager[None]:
     return all_of(
-        patched(agents, "QUIET_ROUNDS", 1 << 30), patched(region, "QUIET_ROUNDS", 1 << 30)
+        patched(loss_rounds, "QUIET_ROUNDS", 1 << 30), patched(repairer, "QUIET_ROUNDS", 1 << 30)
     )
 
 
 def _quiet_too_early() -> AbstractContextManager[None]:
-    original = RegionMember.note_token
+    original = Repairer.note_record
 
-    def note_token(self: RegionMember, record: Record, now: float) -> None:
+    def note_record(self: Repairer, record: Record, now: float) -> None:
         original(self, record, now)
-        self._active.pop(record.sender, None)
+        self.region.active.pop(record.sender, None)
 
-    def active_senders(self: RingAgent) -> list[int]:
+    def active_senders(self: LossRounds) -> list[int]:
         return []
 
     return all_of(
-        patched(RegionMember, "note_token", note_token),
-        patched(RingAgent, "active_senders", active_senders),
+        patched(Repairer, "note_record", note_record),
+        patched(LossRounds, "active_senders", active_senders),
     )
 
 
 def _no_pulls() -> AbstractContextManager[None]:
     return all_of(
-        patched(Asking, "pull", returning(None)),
-        patched(RegionMember, "push", returning(None)),
+        patched(RepairRequests, "pull", returning(None)),
+        patched(Repairer, "push", returning(None)),
     )
 
 

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from quicksilver.membership.events import ViewsChanged
-from quicksilver.multicast.flow import FlowController
-from quicksilver.multicast.outgoing import Outgoing
-from quicksilver.multicast.sendtable import SendTable
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.flow import FlowController
+from quicksilver.multicast.sending.outgoing import Outgoing
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.trials.broken.breaking import (
     FROM_OUTSIDE,
     Broken,
@@ -59,13 +59,13 @@ def _begins_again() -> AbstractContextManager[None]:
 
 
 def _abandons() -> AbstractContextManager[None]:
-    original = SendTable._close
+    original = StreamTable._close
 
-    def close(self: SendTable, stream: SendStream) -> None:
+    def close(self: StreamTable, stream: SendStream) -> None:
         stream.abandon()
         original(self, stream)
 
-    return patched(SendTable, "_close", close)
+    return patched(StreamTable, "_close", close)
 
 
 SENDING = (

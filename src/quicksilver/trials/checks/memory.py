@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -45,9 +45,9 @@ class Memory(Watcher):
     def _check(self, node: SimNode, buffer: int) -> None:
         engine, config = node.engine, node.config
         levels = (
-            ("cache", engine.cache_budget.used, config.cache_bytes_max),
-            ("ahead", engine.ahead_budget.used, config.ahead_bytes_max),
-            ("unknown", engine._unknown.bytes, config.unknown_bytes_max),
+            ("cache", engine.environment.copies.used, config.cache_bytes_max),
+            ("ahead", engine.environment.waiting.used, config.ahead_bytes_max),
+            ("unknown", engine._early.bytes, config.unknown_bytes_max),
         )
         for what, used, limit in levels:
             if not 0 <= used <= limit:
@@ -66,11 +66,13 @@ class Memory(Watcher):
         engine = node.engine
         streams = engine._streams.values()
         cached = sum(len(data) for stream in streams for data in stream.cache.values())
-        if cached != engine.cache_budget.used:
-            self.fail(f"{node}: {cached} bytes are cached, {engine.cache_budget.used} counted")
-        ahead = sum(size for s in streams for _, size in (*s._ahead.values(), *s._held))
-        if ahead != engine.ahead_budget.used:
-            self.fail(f"{node}: {ahead} bytes wait, {engine.ahead_budget.used} counted")
+        counted = engine.environment.copies.used
+        if cached != counted:
+            self.fail(f"{node}: {cached} bytes are cached, {counted} counted")
+        waiting = sum(stream.waiting_bytes() for stream in streams)
+        counted = engine.environment.waiting.used
+        if waiting != counted:
+            self.fail(f"{node}: {waiting} bytes wait, {counted} counted")
         for stream in _streams(node):
             kept = sum(map(len, stream.packets.values()))
             if kept != stream.flow.window.pending_bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.domains import Hierarchy
+from quicksilver.recovery.domains import Hierarchy
 from quicksilver.trials.checks.ledger import Ledger, lacking
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.watch import Watcher
@@ -67,7 +67,7 @@ class Survivors(Watcher):
         if not members or not ends:
             return first - 1
         held = []
-        for part in Hierarchy(members, settings.partition_size).partitions:
+        for part in Hierarchy(members, settings.partition_size).parts:
             count = min(settings.replication, len(part))
             for start in range(len(part)):
                 keepers = [part[(start + step) % len(part)] for step in range(count)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.agents import RECORDS_SENT_MAX, TOKEN_BYTES_MAX
-from quicksilver.multicast.interfaces import RANGES_SENT_MAX
+from quicksilver.multicast.repair.loss_rounds import RECORDS_SENT_MAX
+from quicksilver.multicast.repair.recovery import TOKEN_BYTES_MAX
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.watch import Watcher
 from quicksilver.wire.control import RANGES_MAX, Record, Token, parse_control
@@ -68,5 +68,6 @@ class Tokens(Watcher):
             record.region_unkept,
         )
         longest = max(map(len, sets))
-        if longest > 2 * RANGES_SENT_MAX or len(record.wanted) > 2 * RANGES_MAX:
+        most = self.cluster.config.ranges_told_max
+        if longest > 2 * most or len(record.wanted) > 2 * RANGES_MAX:
             self.fail(f"{source} sent a record with {longest // 2} ranges in one set")

@@ -8,28 +8,23 @@ packets when nobody answers, and tells those who wait for a flush.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from quicksilver.core.ports import Transmit
-from quicksilver.membership.directory import Directory, GroupView
+from quicksilver.core.pull import Sink
+from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
-from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.flushing import Flushing
-from quicksilver.multicast.lanes import GroupSender, Lane, Source
-from quicksilver.multicast.precedence import Precedence
-from quicksilver.multicast.region import RegionMember
-from quicksilver.multicast.sendtable import SendTable
-from quicksilver.multicast.streams import SendStream
-from quicksilver.multicast.tally import GroupTally
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.flush import Flushing
+from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
+from quicksilver.multicast.sending.precedence import Precedence
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.trace import records as trace
-from quicksilver.trace.records import Tracer
 from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, encode_control
-from quicksilver.wire.gms import ClusterSettings
-from quicksilver.wire.ids import Address, GroupId, RegionId
-from quicksilver.wire.packets import Messages
+from quicksilver.wire.ids import GroupId, RegionId
+from quicksilver.wire.packets import PRIORITY_DATA, Messages
 
 LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
@@ -37,51 +32,22 @@ EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
 
 
-class OutgoingHost(Protocol):
-    """What sending needs from the engine."""
-
-    node: int
-    cluster: int
-    batch: int
-    config: EngineConfig
-    settings: ClusterSettings
-    counters: Counters
-    directory: Directory
-    tracer: Tracer | None
-    drained_at: float
-    deliver: Callable[[Messages], None]
-    tally: GroupTally | None
-
-    def address_of(self, node: int) -> Address | None: ...
-
-    def is_failed(self, node: int) -> bool: ...
-
-    def find_region(self, region: int, view: int) -> RegionMember | None: ...
-
-    def send_control(self, intent: Callable[[float], Transmit | None]) -> None: ...
-
-    def handle_gap(self, reason: str) -> None:
-        """What is owed can no longer be had: this incarnation has to end."""
-        ...
-
-    def register_lane(self, lane: Lane) -> None: ...
-
-    def register_resend(self, stream: SendStream) -> None: ...
-
-
 class Outgoing:
     """The sending half of an engine."""
 
-    def __init__(self, host: OutgoingHost) -> None:
-        self.config = host.config
-        self.counters = host.counters
-        self.tally = host.tally
-        self._host = host
+    def __init__(self, environment: Environment, data: Sink, resends: Sink) -> None:
+        """``data`` and ``resends`` are the sinks that pull from lanes and streams."""
+        self.config = environment.config
+        self.counters = environment.counters
+        self.tally = environment.tally
+        self._env = environment
+        self._data = data
+        self._resends = resends
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._precedence = Precedence(self._lanes.values())
-        self.streams = SendTable(host, self._precedence, self._open_lanes)
+        self.streams = StreamTable(environment, self._precedence, self._open_lanes)
         self._flushing = Flushing(self.streams.live)
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
@@ -97,12 +63,12 @@ class Outgoing:
     @property
     def node(self) -> int:
         """This incarnation, for lanes."""
-        return self._host.node
+        return self._env.node
 
     @property
     def batch(self) -> int:
         """The newest batch applied, for lanes."""
-        return self._host.batch
+        return self._env.batch
 
     # Membership
 
@@ -156,7 +122,7 @@ class Outgoing:
             lane.forget_streams()
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
-            self._host.register_lane(lane)
+            self._data.register(lane, PRIORITY_DATA)
         self._flushing.fail_all(f"this node was excluded: {reason}")
 
     # Time
@@ -166,7 +132,7 @@ class Outgoing:
         soonest = self._timers.next()
         for stream in self.streams.sending.values():
             if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
-                opens = stream.flow.next_open(self._host.drained_at)
+                opens = stream.flow.next_open(self._env.drained_at)
                 if opens is not None and (soonest is None or opens < soonest):
                     soonest = opens
         return soonest
@@ -241,7 +207,7 @@ class Outgoing:
     def add_source(self, sender: GroupSender, source: Source) -> None:
         """Ask an application for messages whenever there is room, until it has none."""
         sender.lane.sources.append((sender, source))
-        self._host.register_lane(sender.lane)
+        self._data.register(sender.lane, PRIORITY_DATA)
 
     def flush(self, on_done: Callable[[str | None], None]) -> None:
         """Call back when all that was sent is stable: None, or why it cannot be."""
@@ -271,8 +237,8 @@ class Outgoing:
             stream.probe_s = self.config.probe_s
         if not stream.packets and stream.before:
             self._precedence.undelivered(stream)
-        if self._host.tracer is not None:
-            self._host.tracer(
+        if self._env.tracer is not None:
+            self._env.tracer(
                 trace.AckReceived(
                     now,
                     self.node,
@@ -293,7 +259,7 @@ class Outgoing:
         if stream.waiting:
             for lane in stream.waiting:
                 lane.is_blocked = False
-                self._host.register_lane(lane)
+                self._data.register(lane, PRIORITY_DATA)
             stream.waiting.clear()
 
     def handle_nak(self, nak: Nak, now: float) -> None:
@@ -313,9 +279,9 @@ class Outgoing:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if packets := stream.resend(ranges, now):
             stream.flow.handle_region_loss(now)
-            self._host.register_resend(stream)
-            if self._host.tracer is not None:
-                self._host.tracer(
+            self._resends.register(stream, PRIORITY_DATA)
+            if self._env.tracer is not None:
+                self._env.tracer(
                     trace.PacketsResent(now, self.node, stream.region, stream.view, packets)
                 )
 
@@ -328,21 +294,21 @@ class Outgoing:
         while len(self._extent_at) > EXTENTS_REMEMBERED_MAX:
             del self._extent_at[next(iter(self._extent_at))]
         stream = self.stream_of(region, view)
-        known = self._host.directory.regions.get(RegionId(region))
+        known = self._env.directory.regions.get(RegionId(region))
         members: tuple[int, ...] = ()
         if stream is not None:
             members = stream.members
         elif known is not None:
             members = known.members
-        packet = encode_control(Extent(self._host.cluster, self.node, region, view, packets))
+        packet = encode_control(Extent(self._env.cluster, self.node, region, view, packets))
         for member in members:
-            address = self._host.address_of(member)
+            address = self._env.address_of(member)
             if address is not None and member != self.node:
-                self._host.send_control(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
+                self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
 
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
-        return None if group is None else self._host.directory.groups.get(group)
+        return None if group is None else self._env.directory.groups.get(group)
 
     def refresh(self, name: str) -> None:
         sender = self._groups.get(name) or self._parting.get(name)
@@ -355,7 +321,7 @@ class Outgoing:
             # The group has no members, so it has no view: whom it reaches is nobody.
             sender.streams = ()
             sender.lane.is_blocked = False
-            self._host.register_lane(sender.lane)
+            self._data.register(sender.lane, PRIORITY_DATA)
 
     def _resolve(self, sender: GroupSender, view: GroupView) -> None:
         """Point a sender at the streams of its group's current view."""
@@ -367,11 +333,11 @@ class Outgoing:
             self._precedence.put_after(streams, sender.streams_before)
             sender.streams_before = streams
         sender.streams = streams
-        port = self._host.settings.multicast_port
-        is_multicast = self._host.settings.transport == "multicast"
+        port = self._env.settings.multicast_port
+        is_multicast = self._env.settings.transport == "multicast"
         sender.hybrid = (view.hybrid, port) if view.hybrid and is_multicast else None
         sender.lane.is_blocked = False
-        self._host.register_lane(sender.lane)
+        self._data.register(sender.lane, PRIORITY_DATA)
 
     def _lane_for(self, view: GroupView | None) -> Lane:
         """Groups over the same regions share a lane: a slow region holds no other up."""
@@ -402,20 +368,20 @@ class Outgoing:
         stream = self.stream_of(region, view)
         if stream is None or not stream.packets:
             return
-        patience_s = self.config.patience_s(self._host.settings.failure_timeout_s)
+        patience_s = self.config.patience_s(self._env.settings.failure_timeout_s)
         if stream.is_closed and now >= stream.progress_at + patience_s:
             self.streams.give_up(stream)
             problem = f"nobody in view {view} of region {region} acknowledged in time"
             self._flushing.fail_stream(stream, problem)
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
-            self._host.register_resend(stream)
+            self._resends.register(stream, PRIORITY_DATA)
         self._timers.set((region, view), max(now, stream.heard_at) + stream.probe_s)
 
     def handle_turn(self) -> None:
         for lane in self._lanes.values():
             if lane.outbox and not lane.is_blocked:
-                self._host.register_lane(lane)
+                self._data.register(lane, PRIORITY_DATA)
 
     def has_outgoing(self) -> bool:
         for lane in self._lanes.values():  # noqa: SIM110  # asked every turn
@@ -424,7 +390,7 @@ class Outgoing:
         return False
 
     def echo(self, messages: Messages) -> None:
-        self._host.deliver(messages)
+        self._env.deliver(messages)
 
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
         """Return what the next START of a stream names: region, view, packets of each."""
@@ -447,11 +413,11 @@ class Outgoing:
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
         stream.progress_at = now
-        if self._host.tracer is not None:
+        if self._env.tracer is not None:
             self._trace_sample(stream, now)
-        member = self._host.find_region(*name)
+        member = self._env.regions.find(*name)
         if member is not None:
-            member.handle_own_packets(self.config.packet_bytes, now)
+            member.handle_own_packets(stream.next_sequence, self.config.packet_bytes, now)
         self.streams.handle_committed(stream)
         if name not in self._timers:
             self._timers.set(name, now + stream.probe_s)
@@ -464,7 +430,5 @@ class Outgoing:
         sequence = newest - newest % trace.SAMPLE_EVERY
         if newest >= 0 and sequence > stream.sampled:
             stream.sampled = sequence
-            assert self._host.tracer is not None
-            self._host.tracer(
-                trace.PacketSent(now, self.node, stream.region, stream.view, sequence)
-            )
+            assert self._env.tracer is not None
+            self._env.tracer(trace.PacketSent(now, self.node, stream.region, stream.view, sequence))

@@ -1,8 +1,8 @@
 """How often a region tells a sender what it has.
 
-A ring that waits for somebody turns a hundred times a second, and would say the
-same each time. What is no news is repeated less and less often; should the word
-be lost, the sender repeats a packet, which is taken as a question.
+A ring that waits for somebody turns a hundred times a second, and would say the same each
+time. What is no news is repeated less and less often; should an acknowledgement be lost,
+the sender repeats a packet, which is taken as a question.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from quicksilver.wire.control import Ack
 PAUSE_S_MAX = 0.4
 
 
-class Acknowledging:
-    """The last words to every sender, and until when not to repeat them."""
+class Acknowledgements:
+    """The last acknowledgement of every sender, and until when not to repeat it."""
 
     def __init__(self, pause_s: float) -> None:
         """``pause_s`` passes before the same is said for the second time."""
@@ -22,15 +22,15 @@ class Acknowledging:
 
     def is_news(self, ack: Ack, sender: int, now: float) -> bool:
         """Whether to send an acknowledgement; what is sent counts as said."""
-        words = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
+        content = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
         said, until, pause = self._said.get(sender, ((), 0.0, 0.0))
-        if words != said or ack.drops:
+        if content != said or ack.drops:
             pause = self._pause_s
         elif now < until:
             return False
         else:
             pause = min(2 * pause, PAUSE_S_MAX)
-        self._said[sender] = (words, now + pause, pause)
+        self._said[sender] = (content, now + pause, pause)
         return True
 
     def forget(self, sender: int) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.multicast.domains import Hierarchy, Ring
+from quicksilver.recovery.domains import Domain, Hierarchy
 
 sizes = st.integers(1, 300)
 ring_sizes = st.integers(2, 9)
@@ -18,24 +16,24 @@ def members(count: int) -> tuple[int, ...]:
     return tuple(range(10, 10 + 3 * count, 3))
 
 
-class TestRing:
+class TestDomain:
     """Who gets the token next."""
 
     def test_the_token_goes_round_in_order(self) -> None:
         """The last member hands it back to the leader."""
-        ring = Ring(0, 0, (1, 4, 7))
+        ring = Domain((0, 0), (1, 4, 7))
         assert [ring.next_of(node, frozenset()) for node in (1, 4, 7)] == [4, 7, 1]
 
     def test_skipped_members_are_passed_over(self) -> None:
         """A crashed member costs one round, not the ring."""
-        ring = Ring(0, 0, (1, 4, 7, 9))
+        ring = Domain((0, 0), (1, 4, 7, 9))
         assert ring.next_of(1, {4, 7}) == 9
         assert ring.next_of(9, {1}) == 4
 
     def test_a_node_alone_is_its_own_next(self) -> None:
         """With all others skipped, a round is over at once."""
-        assert Ring(0, 0, (1, 4)).next_of(1, {4}) == 1
-        assert Ring(0, 0, (1,)).next_of(1, frozenset()) == 1
+        assert Domain((0, 0), (1, 4)).next_of(1, {4}) == 1
+        assert Domain((0, 0), (1,)).next_of(1, frozenset()) == 1
 
 
 class TestShape:
@@ -45,7 +43,7 @@ class TestShape:
     def test_partitions_cut_the_members_evenly_and_in_order(self, count: int, size: int) -> None:
         """ "Partitions of a constant size" (4.2.1 C): as even as can be, none too large."""
         nodes = members(count)
-        parts = Hierarchy(nodes, size).partitions
+        parts = Hierarchy(nodes, size).parts
         assert tuple(node for part in parts for node in part) == nodes
         lengths = {len(part) for part in parts}
         assert max(lengths) <= size
@@ -60,7 +58,7 @@ class TestShape:
             assert [node for ring in upper for node in ring.members] == leaders
         for level, rings in enumerate(hierarchy.levels):
             for ring in rings:
-                assert ring.level == level
+                assert ring.name[0] == level
                 assert len(ring.members) <= size
         assert len(hierarchy.levels[-1]) == 1
         assert hierarchy.leader == hierarchy.levels[-1][0].leader == members(count)[0]
@@ -75,8 +73,8 @@ class TestShape:
     def test_a_leader_takes_part_in_every_ring_above_it(self) -> None:
         """Its agents stack: node, partition, region."""
         hierarchy = Hierarchy(members(30), 5)
-        assert [ring.level for ring in hierarchy.rings_of(10)] == [0, 1, 2]
-        assert [ring.level for ring in hierarchy.rings_of(13)] == [0]
+        assert [ring.name[0] for ring in hierarchy.domains_of(10)] == [0, 1, 2]
+        assert [ring.name[0] for ring in hierarchy.domains_of(13)] == [0]
 
 
 class TestFailures:
@@ -96,57 +94,15 @@ class TestFailures:
                 assert ring.members
                 assert not failed & set(ring.members)
         for node in alive:
-            assert hierarchy.rings_of(node)[0].level == 0
+            assert hierarchy.domains_of(node)[0].name[0] == 0
 
-    @given(st.data(), st.integers(2, 60), ring_sizes, st.integers(1, 6))
-    def test_who_keeps_which_packet_does_not_move(
-        self, data: st.DataObject, count: int, size: int, replication: int
-    ) -> None:
+    @given(st.data(), st.integers(2, 60), ring_sizes)
+    def test_nobody_else_moves(self, data: st.DataObject, count: int, size: int) -> None:
         """Copies stay where they are when somebody else fails."""
         nodes = members(count)
         failed = frozenset(data.draw(st.sets(st.sampled_from(nodes), max_size=count - 1)))
-        before, after = Hierarchy(nodes, size), Hierarchy(nodes, size, failed)
-        assert before.partitions == after.partitions
-        for sequence in range(40):
-            assert before.cachers(sequence, replication) == after.cachers(sequence, replication)
+        assert Hierarchy(nodes, size).parts == Hierarchy(nodes, size, failed).parts
 
     def test_nobody_is_left(self) -> None:
         """A region whose members all failed has no leader."""
         assert Hierarchy((1, 2), 5, frozenset((1, 2))).leader is None
-
-
-class TestCaching:
-    """Each packet is kept by one partition, in turn (4.2.1 C, Figure 4.12)."""
-
-    @given(sizes, ring_sizes, st.integers(1, 9), st.integers(0, 1 << 62))
-    def test_every_packet_has_its_cachers(
-        self, count: int, size: int, replication: int, sequence: int
-    ) -> None:
-        """``replication`` distinct nodes of one partition, or all of a smaller one."""
-        hierarchy = Hierarchy(members(count), size)
-        cachers = hierarchy.cachers(sequence, replication)
-        part = hierarchy.partitions[hierarchy.caching_partition(sequence)]
-        assert len(set(cachers)) == len(cachers) == min(replication, len(part))
-        assert set(cachers) <= set(part)
-        for node in members(count):
-            assert hierarchy.is_cacher(node, sequence, replication) == (node in cachers)
-
-    @given(st.integers(5, 60), ring_sizes, st.integers(1, 9))
-    def test_the_burden_is_spread(self, count: int, size: int, replication: int) -> None:
-        """ "Caching overhead is spread" evenly: within a partition nobody keeps more."""
-        hierarchy = Hierarchy(members(count), size)
-        parts = len(hierarchy.partitions)
-        for index, part in enumerate(hierarchy.partitions):
-            cycle = range(index, index + parts * len(part), parts)
-            kept = Counter(node for s in cycle for node in hierarchy.cachers(s, replication))
-            assert set(kept) == set(part)
-            assert len(set(kept.values())) == 1
-
-    def test_partitions_take_turns(self) -> None:
-        """A burst of losses at one node is repaired by all of them in parallel."""
-        hierarchy = Hierarchy(members(20), 5)
-        assert [hierarchy.caching_partition(s) for s in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]
-
-    def test_a_stranger_keeps_nothing(self) -> None:
-        """Asking about a node of another region is not an error."""
-        assert not Hierarchy((1, 2, 3), 5).is_cacher(99, 0, 5)

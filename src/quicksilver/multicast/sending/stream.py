@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.flow import FlowController
+from quicksilver.multicast.sending.flow import FlowController
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
@@ -30,7 +30,7 @@ from quicksilver.wire.packets import (
 )
 
 if TYPE_CHECKING:
-    from quicksilver.multicast.lanes import Lane
+    from quicksilver.multicast.sending.lane import Lane
 
 SPAN_PACKETS_MAX = 1 << 15
 """Packets past a hole, however small: what receivers keep costs more than its bytes."""

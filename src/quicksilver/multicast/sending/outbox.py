@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quicksilver.multicast.lanes import GroupSender
+    from quicksilver.multicast.sending.lane import GroupSender
 
 
 class Outbox:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from quicksilver.multicast.lanes import Lane
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.stream import SendStream
 
 OnDone = Callable[[str | None], None]
 """Called once: with None, or with why it cannot be."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from quicksilver.multicast.lanes import Lane
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.stream import SendStream
 
 
 class Precedence:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.multicast.interfaces import NOTHING_KEPT, Kept
-from quicksilver.multicast.words import CUT_VOTES, NOTHING_SAID, RegionWords
+from quicksilver.multicast.repair.region_state import CUT_VOTES, UNKNOWN, RegionState
+from quicksilver.multicast.repair.reports import NOTHING_KEPT, Kept
 from quicksilver.stdx.ranges import RangeSet
 
 
@@ -15,23 +15,23 @@ def kept(limit: int, *lacking: int) -> Kept:
 
 
 def test_nothing_is_known_of_a_sender_before_somebody_spoke() -> None:
-    assert RegionWords().of(7) == NOTHING_SAID
+    assert RegionState().of(7) == UNKNOWN
 
 
 def test_older_news_does_not_take_back_what_is_known() -> None:
-    words = RegionWords()
+    words = RegionState()
     words.learn(7, 10, kept(20, 12, 15), -1, end=100)
     words.learn(7, 4, kept(18, 11, 12), -1, end=100)
     assert words.of(7) == (10, kept(20, 12), -1)
 
 
 def test_nothing_is_stable_past_what_this_node_has() -> None:
-    words = RegionWords()
+    words = RegionState()
     assert words.learn(7, 50, NOTHING_KEPT, -1, end=20).stable == 20
 
 
 def test_what_is_stable_is_no_longer_told_as_lacking() -> None:
-    words = RegionWords()
+    words = RegionState()
     assert words.conclude(7, 10, kept(30, 4, 12)).kept == kept(30, 12)
 
 
@@ -46,14 +46,14 @@ def test_what_anybody_knew_to_be_kept_stays_known(news: list[tuple[int, set[int]
 
 
 def test_a_dead_senders_packet_that_nobody_held_in_three_rounds_is_gone() -> None:
-    words = RegionWords()
+    words = RegionState()
     rounds = [words.vote_cut(7, 30) for _ in range(CUT_VOTES)]
     assert rounds == [False, False, True]
     assert words.of(7).cut == 30
 
 
 def test_votes_for_another_packet_begin_anew() -> None:
-    words = RegionWords()
+    words = RegionState()
     words.vote_cut(7, 30)
     words.vote_cut(7, 30)
     assert not words.vote_cut(7, 31)
@@ -62,7 +62,7 @@ def test_votes_for_another_packet_begin_anew() -> None:
 
 
 def test_the_earliest_end_stays() -> None:
-    words = RegionWords()
+    words = RegionState()
     words.learn(7, 0, NOTHING_KEPT, 12, end=100)
     words.learn(7, 0, NOTHING_KEPT, 20, end=100)
     assert words.of(7).cut == 12

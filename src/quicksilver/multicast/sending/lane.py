@@ -16,8 +16,8 @@ from typing import Protocol
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.outbox import Outbox
-from quicksilver.multicast.streams import SendStream
+from quicksilver.multicast.sending.outbox import Outbox
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.tally import GroupTally
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (

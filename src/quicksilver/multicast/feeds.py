@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from quicksilver.core.ports import Transmit
+from quicksilver.core.pull import Sink
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address
-from quicksilver.wire.packets import as_repair
+from quicksilver.wire.packets import PRIORITY_CONTROL, as_repair
 
 Intent = Callable[[float], Transmit | None]
 
@@ -29,15 +30,15 @@ BURST_BYTES = 60_000
 class ControlFeed:
     """Acknowledgements, requests and the like."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._intents: deque[Intent] = deque()
 
-    def add(self, intent: Intent) -> bool:
-        """Queue the wish to send; False when too many wait already."""
-        if len(self._intents) >= INTENTS_MAX:
-            return False
-        self._intents.append(intent)
-        return True
+    def add(self, intent: Intent) -> None:
+        """Queue the wish to send, unless too many wait already."""
+        if len(self._intents) < INTENTS_MAX:
+            self._intents.append(intent)
+            self._sink.register(self, PRIORITY_CONTROL)
 
     def poll(self, now: float) -> Transmit | None:
         while self._intents:
@@ -50,16 +51,17 @@ class ControlFeed:
 class RepairFeed:
     """Copies of packets on their way to nodes that lack them, in turn."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, sink: Sink, counters: Counters) -> None:
+        self._sink = sink
         self._jobs: dict[tuple[Address, bytes], tuple[Mapping[int, bytes], RangeSet]] = {}
         self._counters = counters
 
-    def add(self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet) -> bool:
+    def add(self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet) -> None:
         """Queue what ``ranges`` names of a stream's copies for one node."""
         job = self._jobs.get((to, key))
         if job is None:
             if len(self._jobs) >= INTENTS_MAX:
-                return False
+                return
             job = (copies, RangeSet())
             self._jobs[to, key] = job
         waiting = job[1]
@@ -67,7 +69,7 @@ class RepairFeed:
             if waiting.range_count() >= REPAIR_RANGES_MAX:
                 break
             waiting.add(start, stop)
-        return True
+        self._sink.register(self, PRIORITY_CONTROL)
 
     def poll(self, now: float) -> Transmit | None:
         while self._jobs:

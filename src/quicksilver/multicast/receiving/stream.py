@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from quicksilver.multicast.budgets import Budget, Room
-from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace.records import SAMPLE_EVERY
 from quicksilver.wire.ids import Address, GroupId, NodeId
@@ -24,9 +23,11 @@ from quicksilver.wire.packets import (
     Body,
     Fragment,
     Messages,
-    Start,
     parse_body,
 )
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.receiving.region import Region
 
 PER_PACKET_BYTES = 256
 PER_MESSAGE_BYTES = 48
@@ -47,37 +48,46 @@ ASSEMBLIES_MAX = 16
 """Large messages in progress in one stream; a sender never has more than one a lane."""
 
 
-class ReceivingRegion(Protocol):
-    """What a stream needs from the region view that it belongs to."""
+# What becomes of packets that arrive
 
-    token_due_bytes: int
-    caches_everything: bool
-    counters: Counters
-    cache_budget: Budget
-    ahead_budget: Room
-    deliver: Callable[[Messages], None]
 
-    def is_mine_to_keep(self, sequence: int) -> bool: ...
+class InOrder:
+    """They are delivered as soon as all earlier ones are."""
 
-    def is_member_address(self, address: Address) -> bool:
-        """True for addresses from which repairs may come."""
-        ...
+    __slots__ = ()
 
-    def handle_activity(self, stream: ReceiveStream, now: float) -> None:
-        """A stream that was quiet has news."""
-        ...
 
-    def handle_bytes_due(self, now: float) -> None:
-        """``token_due_bytes`` has run out: enough has arrived for a token."""
-        ...
+@dataclass(slots=True)
+class Holding:
+    """They are held: older streams must be delivered first."""
 
-    def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:
-        """A packet whose arrival is to be recorded has arrived."""
-        ...
+    barriers: set[bytes] = field(default_factory=set)
+    """The keys of those streams; never empty between two inputs."""
+    held: deque[tuple[Body, int]] = field(default_factory=deque)
+    """Packets whose turn it would be, and what each is charged in the waiting room."""
+    end: int = -1
+    """Where the stream ends, if that is known; else -1."""
 
-    def handle_start(self, stream: ReceiveStream, start: Start) -> None:
-        """The stream may follow others; block it until they are delivered."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """They are delivered until the stream ends: its sender is dead, and a packet is lost
+    for good. What lies before may still be repaired."""
+
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """They are dropped: everything there was to come has come."""
+
+    end: int
+    is_broken: bool = False
+    """True when packets that were held will never be delivered."""
+
+
+State = InOrder | Holding | Ending | Over
+IN_ORDER = InOrder()
 
 
 class ReceiveStream:
@@ -87,15 +97,11 @@ class ReceiveStream:
         "_ahead",
         "_assemblies",
         "_cache_floor",
-        "_held",
-        "_is_slow",
         "_is_waiting",
+        "_parse_body",
         "_usual_bytes",
-        "barriers",
         "cache",
-        "cut",
         "high",
-        "is_broken",
         "key",
         "low",
         "missing",
@@ -106,6 +112,7 @@ class ReceiveStream:
         "sender_failed",
         "source",
         "stable",
+        "state",
         "stuck_since",
         "tail_claim",
         "tail_claimed_at",
@@ -116,10 +123,12 @@ class ReceiveStream:
         self,
         key: bytes,
         sender: NodeId,
-        region: ReceivingRegion,
+        region: Region,
         source: Address | None = None,
+        parse_body: Callable[[bytes, int, NodeId, int], Body | None] = parse_body,
     ) -> None:
         self.key = key
+        self._parse_body = parse_body
         self.source = source
         """Where its data comes from."""
         self.sender = sender
@@ -132,11 +141,7 @@ class ReceiveStream:
         """The holes between ``low`` and ``high``."""
         self.stable = 0
         """Every member has everything below; copies below are gone."""
-        self.cut = -1
-        """Where a dead sender's stream ends because a packet is lost for good. What
-        lies before may still be repaired: the stream is over when it got that far."""
-        self.is_broken = False
-        """True when packets that were held will never be delivered."""
+        self.state: State = IN_ORDER
         self.cache: dict[int, bytes] = {}
         self.requested: dict[int, tuple[float, int]] = {}
         """Packets asked for: until when not to ask again, and how often it was done."""
@@ -147,14 +152,9 @@ class ReceiveStream:
         self.sender_failed = False
         self.tail_claim = 0
         self.tail_claimed_at = 0.0
-        self.barriers: set[bytes] = set()
-        """Keys of older streams that must be delivered first."""
         self.waiters: list[tuple[int, ReceiveStream]] = []
         """Younger streams that wait until this one has delivered a number of packets."""
         self._ahead: dict[int, tuple[Body, int]] = {}
-        self._held: deque[tuple[Body, int]] = deque()
-        self._is_slow = False
-        """True while packets cannot simply be delivered: a barrier, or the end."""
         self._is_waiting = False
         """True while packets are ahead, and the stream counts as a user of the room."""
         self._usual_bytes = PER_PACKET_BYTES + 1500
@@ -168,10 +168,10 @@ class ReceiveStream:
         """Take one data or repair packet; ``data`` has a whole header."""
         sequence, batch = POSITION.unpack_from(data, 20)
         region = self.region
-        if sequence != self.low or self._is_slow:
+        if sequence != self.low or self.state is not IN_ORDER:
             self._handle_otherwise(sequence, batch, data, now)
             return
-        body = parse_body(data, data[2], self.sender, batch)
+        body = self._parse_body(data, data[2], self.sender, batch)
         if body is None:
             region.counters.malformed += 1
             return
@@ -205,7 +205,7 @@ class ReceiveStream:
         """
         low = self.low
         count = len(packets)
-        if self._is_slow or self._ahead or self.high != low:
+        if self.state is not IN_ORDER or self._ahead or self.high != low:
             return False
         unpack = POSITION.unpack_from
         positions = [unpack(packet, 20) for packet in packets]
@@ -218,7 +218,7 @@ class ReceiveStream:
         group: int | None = None
         first = 0
         for packet in packets:
-            body = parse_body(packet, flags, sender, batch)
+            body = self._parse_body(packet, flags, sender, batch)
             if type(body) is not Messages or body.group is None:
                 return False
             if group is None:
@@ -260,7 +260,7 @@ class ReceiveStream:
         if sequence >= SEQUENCE_MAX:
             region.counters.malformed += 1
             return
-        if sequence < self.low or sequence in self._ahead or 0 <= self.cut <= sequence:
+        if sequence < self.low or sequence in self._ahead or 0 <= self.end <= sequence:
             region.counters.duplicates += 1
             if data[1] != KIND_REPAIR:
                 # The sender repeats itself: it has not heard our acknowledgement.
@@ -270,16 +270,16 @@ class ReceiveStream:
             # No sender runs that far ahead of what it was acknowledged.
             region.counters.rejected += 1
             return
-        body = parse_body(data, data[2], self.sender, batch)
+        body = self._parse_body(data, data[2], self.sender, batch)
         if body is None:
             region.counters.malformed += 1
             return
         size = len(data) + _waiting_overhead(body)
         self._usual_bytes = size
-        budget = region.ahead_budget
-        is_next = sequence == self.low and not self.barriers
+        budget = region.waiting
+        is_held = isinstance(self.state, Holding)
+        is_next = sequence == self.low and not is_held
         distance_bytes = (sequence - self.low) * size
-        is_held = bool(self.barriers)
         if not is_next and not budget.takes(size, distance_bytes, is_held=is_held):
             region.counters.ahead_dropped += 1
             self.note_high(sequence + 1)
@@ -325,13 +325,13 @@ class ReceiveStream:
         ahead = self._ahead
         while (waiting := ahead.pop(self.low, None)) is not None:
             self.low += 1
-            if self.barriers:
-                self._held.append(waiting)
-                self._is_slow = True
+            state = self.state
+            if isinstance(state, Holding):
+                state.held.append(waiting)
                 continue
+            if isinstance(state, Ending) and self.low >= state.end:
+                self.state = Over(state.end)
             self._deliver_waiting(*waiting)
-            if self.cut >= 0:
-                self._is_slow = True
         self._count_waiting()
         if self.waiters:
             self._release_waiters()
@@ -341,10 +341,10 @@ class ReceiveStream:
         is_waiting = bool(self._ahead)
         if is_waiting != self._is_waiting:
             self._is_waiting = is_waiting
-            self.region.ahead_budget.users += 1 if is_waiting else -1
+            self.region.waiting.users += 1 if is_waiting else -1
 
     def _keep(self, sequence: int, data: bytes) -> None:
-        budget = self.region.cache_budget
+        budget = self.region.copies
         if budget.used + len(data) > budget.limit:
             self.region.counters.cache_refused += 1
             return
@@ -362,7 +362,7 @@ class ReceiveStream:
     def _deliver_waiting(self, body: Body, size: int) -> None:
         """Deliver a packet that had to wait, and give back the ``size`` charged for it."""
         region = self.region
-        region.ahead_budget.used -= size
+        region.waiting.used -= size
         region.counters.delivered_packets += 1
         region.counters.delivered_bytes += size - _waiting_overhead(body)
         self._deliver(body)
@@ -374,7 +374,6 @@ class ReceiveStream:
             self._assemble(body)
         else:
             self.region.handle_start(self, body)
-            self._is_slow = bool(self.barriers) or self.cut >= 0
 
     def _assemble(self, piece: Fragment) -> None:
         name = (piece.group, piece.sequence)
@@ -402,7 +401,7 @@ class ReceiveStream:
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
         older.note_high(packets)
-        if older.is_broken:
+        if older.is_broken():
             self.break_off()
             return
         if older.delivered() >= packets:
@@ -411,13 +410,14 @@ class ReceiveStream:
             if older.sender_failed:
                 self.break_off()
             return
-        self.barriers.add(older.key)
-        self._is_slow = True
+        if not isinstance(self.state, Holding):
+            self.state = Holding(end=self.end)
+        self.state.barriers.add(older.key)
         older.waiters.append((packets, self))
 
     def delivered(self) -> int:
         """How many packets the application has been given."""
-        return self.low - len(self._held)
+        return self.low - len(self.state.held) if isinstance(self.state, Holding) else self.low
 
     def _release_waiters(self) -> None:
         is_over = self.is_over()
@@ -426,23 +426,32 @@ class ReceiveStream:
         if released:
             self.waiters = [(n, s) for n, s in self.waiters if not is_over and delivered < n]
             for packets, stream in released:
-                stream.barriers.discard(self.key)
-                if self.is_broken or (self.sender_failed and delivered < packets):
+                if self.is_broken() or (self.sender_failed and delivered < packets):
                     # The stream broke off, as a dead sender's may: what comes later
                     # comes after a gap that nobody can fill.
                     stream.break_off()
                 else:
-                    stream.unblock()
+                    stream._handle_delivered(self.key)
 
-    def unblock(self) -> None:
-        """Deliver what was held, once no barrier is left."""
-        held = self._held
-        while held and not self.barriers:
-            self._deliver_waiting(*held.popleft())
-        if not self.barriers:
-            self._is_slow = self.cut >= 0
+    def _handle_delivered(self, older: bytes) -> None:
+        """An older stream is delivered: go on with what was held, if it was the last."""
+        state = self.state
+        if not isinstance(state, Holding):
+            return
+        state.barriers.discard(older)
+        while state.held and not state.barriers:
+            # A START among them may name other streams to wait for.
+            self._deliver_waiting(*state.held.popleft())
+        if self.state is state and not state.barriers:
+            self._end_holding(state)
             if self.waiters:
                 self._release_waiters()
+
+    def _end_holding(self, state: Holding) -> None:
+        if state.end < 0:
+            self.state = IN_ORDER
+        else:
+            self.state = Over(state.end) if self.low >= state.end else Ending(state.end)
 
     # What the recovery agents say
 
@@ -453,8 +462,8 @@ class ReceiveStream:
         long as they come in order and nothing older is waited for.
         """
         missing = self.missing
-        is_held = bool(self.barriers)
-        room = self.region.ahead_budget
+        is_held = isinstance(self.state, Holding)
+        room = self.region.waiting
         anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
         if missing.count() <= anywhere:
             return missing
@@ -481,8 +490,8 @@ class ReceiveStream:
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
         high = min(high, self.low + GAP_MAX)
-        if self.cut >= 0:
-            high = min(high, self.cut)
+        if (end := self.end) >= 0:
+            high = min(high, end)
         if high > self.high:
             self.missing.add(self.high, high)
             self.region.counters.missing += high - self.high
@@ -502,7 +511,7 @@ class ReceiveStream:
             return
         self.stable = stable
         cache = self.cache
-        budget = self.region.cache_budget
+        budget = self.region.copies
         if len(cache) < stable - self._cache_floor:
             gone = [sequence for sequence in cache if sequence < stable]
         else:
@@ -518,12 +527,24 @@ class ReceiveStream:
         lost as well, the stream ends earlier.
         """
         end = max(sequence, self.low)
-        if 0 <= self.cut <= end:
-            return
+        if self.end < 0 or end < self.end:
+            self._end_at(end, is_broken=False)
+
+    def break_off(self) -> None:
+        """End the stream before what is held: something before it is lost for good."""
+        if isinstance(self.state, Holding):
+            self.region.counters.lost_to_crash += len(self.state.held)
+            self._drop_held(self.state)
+            self._end_holding(self.state)
+        self._end_at(self.low, is_broken=True)
+
+    def _end_at(self, end: int, *, is_broken: bool) -> None:
         self.region.counters.lost_to_crash += max(0, self.high - end)
         self.note_high(end)
-        self.cut = end
-        self._is_slow = True
+        if isinstance(self.state, Holding):
+            self.state.end = end
+        else:
+            self.state = Over(end, is_broken) if self.low >= end else Ending(end)
         if self.high > end:
             self.missing.discard(end, self.high)
             self.high = end
@@ -531,43 +552,51 @@ class ReceiveStream:
         self._drop_from(end)
         self._release_waiters()
 
-    def is_over(self) -> bool:
-        """Everything there is to come has come: the stream was cut, and here it ends."""
-        return 0 <= self.cut <= self.low
+    @property
+    def end(self) -> int:
+        """Where a dead sender's stream ends; -1 while it does not."""
+        state = self.state
+        return -1 if isinstance(state, InOrder) else state.end
 
-    def break_off(self) -> None:
-        """End the stream before what is held: something before it is lost for good."""
-        self.region.ahead_budget.used -= sum(size for _, size in self._held)
-        self.region.counters.lost_to_crash += len(self._held)
-        self._held.clear()
-        self.barriers.clear()
-        self.is_broken = True
-        self.cut_at(self.low)
+    def is_over(self) -> bool:
+        """Everything there is to come has come, though it may still be held."""
+        return 0 <= self.end <= self.low
+
+    def is_broken(self) -> bool:
+        """Whether packets that were held will never be delivered."""
+        return isinstance(self.state, Over) and self.state.is_broken
+
+    def is_held(self) -> bool:
+        """Whether packets wait for older streams."""
+        return isinstance(self.state, Holding)
+
+    def _drop_held(self, state: Holding) -> None:
+        self.region.waiting.used -= sum(size for _, size in state.held)
+        state.held.clear()
 
     def _drop_from(self, sequence: int) -> None:
         """Forget packets that cannot exist, or that nobody will deliver."""
         for number in [s for s in self._ahead if s >= sequence]:
-            self.region.ahead_budget.used -= self._ahead.pop(number)[1]
+            self.region.waiting.used -= self._ahead.pop(number)[1]
         self._count_waiting()
         for number in [s for s in self.cache if s >= sequence]:
-            self.region.cache_budget.used -= len(self.cache.pop(number))
+            self.region.copies.used -= len(self.cache.pop(number))
 
     def _drop_ahead(self) -> None:
-        self.region.ahead_budget.used -= sum(size for _, size in self._ahead.values())
+        self.region.waiting.used -= sum(size for _, size in self._ahead.values())
         self._ahead.clear()
         self._count_waiting()
 
     def close(self) -> None:
         """Free all copies; the region view is over."""
-        budget = self.region.cache_budget
+        budget = self.region.copies
         for data in self.cache.values():
             budget.used -= len(data)
         self.cache.clear()
         self._drop_ahead()
-        self.region.ahead_budget.used -= sum(size for _, size in self._held)
-        self._held.clear()
-        self.cut = self.low
-        self._is_slow = True
+        if isinstance(self.state, Holding):
+            self._drop_held(self.state)
+        self.state = Over(self.low)
         self._release_waiters()
 
     # Getters
@@ -582,6 +611,11 @@ class ReceiveStream:
         unkept = RangeSet((s, s + 1) for s in looked_at if region.is_mine_to_keep(s))
         is_all = len(looked_at) < UNKEPT_LOOKED_AT_MAX
         return unkept, self.high if is_all else looked_at[-1] + 1
+
+    def waiting_bytes(self) -> int:
+        """What packets that wait for an earlier one are charged, or for an older stream."""
+        held = self.state.held if isinstance(self.state, Holding) else ()
+        return sum(size for _, size in (*self._ahead.values(), *held))
 
     def is_owed(self) -> bool:
         """Packets are missing, or the rest of a large message, and the sender lives."""

@@ -7,70 +7,42 @@ for what was asked of others in vain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-from quicksilver.multicast.agents import HELD_CHECKED_MAX
-from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.domains import Hierarchy
-from quicksilver.multicast.interfaces import Kept, trimmed
-from quicksilver.multicast.receive import ReceiveStream
-from quicksilver.stdx.rand import Rng
+from quicksilver.core.ports import Transmit
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.repair.reports import Kept, trimmed
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.trace.records import Tracer
-from quicksilver.wire.control import Nak, Pull
-from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.control import Nak, Pull, encode_control
 
 PULLS_AT_ONCE = 256
 """Packets asked of one node in one request."""
 
+LOOKED_UP_MAX = 512
+"""Packets of which it is looked up who keeps them, in one round."""
+
 TRIES_BEFORE_NAK = 6
 """Requests to peers that went unanswered before the sender itself is asked."""
 
-Tell = Callable[[int, Callable[[], Pull | Nak | None]], None]
-"""Send a node what a function makes when it can leave, unless that is nothing."""
 
-
-class AskingHost(Protocol):
-    """What asking needs from the engine."""
-
-    node: int
-    cluster: int
-    config: EngineConfig
-    settings: ClusterSettings
-    counters: Counters
-    rng: Rng
-    tracer: Tracer | None
-
-
-class Asking:
+class RepairRequests:
     """The requests of one node in one region view."""
 
-    def __init__(self, host: AskingHost, region: int, view: int, tell: Tell) -> None:
-        self._host = host
+    def __init__(self, environment: Environment, region: Region) -> None:
+        self._env = environment
         self._region = region
-        self._view = view
-        self._tell = tell
-        self._replication = host.settings.replication
-        self._hierarchy = Hierarchy((host.node,), 2)
-        self._failed: frozenset[int] = frozenset()
         self._wanted: dict[int, tuple[RangeSet, float]] = {}
         """What a sender was asked for by NAK, and until when not to ask again."""
-
-    def become_placed(self, hierarchy: Hierarchy, failed: frozenset[int]) -> None:
-        """Take note of who keeps what, and of who has failed."""
-        self._hierarchy = hierarchy
-        self._failed = failed
 
     # Of members
 
     def pull(self, peer: int, stream: ReceiveStream, ranges: RangeSet, now: float) -> None:
         """Ask a member for packets, unless they were asked for just now."""
-        host = self._host
+        env = self._env
+        region = self._region
         sender = stream.sender
-        until = now + host.config.request_retry_s
+        until = now + env.config.request_retry_s
         asked = RangeSet()
         in_vain = RangeSet()
         for sequence in ranges.values(PULLS_AT_ONCE):
@@ -85,23 +57,23 @@ class Asking:
         if in_vain and not stream.sender_failed:
             # Those who should hold a copy do not answer: the sender has it still.
             self.send_nak(sender, in_vain)
-        if host.tracer is not None:
+        if env.tracer is not None:
             count = asked.count()
-            host.tracer(
-                trace.PacketsMissed(now, host.node, self._region, self._view, sender, count)
-            )
+            env.tracer(trace.PacketsMissed(now, env.node, region.id, region.number, sender, count))
 
-        def make() -> Pull | None:
+        def intent(_: float) -> Transmit | None:
             lacking = asked.intersection(stream.missing)
-            if not lacking:
+            address = env.address_of(peer)
+            if not lacking or address is None:
                 return None
-            host.counters.pull_sent += 1
-            flat, _ = trimmed(lacking, 0)
-            return Pull(host.cluster, host.node, self._region, self._view, sender, flat)
+            env.counters.pull_sent += 1
+            flat, _ = trimmed(lacking, 0, env.config.ranges_told_max)
+            pull = Pull(env.cluster, env.node, region.id, region.number, sender, flat)
+            return Transmit(address, [encode_control(pull, peer)])
 
-        self._tell(peer, make)
+        env.control.add(intent)
 
-    def pull_from_holders(self, stream: ReceiveStream, kept: Kept, now: float) -> None:
+    def pull_from_keepers(self, stream: ReceiveStream, kept: Kept, now: float) -> None:
         """Ask for what others keep, each packet of one of its replicas.
 
         Other partitions' packets, and those of the own one that a neighbour in
@@ -110,42 +82,42 @@ class Asking:
         be full all the same, and what is asked for in vain is asked of the sender in
         the end.
         """
-        hierarchy = self._hierarchy
-        own = hierarchy.partition_of(self._host.node)
-        neighbours_have_ours = self._replication >= len(hierarchy.partitions[own])
+        node = self._env.node
+        placement = self._region.placement
+        own = placement.partition_of(node)
+        neighbours_have_ours = placement.keeps_whole_partition(node)
         by_peer: dict[int, RangeSet] = {}
         for sequence in stream.askable().values(PULLS_AT_ONCE):
-            partition = hierarchy.caching_partition(sequence)
-            if partition == own and neighbours_have_ours:
+            if neighbours_have_ours and placement.keeping_partition(sequence) == own:
                 continue
             if not kept.has(sequence):
                 continue
             if stream.requested.get(sequence, (0.0, 0))[0] > now:
                 continue
-            holders = [n for n in self._living_holders(sequence) if n != self._host.node]
-            if holders:
-                peer = self._host.rng.choice(holders)
+            keepers = [n for n in self._living_keepers(sequence) if n != node]
+            if keepers:
+                peer = self._env.rng.choice(keepers)
                 by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
         for peer in sorted(by_peer):
             self.pull(peer, stream, by_peer[peer], now)
 
-    def _living_holders(self, sequence: int) -> list[int]:
+    def _living_keepers(self, sequence: int) -> list[int]:
         """Return the nodes that keep a packet and have not failed."""
-        cachers = self._hierarchy.cachers(sequence, self._replication)
-        return [node for node in cachers if node not in self._failed]
+        keepers = self._region.placement.keepers(sequence)
+        return [node for node in keepers if not self._env.is_failed(node)]
 
     # Of the sender
 
     def ours_to_ask_for(self, wanted: RangeSet) -> RangeSet:
         """Return what this partition keeps, or would if the one that does still lived."""
-        hierarchy = self._hierarchy
-        if len(hierarchy.partitions) == 1:
+        placement = self._region.placement
+        if len(placement.partitions) == 1:
             return wanted
-        own = hierarchy.partition_of(self._host.node)
+        own = placement.partition_of(self._env.node)
         return RangeSet(
             (s, s + 1)
-            for s in wanted.values(HELD_CHECKED_MAX)
-            if hierarchy.caching_partition(s) == own or not self._living_holders(s)
+            for s in wanted.values(LOOKED_UP_MAX)
+            if placement.keeping_partition(s) == own or not self._living_keepers(s)
         )
 
     def ask_sender(self, sender: int, wanted: RangeSet, now: float) -> None:
@@ -153,16 +125,21 @@ class Asking:
         asked, until = self._wanted.get(sender, (RangeSet(), 0.0))
         if now < until and not wanted.difference(asked):
             return
-        self._wanted[sender] = (wanted, now + self._host.config.request_retry_s)
+        self._wanted[sender] = (wanted, now + self._env.config.request_retry_s)
         self.send_nak(sender, wanted)
 
     def send_nak(self, sender: int, wanted: RangeSet) -> None:
         """Ask the sender itself."""
-        host = self._host
+        env = self._env
+        region = self._region
 
-        def make() -> Nak:
-            host.counters.nak_sent += 1
-            flat, _ = trimmed(wanted, 0)
-            return Nak(host.cluster, host.node, self._region, self._view, flat)
+        def intent(_: float) -> Transmit | None:
+            address = env.address_of(sender)
+            if address is None:
+                return None
+            env.counters.nak_sent += 1
+            flat, _ = trimmed(wanted, 0, env.config.ranges_told_max)
+            nak = Nak(env.cluster, env.node, region.id, region.number, flat)
+            return Transmit(address, [encode_control(nak, sender)])
 
-        self._tell(sender, make)
+        env.control.add(intent)

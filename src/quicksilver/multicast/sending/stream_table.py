@@ -7,14 +7,10 @@ it is finished, or given up when living members stay silent for too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from quicksilver.membership.directory import Directory
-from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.precedence import Precedence
-from quicksilver.multicast.streams import SendStream
-from quicksilver.wire.gms import ClusterSettings
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.precedence import Precedence
+from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.wire.ids import Address, RegionId
 
 STREAMS_REMEMBERED_MAX = 10_000
@@ -23,32 +19,16 @@ GIVEN_UP_MAX = 64
 """Streams given up that STARTs go on to name."""
 
 
-class SendTableHost(Protocol):
-    """What the streams need from the engine."""
-
-    node: int
-    cluster: int
-    config: EngineConfig
-    settings: ClusterSettings
-    counters: Counters
-    directory: Directory
-
-    def address_of(self, node: int) -> Address | None: ...
-
-    def is_failed(self, node: int) -> bool: ...
-
-    def handle_gap(self, reason: str) -> None:
-        """What is owed can no longer be had: this incarnation has to end."""
-        ...
-
-
-class SendTable:
+class StreamTable:
     """Streams by region while they are current, by region and view after that."""
 
     def __init__(
-        self, host: SendTableHost, precedence: Precedence, open_lanes: Callable[[SendStream], None]
+        self,
+        environment: Environment,
+        precedence: Precedence,
+        open_lanes: Callable[[SendStream], None],
     ) -> None:
-        self._host = host
+        self._env = environment
         self._precedence = precedence
         self._open_lanes = open_lanes
         self.sending: dict[int, SendStream] = {}
@@ -118,11 +98,11 @@ class SendTable:
         stream = self.sending.get(region)
         if stream is not None and stream.view == number:
             return stream
-        host = self._host
-        view = host.directory.regions.get(RegionId(region))
+        env = self._env
+        view = env.directory.regions.get(RegionId(region))
         if view is None or view.view != number:
             return None
-        others = [member for member in view.members if member != host.node]
+        others = [member for member in view.members if member != env.node]
         if not others:
             return None
         if stream is not None:
@@ -132,30 +112,30 @@ class SendTable:
             self._resume(stream)
         else:
             stream = SendStream(
-                cluster=host.cluster,
-                node=host.node,
+                cluster=env.cluster,
+                node=env.node,
                 region=region,
                 view=number,
                 members=view.members,
                 destinations=self._destinations(view.address, others),
-                config=host.config,
-                counters=host.counters,
+                config=env.config,
+                counters=env.counters,
             )
         self.sending[region] = stream
         return stream
 
     def _destinations(self, multicast: str, members: Iterable[int]) -> tuple[Address, ...]:
-        settings = self._host.settings
+        settings = self._env.settings
         if settings.transport == "multicast" and multicast:
             return ((multicast, settings.multicast_port),)
-        found = [self._host.address_of(member) for member in members]
+        found = [self._env.address_of(member) for member in members]
         return tuple(address for address in found if address is not None)
 
     def _resume(self, stream: SendStream) -> None:
         """This node is back in a view that it left: its numbers there go on."""
         if stream.is_given_up:
             # They cannot go on after packets that nobody will ever have.
-            self._host.handle_gap("members of a view that it came back to lack its packets")
+            self._env.end_incarnation("members of a view that it came back to lack its packets")
         stream.is_closed = stream.is_abandoned = False
         self.closing.pop((stream.region, stream.view), None)
 
@@ -191,12 +171,12 @@ class SendTable:
                 del self._given_up[name]
 
     def _has_living_members(self, stream: SendStream) -> bool:
-        host = self._host
-        return any(m != host.node and not host.is_failed(m) for m in stream.members)
+        env = self._env
+        return any(m != env.node and not env.is_failed(m) for m in stream.members)
 
     def give_up(self, stream: SendStream) -> None:
         """Stop trying: whoever has not failed had its time."""
-        self._host.counters.abandoned += len(stream.packets)
+        self._env.counters.abandoned += len(stream.packets)
         stream.abandon()
         self._open_lanes(stream)
         self.closing.pop((stream.region, stream.view), None)

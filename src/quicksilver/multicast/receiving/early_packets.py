@@ -16,7 +16,7 @@ Name = tuple[int, int, int]
 """Region, view, sender."""
 
 
-class UnknownPackets:
+class EarlyPackets:
     """A bounded waiting room."""
 
     def __init__(self, bytes_max: int, keep_s: float) -> None:

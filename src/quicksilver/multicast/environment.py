@@ -1,0 +1,124 @@
+"""What the parts of one engine share: who the node is, whom it knows, what it may use.
+
+Sending, receiving and repair know this value and not the engine. What they want sent they
+add to its feeds, which register with the pull stack; nothing is made before it can leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quicksilver.membership.directory import Directory
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.receiving.memory import Budget, Room
+from quicksilver.multicast.receiving.regions import Regions
+from quicksilver.multicast.tally import GroupTally
+from quicksilver.stdx.rand import Rng
+from quicksilver.trace.records import Tracer
+from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.ids import Address, NodeId
+from quicksilver.wire.packets import Messages, stream_key
+
+FAILED_REMEMBERED_MAX = 10_000
+
+
+class Environment:
+    """One engine's surroundings, shared by its parts and changed by the engine alone."""
+
+    def __init__(
+        self,
+        *,
+        config: EngineConfig,
+        directory: Directory,
+        deliver: Callable[[Messages], None],
+        control: ControlFeed,
+        repairs: RepairFeed,
+        counters: Counters,
+        seed: int,
+        tracer: Tracer | None = None,
+        tally: GroupTally | None = None,
+    ) -> None:
+        self.config = config
+        self.directory = directory
+        """The membership as far as it is known."""
+        self.deliver = deliver
+        """Takes the messages of a packet, in order: the fast path."""
+        self.control = control
+        self.repairs = repairs
+        self.counters = counters
+        self.rng = Rng(seed)
+        self.tracer = tracer
+        self.tally = tally
+        """What goes to groups and comes from them, counted for a trace; None without one."""
+        self.settings = ClusterSettings()
+        self.node = 0
+        """This incarnation as the GMS numbered it; 0 while there is none."""
+        self.cluster = 0
+        self.batch = 0
+        """The newest batch of membership changes that was applied."""
+        self.drained_at = 0.0
+        """When all that had arrived was last handled."""
+        self.copies = Budget(config.cache_bytes_max)
+        """Packets kept for the repair of others."""
+        self.waiting = Room(config.ahead_bytes_max)
+        """Packets that wait for an earlier one."""
+        self.heard_at: dict[int, float] = {}
+        """When nodes last sent a control packet to this one."""
+        self.gap: str | None = None
+        """Why this incarnation has to end: it is owed what can no longer be had."""
+        self.regions = Regions()
+        """The region views that this node is in, and was in lately."""
+        self._failed: dict[int, None] = {}
+        self._kernel_drops = 0
+        self._drops_reported = 0
+
+    def address_of(self, node: int) -> Address | None:
+        info = self.directory.nodes.get(NodeId(node))
+        return None if info is None else (info.host, info.port)
+
+    def stream_key(self, sender: int, region: int, view: int) -> bytes:
+        return stream_key(self.cluster, sender, region, view)
+
+    def end_incarnation(self, reason: str) -> None:
+        """Come back as a new node rather than skip messages: done when time is next told."""
+        if self.gap is None:
+            self.gap = reason
+
+    # Failures
+
+    def is_failed(self, node: int) -> bool:
+        return node in self._failed
+
+    def handle_failed(self, node: int) -> None:
+        self.heard_at.pop(node, None)
+        self._failed[node] = None
+        if len(self._failed) > FAILED_REMEMBERED_MAX:
+            del self._failed[next(iter(self._failed))]
+
+    def become_nobody(self) -> None:
+        """The incarnation is over; the next may be in a new cluster, which numbers anew."""
+        self.node = 0
+        self.heard_at.clear()
+        self.gap = None
+        self._failed.clear()
+
+    # The kernel's buffers
+
+    def receive_share(self) -> int:
+        """Return the part of the receive buffer that one busy region may count on."""
+        return self.config.receive_buffer_bytes // max(1, self.regions.count_busy())
+
+    def handle_drops(self, drops: int) -> None:
+        """The kernel has dropped so many datagrams in all."""
+        self._kernel_drops = drops
+
+    def kernel_drops(self) -> int:
+        return self._kernel_drops
+
+    def take_drops(self) -> int:
+        """Return drops that were not reported yet, and count them as reported."""
+        drops = self._kernel_drops - self._drops_reported
+        self._drops_reported = self._kernel_drops
+        return max(0, drops)

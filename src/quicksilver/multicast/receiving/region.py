@@ -1,0 +1,245 @@
+"""A region view in which this node is a member: the streams that it receives there.
+
+One instance lives per region *view*; a view that a newer one replaced is kept until
+everything committed to it is stable. What is to be agreed on with the other members is
+left here as news, which recovery takes (``take_news``): packets arrive far more often
+than tokens.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from quicksilver.membership.directory import RegionView
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.placement import placement_of
+from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.trace import records as trace
+from quicksilver.wire.ids import Address, NodeId
+from quicksilver.wire.packets import Start
+
+
+class News(NamedTuple):
+    """What happened in a region view since recovery last looked."""
+
+    senders: tuple[int, ...]
+    """Streams that were quiet and are no longer."""
+    at: float | None
+    """When the first of them stirred; None if none did."""
+    due_at: float | None
+    """When enough data for a token had arrived; None if it has not."""
+
+
+NO_NEWS = News((), None, None)
+
+
+class Region:
+    """This node as a receiver in one region view."""
+
+    def __init__(self, environment: Environment, view: RegionView) -> None:
+        self._env = environment
+        self.view = view
+        self.id = view.id
+        self.number = view.view
+        # For streams, which need them for every packet.
+        self.counters = environment.counters
+        self.copies = environment.copies
+        self.waiting = environment.waiting
+        self.deliver = environment.deliver
+        self.streams: dict[int, ReceiveStream] = {}
+        self.active: dict[int, None] = {}
+        """Senders whose streams are not yet stable and quiet."""
+        self.retired_at: float | None = None
+        """When a newer view replaced this one."""
+        self.active_at = 0.0
+        """When something last arrived or became stable here."""
+        self.kept_until = 0.0
+        """When to look whether a view that was replaced can be forgotten."""
+        settings = environment.settings
+        self.placement = placement_of(view.members, settings.partition_size, settings.replication)
+        self.is_alone = len(view.members) == 1
+        self.caches_everything = (
+            not self.is_alone
+            and len(self.placement.partitions) == 1
+            and self.placement.keeps_whole_partition(environment.node)
+        )
+        self.token_bytes = self._token_bytes_for(environment.receive_share())
+        """How much data makes a token due."""
+        # Senders begin with a small window and wait for the first acknowledgement:
+        # without this they lost 50 ms at every change of views.
+        first = max(1, environment.config.window_bytes_initial // 2)
+        self.token_due_bytes = min(self.token_bytes, first)
+        """How much data is still to come before a token is due."""
+        self.sent = 0
+        """Packets of this node in the view. Its stream is forgotten when the view is
+        replaced and all is acknowledged; others may not have heard of that yet."""
+        self._senders = set(view.senders)
+        """Who may or might send: the last words of one that has left are still due."""
+        self._addresses: dict[Address, bool] = {}
+        self._stirred: dict[int, None] = {}
+        self._stirred_at: float | None = None
+        self._due_at: float | None = None
+
+    # Streams
+
+    def may_send(self, node: int) -> bool:
+        return node in self._senders or node in self.view.members
+
+    def stream_of(self, sender: int) -> ReceiveStream:
+        """Return the stream of a sender, made if it is new."""
+        stream = self.streams.get(sender)
+        if stream is None:
+            env = self._env
+            key = env.stream_key(sender, self.id, self.number)
+            stream = ReceiveStream(
+                key, NodeId(sender), self, env.address_of(sender), env.config.parse_body
+            )
+            stream.sender_failed = env.is_failed(sender)
+            self.streams[sender] = stream
+            env.regions.streams[key] = stream
+        return stream
+
+    def is_member_address(self, address: Address) -> bool:
+        """Return whether repairs may come from an address."""
+        found = self._addresses.get(address)
+        if found is None:
+            # Looked up once: members' addresses do not change within a view.
+            known = {self._env.address_of(member) for member in self.view.members}
+            found = self._addresses[address] = address in known
+            if len(self._addresses) > 4 * len(self.view.members) + 64:
+                self._addresses = {a: ok for a, ok in self._addresses.items() if ok}
+        return found
+
+    def is_mine_to_keep(self, sequence: int) -> bool:
+        return not self.is_alone and self.placement.is_keeper(self._env.node, sequence)
+
+    # Inputs of streams
+
+    def handle_activity(self, stream: ReceiveStream, now: float) -> None:
+        """A stream that was quiet has news."""
+        self.active[stream.sender] = None
+        self.active_at = now
+        self._stirred[stream.sender] = None
+        if self._stirred_at is None:
+            self._stirred_at = now
+
+    def handle_bytes_due(self, now: float) -> None:
+        """``token_due_bytes`` has run out: enough has arrived for a token."""
+        self.token_due_bytes = self.token_bytes
+        self.active_at = now
+        self._due_at = now
+
+    def handle_own_packets(self, sent: int, size: int, now: float) -> None:
+        """This node has sent so many packets here: that, too, is to be agreed on."""
+        self.sent = sent
+        self.token_due_bytes -= size
+        if self.token_due_bytes <= 0:
+            self.handle_bytes_due(now)
+        if self._stirred_at is None:
+            self._stirred_at = now
+
+    def take_news(self) -> News:
+        """Return what happened since the last time."""
+        if self._stirred_at is None and self._due_at is None:
+            return NO_NEWS
+        news = News(tuple(self._stirred), self._stirred_at, self._due_at)
+        self._stirred.clear()
+        self._stirred_at = self._due_at = None
+        return news
+
+    def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:
+        """A packet whose arrival is to be recorded has arrived."""
+        env = self._env
+        if env.tracer is not None:
+            env.tracer(
+                trace.PacketArrived(now, env.node, self.id, self.number, stream.sender, sequence)
+            )
+
+    def handle_start(self, stream: ReceiveStream, start: Start) -> None:
+        """The stream may follow others: it is held until they are delivered."""
+        env = self._env
+        for region, view, packets in start.after:
+            older = env.regions.find(region, view)
+            if older is None:
+                delivered = env.regions.delivered_before((region, view), stream.sender)
+                if delivered is not None and delivered < packets:
+                    stream.break_off()
+                    env.end_incarnation("it was cut off for longer than old views are kept")
+                    return
+                continue
+            if older is self:
+                continue
+            waited_for = older.stream_of(stream.sender)
+            stream.wait_for(waited_for, packets)
+            if waited_for.missing and waited_for.quiet_rounds:
+                # Its last packets are lost, and nothing else says so.
+                waited_for.become_active(env.drained_at)
+
+    # Membership
+
+    def handle_senders(self, view: RegionView) -> None:
+        """The same view with other senders."""
+        self.view = view
+        self._senders |= view.senders
+
+    def handle_failed(self, nodes: frozenset[int], now: float) -> None:
+        """Nodes are gone: their streams end."""
+        for sender in sorted(nodes & self.streams.keys()):
+            stream = self.streams[sender]
+            stream.sender_failed = True
+            if not stream.is_settled():
+                stream.become_active(now)
+
+    def handle_buffers(self, buffer_bytes: int) -> None:
+        """The region has said how much its members' kernels hold."""
+        self.token_bytes = self._token_bytes_for(buffer_bytes)
+
+    def _token_bytes_for(self, buffer_bytes: int) -> int:
+        return max(32 << 10, min(self._env.config.token_bytes, buffer_bytes // 6))
+
+    # The end of a view
+
+    def handle_retired(self, now: float) -> None:
+        """A newer view replaced this one."""
+        self.retired_at = self.active_at = now
+        self.kept_until = now + self._env.config.retire_s
+
+    def is_kept(self, now: float, *, is_sending: bool) -> bool:
+        """Whether a view that was replaced is still needed.
+
+        While senders that live may have more for it, it is kept for longer than they
+        try: what they sent later must not be delivered past the gap. Silence of all
+        others may mean that all is well, or that this node is cut off.
+        """
+        if now < self.kept_until:
+            return True
+        config = self._env.config
+        if any(stream.is_held() for stream in self.streams.values()):
+            # It is all here, and the application has yet to get it.
+            self.kept_until = now + config.retire_s
+            return True
+        self.kept_until = self.active_at + config.retire_s
+        if now >= self.kept_until and (is_sending or self._is_unfinished()):
+            patience_s = config.retire_s + config.patience_s(self._env.settings.failure_timeout_s)
+            self.kept_until = min(now + config.retire_s, self.active_at + patience_s)
+        return now < self.kept_until
+
+    def _is_unfinished(self) -> bool:
+        env = self._env
+        assert self.retired_at is not None
+        others = [m for m in self.view.members if m != env.node and not env.is_failed(m)]
+        if others and all(env.heard_at.get(member, -1.0) < self.retired_at for member in others):
+            return True
+        return any(
+            stream.is_owed()
+            or not (stream.sender_failed or stream.is_over() or stream.is_settled())
+            for stream in self.streams.values()
+        )
+
+    def has_gap(self) -> bool:
+        """Whether a sender that lives owes packets here that this node knows of."""
+        return any(stream.is_owed() for stream in self.streams.values())
+
+    def close(self) -> None:
+        for stream in self.streams.values():
+            stream.close()

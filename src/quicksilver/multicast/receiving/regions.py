@@ -1,0 +1,65 @@
+"""The region views that a node receives in, and those that it received in lately."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.receiving.region import Region
+    from quicksilver.multicast.receiving.stream import ReceiveStream
+
+Name = tuple[int, int]
+"""A region and the number of its view."""
+
+FORGOTTEN_MAX = 256
+"""Views that were over, of which it is still known what was delivered."""
+
+
+class Regions:
+    """Region views by name, and their streams by the key that packets carry."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[Name, Region] = {}
+        self.streams: dict[bytes, ReceiveStream] = {}
+        """Every stream of every view: a packet's first look-up."""
+        self._forgotten: dict[Name, dict[int, int]] = {}
+
+    def find(self, region: int, view: int) -> Region | None:
+        return self.by_name.get((region, view))
+
+    def has_view_of(self, region: int) -> bool:
+        return any(name == region for name, _ in self.by_name)
+
+    def count_busy(self) -> int:
+        """Return how many views have streams with something to agree on."""
+        return sum(1 for region in self.by_name.values() if region.active)
+
+    def forget(self, name: Name) -> None:
+        """A view is over: of each stream only how much was delivered is remembered."""
+        region = self.by_name.pop(name)
+        for stream in region.streams.values():
+            self.streams.pop(stream.key, None)
+        self._forgotten[name] = {s: stream.delivered() for s, stream in region.streams.items()}
+        if len(self._forgotten) > FORGOTTEN_MAX:
+            del self._forgotten[next(iter(self._forgotten))]
+        region.close()
+
+    def delivered_before(self, name: Name, sender: int) -> int | None:
+        """Return how much of a stream was delivered when its view was forgotten.
+
+        None if the view never was known, or is no longer.
+        """
+        delivered = self._forgotten.get(name)
+        return None if delivered is None else delivered.get(sender, 0)
+
+    def become_nobody(self) -> None:
+        """The incarnation is over: nothing that waits is delivered any more."""
+        for region in self.by_name.values():
+            # What waits for an older stream would come after its gap.
+            for stream in region.streams.values():
+                stream.waiters.clear()
+        for region in self.by_name.values():
+            region.close()
+        self.by_name.clear()
+        self.streams.clear()
+        self._forgotten.clear()

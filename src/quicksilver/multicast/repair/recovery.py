@@ -1,0 +1,236 @@
+"""Recovery in one region view: the agents of this node, and what comes of their rounds.
+
+Tokens are taken from the wire and put on it here, the rounds at the top become
+acknowledgements to senders, and what streams have to say becomes news for the agents.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from quicksilver.core.ports import Transmit
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.placement import hierarchy_of
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.repair.acknowledgements import Acknowledgements
+from quicksilver.multicast.repair.loss_rounds import (
+    Agreed,
+    Gathered,
+    LossRounds,
+    PartitionRounds,
+)
+from quicksilver.multicast.repair.repairer import Repairer
+from quicksilver.multicast.repair.reports import Kept, Report, shorten, trimmed
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.recovery import rounds
+from quicksilver.recovery.domains import Domain
+from quicksilver.recovery.ring import Timing
+from quicksilver.recovery.stack import AgentStack
+from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Token, Wake, encode_control
+from quicksilver.wire.ids import Address
+
+TOKEN_BYTES_MAX = 32_000
+"""In longer tokens every sender's sets are told in fewer ranges, alike for all of them;
+a datagram holds 65,507 bytes."""
+
+
+class RegionRecovery:
+    """This node's agents in one region view; a feed of tokens."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        region: Region,
+        own_stream: Callable[[], SendStream | None],
+    ) -> None:
+        self.region = region
+        self.repairer = Repairer(environment, region, own_stream)
+        self._env = environment
+        self._failed: frozenset[int] = frozenset()
+        self._acknowledgements = Acknowledgements(environment.config.token_interval_s)
+        self._own_acks: deque[Ack] = deque()
+        config = environment.config
+        self.stack: AgentStack[Gathered] = AgentStack(
+            node=environment.node,
+            make_rounds=self._make_rounds,
+            timing=Timing(
+                interval_s=config.token_interval_s,
+                trouble_interval_s=config.token_loss_interval_s,
+                spacing_s=config.token_spacing_s,
+                timeout_s=config.token_timeout_s,
+                in_flight_max=config.tokens_in_flight,
+            ),
+            counters=environment.counters,
+        )
+        self._place()
+
+    def _make_rounds(self, domain: Domain, is_top: bool) -> LossRounds:
+        kind = PartitionRounds if domain.name[0] == 0 else LossRounds
+        on_agreed = self._handle_agreed if is_top else None
+        return kind(self._env, domain, self.repairer, on_agreed)
+
+    def _place(self) -> None:
+        size = self._env.settings.partition_size
+        hierarchy = hierarchy_of(self.region.view.members, size, self._failed)
+        self.stack.become_placed(hierarchy.domains_of(self._env.node), len(hierarchy.levels))
+
+    # Inputs
+
+    def handle_failed(self, nodes: frozenset[int], now: float) -> None:
+        """Nodes are gone: rings close over them, their streams end."""
+        gone = nodes & frozenset(self.region.view.members)
+        if gone:
+            self._failed |= gone
+            self._place()
+            for agent in self.stack.agents:
+                agent.handle_news(now, urgent=True)
+            if self.stack.has_news():
+                self.stack.handle_news(now)
+        self.region.handle_failed(nodes, now)
+
+    def handle_token(self, token: Token, now: float) -> bool:
+        """Take a token; False when no honest peer sends it here."""
+        content = None
+        if not token.direct:
+            content = Gathered(token.records, token.buffer_bytes, token.drops)
+        taken = rounds.Token(
+            (token.level, token.ring),
+            token.round,
+            token.leader,
+            token.origin,
+            token.skipped,
+            content,
+        )
+        return self.stack.handle_token(taken, now)
+
+    def handle_wake(self, wake: Wake, now: float) -> None:
+        self.stack.handle_wake(rounds.Wake((wake.level, wake.ring), wake.origin), now)
+
+    def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
+        """A member asks for packets: send what is held."""
+        self.repairer.handle_pull(pull, to, now)
+
+    def handle_timeout(self, now: float) -> None:
+        self._take_news()
+        self.stack.handle_timeout(now)
+
+    # Outputs
+
+    def next_timeout(self) -> float | None:
+        self._take_news()
+        return self.stack.next_timeout()
+
+    def has_messages(self) -> bool:
+        return self.stack.has_messages()
+
+    def poll(self, now: float) -> Transmit | None:
+        """Return the next token or wake as a datagram, made from the state of this moment."""
+        while (message := self.stack.poll_message(now)) is not None:
+            to, content = message
+            address = self._env.address_of(to)
+            if address is not None:
+                return Transmit(address, [self._encode(content, to)])
+        return None
+
+    def poll_own_ack(self) -> Ack | None:
+        """Return an acknowledgement for this node itself, which leads a region it sends to."""
+        return self._own_acks.popleft() if self._own_acks else None
+
+    def _encode(self, message: rounds.Token[Gathered] | rounds.Wake, to: int) -> bytes:
+        env, region = self._env, self.region
+        level, ring = message.domain
+        if isinstance(message, rounds.Wake):
+            wake = Wake(env.cluster, env.node, region.id, region.number, level, ring)
+            return encode_control(wake, to)
+        content = message.content
+        return encode_bounded(
+            Token(
+                cluster=env.cluster,
+                origin=message.origin,
+                region=region.id,
+                view=region.number,
+                level=level,
+                ring=ring,
+                round=message.round,
+                leader=message.leader,
+                skipped=message.skipped,
+                direct=content is None,
+                buffer_bytes=0 if content is None else content.buffer_bytes,
+                drops=0 if content is None else content.drops,
+                records=() if content is None else content.records,
+            ),
+            to,
+        )
+
+    # News
+
+    def _take_news(self) -> None:
+        news = self.region.take_news()
+        for sender in news.senders:
+            self._acknowledgements.forget(sender)
+        if news.at is not None:
+            self.stack.handle_news(news.at)
+        if news.due_at is not None:
+            self.stack.handle_urgent_news(news.due_at)
+
+    # Agreement
+
+    def _handle_agreed(self, agreed: Agreed, now: float) -> None:
+        """The whole region has spoken: remember it, and tell the senders."""
+        region = self.region
+        region.handle_buffers(agreed.gathered.buffer_bytes)
+        for sender, report in agreed.reports.items():
+            stable = max(report.low, agreed.stable[sender])
+            kept = Kept(report.unkept_limit, report.unkept)
+            state = self.repairer.state.conclude(sender, stable, kept)
+            stream = region.streams.get(sender)
+            if stream is not None:
+                stream.forget_below(min(state.stable, stream.low))
+            self._acknowledge(sender, report, agreed, now)
+
+    def _acknowledge(self, sender: int, report: Report, agreed: Agreed, now: float) -> None:
+        env = self._env
+        most = env.config.ranges_told_max
+        missing, missing_limit = trimmed(report.missing, report.missing_limit, most)
+        ack = Ack(
+            cluster=env.cluster,
+            origin=env.node,
+            region=self.region.id,
+            view=self.region.number,
+            low=report.low,
+            high=report.high,
+            missing=missing,
+            missing_limit=missing_limit,
+            slowest=report.slowest,
+            buffer_bytes=agreed.gathered.buffer_bytes,
+            drops=agreed.gathered.drops,
+            senders=agreed.senders,
+            token_s=agreed.seconds,
+        )
+        if sender == env.node:
+            env.counters.ack_sent += 1
+            self._own_acks.append(ack)
+        elif self._acknowledgements.is_news(ack, sender, now):
+            env.counters.ack_sent += 1
+            env.control.add(lambda _: self._to(sender, ack))
+
+    def _to(self, sender: int, ack: Ack) -> Transmit | None:
+        address = self._env.address_of(sender)
+        return None if address is None else Transmit(address, [encode_control(ack, sender)])
+
+
+def encode_bounded(token: Token, to: int) -> bytes:
+    """Return the datagram; where it would be too long, all records are told in less detail.
+
+    Every sender is in it, whatever the others have to say: to leave some out, always the
+    same, would keep them from ever completing a round.
+    """
+    packet = encode_control(token, to)
+    most = RANGES_MAX
+    while len(packet) > TOKEN_BYTES_MAX and most > 1:
+        most //= 2
+        for record in token.records:
+            shorten(record, most)
+        packet = encode_control(token, to)
+    return packet

@@ -1,0 +1,227 @@
+"""One node's part in the repair of a region view: its reports, and what it does for others.
+
+This is the bottom of the agent stack: the node itself as a recovery domain (dissertation
+3.2.12). It says what it has and lacks, asks for the one and sends copies of the other,
+and takes what tokens tell about the rest of the region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.repair.region_state import RegionState
+from quicksilver.multicast.repair.reports import Kept, Report
+from quicksilver.multicast.repair.requests import LOOKED_UP_MAX, RepairRequests
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.trace import records as trace
+from quicksilver.wire.control import RANGES_MAX, Pull, Record
+from quicksilver.wire.ids import Address
+
+QUIET_ROUNDS = 3
+"""Rounds in which nothing happened, after which a sender leaves the token."""
+
+STUCK_S = 0.2
+"""A packet for which no neighbour and no keeper could be asked is the sender's to resend."""
+
+
+class Repairer:
+    """What one node reports, asks for and sends in one region view."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        region: Region,
+        own_stream: Callable[[], SendStream | None],
+    ) -> None:
+        """``own_stream`` returns this node's stream into the view, if it sends there."""
+        self._env = environment
+        self.region = region
+        self.own_stream = own_stream
+        self.state = RegionState()
+        self.requests = RepairRequests(environment, region)
+
+    # Reports
+
+    def active_senders(self) -> list[int]:
+        """Return the senders whose streams are not yet stable and quiet."""
+        senders = list(self.region.active)
+        own = self.own_stream()
+        if own is not None and own.packets:
+            senders.append(self._env.node)
+        return senders
+
+    def report(self, sender: int) -> Report:
+        """Return what this node has and lacks of a stream."""
+        node = self._env.node
+        if sender == node:
+            return Report.of_all_below(self._count_sent(), node)
+        stream = self.region.streams.get(sender)
+        if stream is None:
+            return Report.of_all_below(0, node)
+        if stream.is_over():
+            # Nothing more is wanted here, or held back.
+            return Report.of_all_below(max(stream.high, stream.tail_claim), node)
+        unkept, unkept_limit = stream.unkept()
+        return Report(
+            high=stream.high,
+            low=stream.low,
+            slowest=node,
+            missing=stream.missing,
+            missing_limit=stream.high,
+            unkept=unkept,
+            unkept_limit=unkept_limit,
+        )
+
+    def _count_sent(self) -> int:
+        own = self.own_stream()
+        if own is not None:
+            self.region.sent = own.next_sequence
+        return self.region.sent
+
+    def accepts(self, sender: int) -> bool:
+        """Return whether a record may be about this sender."""
+        known = sender == self._env.node or sender in self.region.streams
+        return known or self.region.may_send(sender) or self._env.is_failed(sender)
+
+    # What is here, and what is not
+
+    def missing_here(self, sender: int) -> RangeSet:
+        """Return what this node lacks, believes lost, and has room for."""
+        stream = self.region.streams.get(sender)
+        return RangeSet() if stream is None else stream.askable()
+
+    def held_here(self, sender: int, ranges: RangeSet) -> RangeSet:
+        """Return the part of ``ranges`` of which this node has copies."""
+        copies = self._copies(sender)
+        return RangeSet((s, s + 1) for s in ranges.values(LOOKED_UP_MAX) if s in copies)
+
+    def kept_by(self, peer: int, sender: int, ranges: RangeSet) -> RangeSet:
+        """Return the part of ``ranges`` that a peer keeps once it has it."""
+        if self.region.caches_everything or peer == sender:
+            return ranges
+        placement = self.region.placement
+        return RangeSet(
+            (s, s + 1) for s in ranges.values(LOOKED_UP_MAX) if placement.is_keeper(peer, s)
+        )
+
+    def _copies(self, sender: int) -> Mapping[int, bytes]:
+        if sender == self._env.node:
+            own = self.own_stream()
+            return {} if own is None else own.packets
+        stream = self.region.streams.get(sender)
+        return {} if stream is None else stream.cache
+
+    # Repair
+
+    def pull(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
+        """Ask a peer for packets."""
+        stream = self.region.streams.get(sender)
+        if stream is not None:
+            self.requests.pull(peer, stream, ranges, now)
+
+    def push(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
+        """Send a peer what it lacks and this node has."""
+        held = self.held_here(sender, ranges)
+        address = self._env.address_of(peer)
+        if held and address is not None and peer != sender:
+            self._env.counters.pushes += 1
+            self._send_copies(address, sender, held)
+            self._trace_repair(peer, sender, held, now)
+
+    def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
+        """A member asks for packets: send what is held."""
+        ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
+        if ranges:
+            self._send_copies(to, pull.sender, ranges)
+            if self._env.tracer is not None:
+                held = self.held_here(pull.sender, ranges)
+                self._trace_repair(pull.origin, pull.sender, held, now)
+
+    def _send_copies(self, to: Address, sender: int, ranges: RangeSet) -> None:
+        key = self._env.stream_key(sender, self.region.id, self.region.number)
+        self._env.repairs.add(to, key, self._copies(sender), ranges)
+
+    def _trace_repair(self, to: int, sender: int, held: RangeSet, now: float) -> None:
+        """Note who repairs what for whom, as it is asked for."""
+        env, region = self._env, self.region
+        if env.tracer is not None and held:
+            env.tracer(
+                trace.RepairsSent(now, env.node, region.id, region.number, sender, to, held.count())
+            )
+
+    def cut(self, sender: int, sequence: int) -> None:
+        """A dead sender's packet is gone: its stream ends there."""
+        stream = self.region.streams.get(sender)
+        if stream is not None:
+            stream.sender_failed = True
+            stream.cut_at(sequence)
+
+    # What tokens say
+
+    def note_record(self, record: Record, now: float) -> None:
+        """Take what a token says: how far a stream goes, and what is stable."""
+        sender = record.sender
+        region = self.region
+        kept = Kept.parse_flat(record.region_unkept, record.region_unkept_limit)
+        if sender == self._env.node:
+            self.state.conclude(sender, min(record.stable, self._count_sent()), kept)
+            return
+        stream = region.streams.get(sender)
+        if stream is None:
+            if not region.may_send(sender) and not self._env.is_failed(sender):
+                return
+            stream = region.stream_of(sender)
+            stream.become_active(now)
+        if stream.is_over():
+            # Others may have got further: that is no reason to go on asking them.
+            stream.tail_claim = max(stream.tail_claim, record.high)
+        elif record.high > stream.high:
+            self._note_tail(stream, record.high, now)
+        if min(record.stable, stream.low) > stream.stable:
+            # Less a stream that was cut: what others have of it is no news here.
+            region.active_at = now
+        self._learn(stream, record, kept)
+        self._count_quiet(stream, record, now)
+        if stream.missing:
+            self._ask(stream, now)
+
+    def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
+        """Others have newer packets: late until the socket was drained since, then lost."""
+        if stream.tail_claim > stream.high:
+            if self._env.drained_at > stream.tail_claimed_at:
+                stream.note_high(min(stream.tail_claim, high))
+                stream.tail_claim = high
+                stream.tail_claimed_at = now
+        else:
+            stream.tail_claim = high
+            stream.tail_claimed_at = now
+
+    def _learn(self, stream: ReceiveStream, record: Record, kept: Kept) -> None:
+        end = max(stream.low, stream.tail_claim) if stream.is_over() else stream.low
+        state = self.state.learn(stream.sender, record.stable, kept, record.cut, end=end)
+        stream.forget_below(state.stable)
+        if state.cut >= 0 and stream.sender_failed:
+            stream.cut_at(state.cut)
+
+    def _count_quiet(self, stream: ReceiveStream, record: Record, now: float) -> None:
+        if stream.is_settled() and (record.high <= stream.high or stream.is_over()):
+            self.count_quiet_round(stream)
+        elif stream.sender not in self.region.active:
+            stream.become_active(now)
+
+    def count_quiet_round(self, stream: ReceiveStream) -> None:
+        """A round brought nothing new of a stream: after some it is left out of them."""
+        stream.quiet_rounds += 1
+        if stream.quiet_rounds >= QUIET_ROUNDS:
+            self.region.active.pop(stream.sender, None)
+
+    def _ask(self, stream: ReceiveStream, now: float) -> None:
+        if not self.region.caches_everything and not self.region.is_alone:
+            self.requests.pull_from_keepers(stream, self.state.of(stream.sender).kept, now)
+        if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
+            # Who should keep it lacks it, too, or had no room for a copy.
+            self.requests.send_nak(stream.sender, stream.askable())
