@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
+from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
     SubscriptionCompleted,
     ViewsChanged,
@@ -100,6 +101,10 @@ class SimNode:
         """How groups are sent to, from when they are ready until they are left."""
         self._early: defaultdict[str, list[tuple[bytes, ...]]] = defaultdict(list)
         """What is to be sent to groups that are not ready yet."""
+        self._leaves: dict[int, tuple[str, ...]] = {}
+        """Requests to leave that were not answered, and …"""
+        self._leaving: Counter[str] = Counter()
+        """… the groups in them: a view of these may still be of the old membership."""
         self._requests: dict[int, Callable[[], None]] = {}
         self._flushes: dict[int, Callable[[], None]] = {}
         self._connection: int | None = None
@@ -156,6 +161,9 @@ class SimNode:
         self.ready.difference_update(set(leave) - self.opened)
         if leave:
             self.cluster.watching.on_left(self, leave)
+            self._leaving.update(leave)
+            for group in [g for g in self.member_since if self.cluster.group_name(g) in leave]:
+                del self.member_since[group]
 
         def request() -> None:
             number = self.session.subscribe(
@@ -166,6 +174,8 @@ class SimNode:
             )
             if done is not None:
                 self._requests[number] = done
+            if leave:
+                self._leaves[number] = leave
             for name in leave:
                 if name not in self.opened:
                     self.senders.pop(name, None)
@@ -268,7 +278,7 @@ class SimNode:
         if isinstance(event, ViewsChanged):
             for view in event.groups:
                 self.cluster.name_group(view.id, view.name)
-                if self.engine.node in view.members:
+                if self._is_in(view):
                     self.member_since.setdefault(view.id, self.engine.batch)
                 else:
                     self.member_since.pop(view.id, None)
@@ -283,7 +293,9 @@ class SimNode:
             self.exclusions += 1
             self.member_since.clear()
             self.ready.clear()
-        elif isinstance(event, Welcomed | WasRefused | SubscriptionCompleted | GroupViewChanged):
+        elif isinstance(event, SubscriptionCompleted):
+            self._handle_subscribed(event)
+        elif isinstance(event, Welcomed | WasRefused | GroupViewChanged):
             pass
         else:
             assert_never(event)
@@ -293,6 +305,20 @@ class SimNode:
                 self._put(event.name, payloads)
         elif isinstance(event, SubscriptionCompleted) and event.request in self._requests:
             self._requests.pop(event.request)()
+
+    def _is_in(self, view: GroupView) -> bool:
+        """Whether a view has this node because its application wants to be in the group."""
+        wanted = view.name in self.joined and not self._leaving[view.name]
+        return wanted and self.engine.node in view.members
+
+    def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
+        self._leaving.subtract(self._leaves.pop(event.request, ()))
+        for group in event.groups.values():
+            view = self.session.directory.groups.get(group)
+            if view is not None and self._is_in(view):
+                # It left and came back before any view showed that: of the messages of this
+                # batch, those from before are not for it.
+                self.member_since.setdefault(group, self.engine.batch + 1)
 
     # The stream to the GMS
 
