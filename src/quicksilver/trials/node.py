@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
+from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
     SubscriptionCompleted,
@@ -92,7 +93,7 @@ class SimNode:
             address=self.address,
             model=model,
             rng=rng,
-            send_control=self._send_control,
+            control=self,
             on_events=self._take_events,
             memory=self.memory_bytes,
             shared_cpu=cluster.shared_cpu,
@@ -108,6 +109,8 @@ class SimNode:
         self._requests: dict[int, Callable[[], None]] = {}
         self._flushes: dict[int, Callable[[], None]] = {}
         self._connection: int | None = None
+        self._control: deque[tuple[int, ControlEvent]] = deque()
+        """What came on connections to the GMS and was not read yet."""
         self._reconnect()
 
     def __repr__(self) -> str:
@@ -330,32 +333,37 @@ class SimNode:
             self.cluster.events.after(RECONNECT_S, self._reconnect)
             return
         self._connection = number
-        self.host.submit(lambda: self.session.handle_control_opened(self.host.clock()))
-
-    def _send_control(self, frame: bytes) -> bool:
-        return self._connection is not None and self.cluster.gms.send(self._connection, frame)
+        self._arrive(number, ControlOpened())
 
     def handle_frame(self, connection: int, frame: bytes) -> None:
         """A frame of the GMS has arrived."""
-
-        def take() -> None:
-            if self._connection == connection:
-                self.session.handle_control_frame(frame, self.host.clock())
-                self._take_events()
-
-        self.host.submit(take)
+        self._arrive(connection, ControlFrame(frame))
 
     def handle_closed(self, connection: int, reason: str) -> None:
         """The stream to the GMS is gone."""
+        self._arrive(connection, ControlClosed(reason))
 
-        def take() -> None:
-            if self._connection != connection:
-                return
-            self._connection = None
-            self.session.handle_control_closed(reason, self.host.clock())
-            self.cluster.events.after(RECONNECT_S, self._reconnect)
+    def _arrive(self, connection: int, event: ControlEvent) -> None:
+        self._control.append((connection, event))
+        self.host.handle_control()
 
-        self.host.submit(take)
+    def is_control_open(self) -> bool:
+        return self._connection is not None
+
+    def send_control(self, frame: bytes) -> None:
+        assert self._connection is not None
+        self.cluster.gms.send(self._connection, frame)
+
+    def poll_control(self, now: float) -> ControlEvent | None:
+        while self._control:
+            connection, event = self._control.popleft()
+            if connection != self._connection:
+                continue
+            if isinstance(event, ControlClosed):
+                self._connection = None
+                self.cluster.events.after(RECONNECT_S, self._reconnect)
+            return event
+        return None
 
 
 SessionMaker = Callable[..., Session]
