@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
 from quicksilver.net.control import ControlStream
 from quicksilver.net.streams import encode_frame
 
@@ -21,36 +22,50 @@ def server() -> Iterator[socket.socket]:
         yield listening
 
 
-def advance_until(stream: ControlStream, expected: str) -> None:
-    """Advance until the stream says a word that contains ``expected``."""
+def take(stream: ControlStream, kind: type[ControlEvent], what: str = "") -> ControlEvent:
+    """Wait for the next event, which is of a kind and says something."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        word = stream.advance(time.monotonic())
-        if word is not None and expected in word:
-            return
+        event = stream.poll_event(time.monotonic())
+        if event is not None:
+            assert isinstance(event, kind)
+            assert what in str(event)
+            return event
         time.sleep(0.005)
-    raise AssertionError(f"{expected!r} was not said; last error: {stream.last_error!r}")
+    raise AssertionError(f"no {kind.__name__}; last error: {stream.last_error!r}")
 
 
 def test_frames_cross_in_both_directions_and_it_reconnects(server: socket.socket) -> None:
     """Whole frames, however the bytes are cut; a lost connection is made again."""
     stream = ControlStream(server.getsockname())
-    advance_until(stream, "opened")
+    take(stream, ControlOpened)
     peer, _ = server.accept()
     stream.send(b"hello")
-    stream.advance(time.monotonic())
+    assert stream.poll_event(time.monotonic()) is None
     assert peer.recv(100) == encode_frame(b"hello")
     data = encode_frame(b"one") + encode_frame(b"two")
     peer.sendall(data[:5])
     time.sleep(0.02)
-    stream.advance(time.monotonic())
+    assert stream.poll_event(time.monotonic()) is None
     peer.sendall(data[5:])
-    time.sleep(0.02)
-    stream.advance(time.monotonic())
-    assert [stream.poll_frame(), stream.poll_frame(), stream.poll_frame()] == [b"one", b"two", None]
+    assert take(stream, ControlFrame) == ControlFrame(b"one")
+    assert take(stream, ControlFrame) == ControlFrame(b"two")
     peer.close()
-    advance_until(stream, "closed the connection")
-    advance_until(stream, "opened")
+    take(stream, ControlClosed, "closed the connection")
+    take(stream, ControlOpened)
+    stream.close()
+
+
+def test_frames_come_before_the_end_of_their_connection(server: socket.socket) -> None:
+    """What the GMS said last is heard."""
+    stream = ControlStream(server.getsockname())
+    take(stream, ControlOpened)
+    peer, _ = server.accept()
+    peer.sendall(encode_frame(b"last"))
+    peer.close()
+    time.sleep(0.02)
+    assert take(stream, ControlFrame) == ControlFrame(b"last")
+    take(stream, ControlClosed)
     stream.close()
 
 
@@ -59,10 +74,10 @@ def test_a_refused_connection_says_so_and_waits_longer_each_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = gone.getsockname()
     stream = ControlStream(address)
-    advance_until(stream, "refused")
+    take(stream, ControlClosed, "refused")
     first = stream.next_timeout()
     assert first is not None
-    advance_until(stream, "refused")
+    take(stream, ControlClosed, "refused")
     second = stream.next_timeout()
     assert second is not None
     assert second - first > 0.05
@@ -71,9 +86,9 @@ def test_a_refused_connection_says_so_and_waits_longer_each_time() -> None:
 def test_a_declared_length_out_of_bounds_ends_the_connection(server: socket.socket) -> None:
     """Any byte string from the network is survived."""
     stream = ControlStream(server.getsockname())
-    advance_until(stream, "opened")
+    take(stream, ControlOpened)
     peer, _ = server.accept()
     peer.sendall(b"\xff\xff\xff\xff nonsense")
-    advance_until(stream, "nonsense")
+    take(stream, ControlClosed, "nonsense")
     peer.close()
     stream.close()

@@ -33,6 +33,7 @@ def test_a_clock_never_goes_back(
     world.events.run(5)
     for engine in world.engines:
         assert engine.clocks == sorted(engine.clocks)
+        assert engine.drained == sorted(engine.drained)
 
 
 @given(st.integers(1, 60), st.floats(1e-5, 1e-3))

@@ -33,6 +33,8 @@ class CountingEngine:
         self.to_send: list[tuple[Address, bytes]] = []
         self.received: list[tuple[float, int]] = []
         self.clocks: list[float] = []
+        self.drained: list[float] = []
+        """Up to when it was told to have all that arrived."""
         self.timeouts: list[float] = []
         self.addresses: frozenset[str] = frozenset()
         self.is_paused = False
@@ -48,7 +50,7 @@ class CountingEngine:
         raise AssertionError("the simulator does not coalesce")
 
     def handle_drained(self, now: float) -> None:
-        self.clocks.append(now)
+        self.drained.append(now)
 
     def handle_drops(self, drops: int) -> None:
         pass
@@ -101,6 +103,19 @@ class CountingEngine:
         return self.is_paused
 
 
+class NoControl:
+    """A stream to the GMS that never comes up."""
+
+    def is_control_open(self) -> bool:
+        return False
+
+    def send_control(self, frame: bytes) -> None:
+        raise AssertionError("nothing is said while there is no stream")
+
+    def poll_control(self, now: float) -> None:
+        return None
+
+
 GROUP: Address = ("239.0.0.1", 7400)
 
 
@@ -127,7 +142,7 @@ class World:
                 address=(f"10.0.0.{index + 1}", 7000),
                 model=model,
                 rng=Rng(index),
-                send_control=lambda frame: True,
+                control=NoControl(),
                 on_events=lambda: None,
                 memory=lambda: 0,
                 shared_cpu=self.cpu,

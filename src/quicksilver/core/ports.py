@@ -1,4 +1,4 @@
-"""The ports between an engine and its host.
+"""The ports between an engine, its host, and the host's I/O.
 
 An engine opens no socket, starts no thread and reads no clock. A host (real
 sockets in ``net``, virtual ones in ``sim``) feeds it datagrams, control frames
@@ -8,9 +8,13 @@ host is ready for it (dissertation 4.2.2, the pull stack).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from quicksilver.wire.ids import Address
+
+Arrival = tuple[bytes, int, Address]
+"""A datagram, its segment size when the kernel coalesced several (else 0), its source."""
 
 
 class Transmit:
@@ -41,7 +45,7 @@ class Engine(Protocol):
         ...
 
     def handle_drained(self, now: float) -> None:
-        """Everything that had arrived when the call is made has been handled."""
+        """Everything that had arrived by ``now``, a little ago, has been handled."""
         ...
 
     def handle_drops(self, drops: int) -> None:
@@ -92,4 +96,62 @@ class Engine(Protocol):
 
     def is_receiving_paused(self) -> bool:
         """True while data should stay in the kernel: the application is behind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControlOpened:
+    """The stream to the GMS is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFrame:
+    """The GMS sent a frame (without its length prefix)."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ControlClosed:
+    """The stream to the GMS is gone."""
+
+    reason: str
+
+
+ControlEvent = ControlOpened | ControlFrame | ControlClosed
+
+
+class HostIO(Protocol):
+    """Sockets and clock of a host, as the turn uses them; nothing here waits."""
+
+    def clock(self) -> float: ...
+
+    def receive_unicast(self, count: int, /) -> list[Arrival]:
+        """Return at most so many datagrams of the unicast socket."""
+        ...
+
+    def receive_multicast(self, count: int, /) -> list[Arrival]:
+        """The same of the multicast sockets, which carry nothing but data."""
+        ...
+
+    def send(self, destination: Address, packets: list[bytes], /) -> int:
+        """Send packets; return how many there was room for."""
+        ...
+
+    def next_writable(self, now: float) -> float:
+        """Return when it is worth to try again after there was no room."""
+        ...
+
+    def is_control_open(self) -> bool:
+        """True while frames can be sent to the GMS."""
+        ...
+
+    def send_control(self, frame: bytes, /) -> None: ...
+
+    def poll_control(self, now: float) -> ControlEvent | None:
+        """Move what the stream to the GMS has; return what came of it, or None."""
+        ...
+
+    def set_memberships(self, addresses: frozenset[str], /) -> None:
+        """Receive what is sent to these multicast addresses, and no other."""
         ...

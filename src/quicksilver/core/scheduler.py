@@ -6,8 +6,8 @@ application threads. They are served in turn, each within its quantum (50 ms,
 that has arrived is first moved into priority queues, then handled in the order
 tokens, control and repair, data, disk.
 
-A host calls ``accept_*`` with what it drained and then ``run``; it owns the
-clock and passes it in.
+The turn calls ``accept`` with what it read and then ``run_io``; the host's clock is
+passed in.
 """
 
 from __future__ import annotations
@@ -16,11 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from quicksilver.core.ports import Engine
-from quicksilver.wire.ids import Address
-
-Arrival = tuple[bytes, int, Address]
-"""A datagram, its segment size when the kernel coalesced several (else 0), its source."""
+from quicksilver.core.ports import Arrival, Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +36,10 @@ class Scheduler:
         self._inbound: tuple[deque[Arrival], ...] = (deque(), deque(), deque())
         self._disk: deque[Callable[[], None]] = deque()
         self._requests: deque[Callable[[], None]] = deque()
-        self.requests_run = 0
+        self.alarms = 0
+        """Times that alarms were due, and …"""
+        self.alarm_delay_s = 0.0
+        """… how late they were, in sum."""
         self.alarm_delay_s_max = 0.0
         """How late an alarm was at most; whoever samples it sets it back."""
         self.inversion_s_max = 0.0
@@ -63,10 +62,6 @@ class Scheduler:
         for arrival in arrivals:
             inbound[classify(arrival[0])].append(arrival)
 
-    def accept_data(self, arrivals: Iterable[Arrival]) -> None:
-        """Queue arrivals of a socket that carries nothing but data."""
-        self._inbound[2].extend(arrivals)
-
     def has_requests(self) -> bool:
         return bool(self._requests)
 
@@ -78,17 +73,18 @@ class Scheduler:
         requests = self._requests
         for _ in range(len(requests)):
             requests.popleft()()
-            self.requests_run += 1
 
-    def run_alarms(self, clock: Callable[[], float]) -> None:
-        """Let due timers fire, within their quantum."""
+    def run_alarms(self, clock: Callable[[], float]) -> float | None:
+        """Let due timers fire, within their quantum; return when the next is due."""
         now = clock()
         until = now + self._quanta.alarms_s
         while True:
             due = self._engine.next_timeout()
             if due is None or due > now:
                 self._data_since = 0.0
-                return
+                return due
+            self.alarms += 1
+            self.alarm_delay_s += now - due
             if now - due > self.alarm_delay_s_max:
                 self.alarm_delay_s_max = now - due
             if self._data_since:
@@ -99,23 +95,39 @@ class Scheduler:
             self._engine.handle_timeout(now)
             now = clock()
             if now >= until:
-                return
+                return self._engine.next_timeout()
 
-    def begin_turn(self) -> None:
-        """For hosts that do not run alarms every turn: no data was handled yet."""
-        self._data_since = 0.0
+    def run_data(self, arrivals: list[Arrival], clock: Callable[[], float]) -> None:
+        """Handle arrivals of a socket that carries nothing but data.
 
-    def begin_data(self, now: float) -> None:
-        """The core turns to data; a second time before the next alarms changes nothing."""
+        As a rule nothing waits before them: then they are handled without queues.
+        """
+        if any(self._inbound) or self._disk:
+            self._inbound[2].extend(arrivals)
+            self.run_io(clock)
+            return
+        now = clock()
+        until = now + self._quanta.io_s
         if not self._data_since:
             self._data_since = now
+        engine = self._engine
+        for handled, (data, segment, source) in enumerate(arrivals, 1):
+            if segment:
+                engine.handle_segments(data, segment, source, now)
+            else:
+                engine.handle_datagram(data, source, now)
+            if not handled & 3:
+                now = clock()
+                if now >= until:
+                    self._inbound[2].extend(arrivals[handled:])
+                    return
 
     def run_io(self, clock: Callable[[], float]) -> bool:
         """Handle queued arrivals by priority; True when all were handled."""
         now = clock()
         until = now + self._quanta.io_s
         if self._inbound[2]:
-            self.begin_data(now)
+            self._data_since = self._data_since or now
         engine = self._engine
         handle = engine.handle_datagram
         for queue in self._inbound:

@@ -1,9 +1,8 @@
 """The core thread: one thread that drives an engine with real sockets.
 
-Each turn serves requests of application threads, drains what arrived, handles
-it by priority, fires alarms, and transmits what the engine's pull stack gives,
-until nothing is left to do; then it sleeps until a socket, an alarm or another
-thread wakes it (dissertation 4.2.2).
+It takes turns (``core.turn``) until nothing is left to do; then it sleeps until a
+socket, an alarm or another thread wakes it (dissertation 4.2.2). It is the turn's I/O
+as well: sockets, the stream to the GMS, the clock.
 """
 
 from __future__ import annotations
@@ -14,33 +13,16 @@ import time
 import traceback
 from collections.abc import Callable
 
-from quicksilver.core.ports import Engine, Transmit
-from quicksilver.core.scheduler import Scheduler
+from quicksilver.core.ports import ControlEvent, Engine
+from quicksilver.core.turn import Turn
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
 from quicksilver.net.poller import Poller, Waker
-
-UNICAST_READS = 64
-MULTICAST_READS = 4
-"""Reads at once: of 60 KB each, they are still in the second-level cache when
-they are handled."""
-
-MULTICAST_ROUNDS = 6
-"""Times a turn that data is read and handled: about a millisecond in all, so that
-a token never waits longer than that behind data."""
-
-TRANSMITS = 24
-TRANSMIT_BYTES = 2 << 20
-"""Polls a turn, and bytes: some 0.6 ms, so that what arrives does not wait for long."""
 
 LOOK_INTERVAL_S = 0.02
 BUSY_PART = 0.05
 """Processor share of the process's other threads from which on the core keeps the
 interpreter lock while it reads: to get it back may take a switch interval."""
-
-CONTROL_INTERVAL_S = 0.01
-"""How often a busy core looks at the stream to the GMS: every look gives up the
-interpreter lock, and a busy application thread then keeps it for a while."""
 
 SLEEP_S_MAX = 1.0
 RETRY_S = 0.001
@@ -65,19 +47,20 @@ class CoreThread:
     ) -> None:
         self.engine = engine
         self.sockets = sockets
-        self.scheduler = Scheduler(engine)
+        self.turn = Turn(engine, self, on_events=on_events)
+        self.clock = time.monotonic
+        self.receive_unicast = sockets.receive_unicast
+        self.receive_multicast = sockets.receive_multicast
+        self.send = sockets.send
         self.is_sleeping = False
         """True while the core waits; whoever adds work then calls ``wake``."""
-        self.turns = 0
         self._control = control
-        self._on_events = on_events
         self._on_failure = on_failure
         self._poller = Poller()
         self._waker = Waker()
         self._watched: dict[int, int] = {}
         self._addresses: frozenset[str] = frozenset()
-        self._unsent: Transmit | None = None
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         """Held by whoever drives the engine."""
         self._driver = 0
         """Which thread that is; 0: none."""
@@ -86,7 +69,6 @@ class CoreThread:
         self._look_at = 0.0
         self._process_time = 0.0
         self._thread_time = 0.0
-        self._control_at = 0.0
         self._control_fd: int | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -95,7 +77,7 @@ class CoreThread:
 
     def submit(self, request: Callable[[], None]) -> None:
         """Have the core run something soon; from any thread."""
-        self.scheduler.submit(request)
+        self.turn.scheduler.submit(request)
         if self.is_sleeping:
             self.wake()
 
@@ -122,19 +104,18 @@ class CoreThread:
         waiting for another thread to get the interpreter and the caches warm:
         at one receiver the sender's cost went from about 1.25 to 1.05 µs a message.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return
         try:
             self._driver = threading.get_ident()
             if self._is_stopping:
                 return
-            self._transmit(time.monotonic)
-            due = self.engine.next_timeout()
-            is_stuck = self._unsent is not None
+            self.turn.transmit()
+            due = self.turn.next_wake(self.clock())
         finally:
             self._driver = 0
-            self._turn.release()
-        if is_stuck or (due is not None and due < self._wakes_at):
+            self._lock.release()
+        if due is not None and due < self._wakes_at:
             self.wake()
 
     # The loop
@@ -151,60 +132,23 @@ class CoreThread:
             self._waker.close()
 
     def _loop(self) -> None:
-        clock = time.monotonic
+        clock = self.clock
         own = threading.get_ident()
-        scheduler = self.scheduler
+        run = self.turn.run
         self._watch(self._waker.fileno())
         self._watch_sockets()
         while not self._is_stopping:
-            with self._turn:
+            with self._lock:
                 self._driver = own
-                self.turns += 1
-                if scheduler.has_requests():
-                    scheduler.run_requests()
-                    self._take_events()
-                    self._control_at = 0.0
-                is_dry = self._receive(clock)
-                scheduler.run_alarms(clock)
-                self._take_events()
-                is_idle = self._transmit(clock)
                 now = clock()
-                if now >= self._control_at:
-                    self._advance_control(now)
+                freeze = self.sockets.freeze_until(now)
+                if freeze is not None:
+                    time.sleep(max(0.0, freeze - now))
+                run()
+                if now >= self._look_at:
+                    self._look_around(now)
                 self._driver = 0
-            if is_dry and is_idle:
-                self._sleep(clock)
-
-    def _receive(self, clock: Callable[[], float]) -> bool:
-        """Drain the sockets and handle what came; True when nothing is left."""
-        scheduler = self.scheduler
-        engine = self.engine
-        now = clock()
-        freeze = self.sockets.freeze_until(now)
-        if freeze is not None:
-            time.sleep(max(0.0, freeze - now))
-        arrived = self.sockets.receive_unicast(UNICAST_READS)
-        if arrived:
-            scheduler.accept(arrived)
-            scheduler.run_io(clock)
-        is_dry = len(arrived) < UNICAST_READS
-        is_paused = engine.is_receiving_paused()
-        if not is_paused:
-            for _ in range(MULTICAST_ROUNDS):
-                arrived = self.sockets.receive_multicast(MULTICAST_READS)
-                if not arrived:
-                    break
-                scheduler.accept_data(arrived)
-                scheduler.run_io(clock)
-                if engine.is_receiving_paused():
-                    break
-            is_dry = is_dry and len(arrived) < MULTICAST_READS
-        is_dry = is_dry and not scheduler.has_inbound()
-        if is_dry and not is_paused:
-            engine.handle_drained(now)
-        if now >= self._look_at:
-            self._look_around(now)
-        return is_dry
+            self._sleep()
 
     def _look_around(self, now: float) -> None:
         """See now and then what the kernel dropped and whether other threads compute."""
@@ -216,53 +160,28 @@ class CoreThread:
         self._look_at = now + LOOK_INTERVAL_S
         self.engine.handle_drops(self.sockets.receive_drops())
 
-    def _transmit(self, clock: Callable[[], float]) -> bool:
-        """Send what the stack gives; True when it has nothing left to send now."""
-        engine = self.engine
-        sockets = self.sockets
-        engine.handle_turn()
-        left = TRANSMIT_BYTES
-        for _ in range(TRANSMITS):
-            transmit = self._unsent or engine.poll_transmit(clock())
-            self._unsent = None
-            if transmit is None:
-                return True
-            sent = sockets.send(transmit.destination, transmit.packets)
-            if sent < len(transmit.packets):
-                self._unsent = Transmit(transmit.destination, transmit.packets[sent:])
-                return True
-            left -= sum(map(len, transmit.packets))
-            if left <= 0:
-                break
-        return False
+    # The turn's I/O, next to what the sockets do themselves
 
-    def _take_events(self) -> None:
-        if self.engine.has_events():
-            self._on_events()
+    def next_writable(self, now: float) -> float:
+        """The kernel is out of memory for packets: a writable socket does not tell."""
+        return now + RETRY_S
 
-    def _advance_control(self, now: float) -> None:
-        control = self._control
-        engine = self.engine
-        self._control_at = now + CONTROL_INTERVAL_S
-        if control.is_connected:
-            while (frame := engine.poll_control(now)) is not None:
-                control.send(frame)
-        word = control.advance(now)
-        while (incoming := control.poll_frame()) is not None:
-            engine.handle_control_frame(incoming, now)
-            self._take_events()
-        if word == "opened":
-            engine.handle_control_opened(now)
-        elif word is not None:
-            engine.handle_control_closed(word, now)
-        if engine.multicast_addresses() is not self._addresses:
-            self._addresses = engine.multicast_addresses()
-            self._set_memberships()
-        self._watch_control()
+    def is_control_open(self) -> bool:
+        return self._control.is_connected
 
-    def _set_memberships(self) -> None:
+    def send_control(self, frame: bytes) -> None:
+        self._control.send(frame)
+
+    def poll_control(self, now: float) -> ControlEvent | None:
+        event = self._control.poll_event(now)
+        if event is None:
+            self._watch_control()
+        return event
+
+    def set_memberships(self, addresses: frozenset[str]) -> None:
+        self._addresses = addresses
         try:
-            changed = self.sockets.set_memberships(self._addresses)
+            changed = self.sockets.set_memberships(addresses)
         except MembershipError as error:
             self._on_failure(str(error))
             changed = True
@@ -273,15 +192,18 @@ class CoreThread:
         """The GMS said where multicast arrives; core thread only."""
         self.sockets.set_multicast_port(port)
         self._watch_sockets()
-        self._set_memberships()
+        self.set_memberships(self._addresses)
 
     # Sleeping
 
-    def _sleep(self, clock: Callable[[], float]) -> None:
+    def _sleep(self) -> None:
+        """Wait until there is something to do; not at all when there is already."""
+        if self.turn.has_more:
+            return
         self.is_sleeping = True
         try:
-            with self._turn:
-                timeout = self._prepare_sleep(clock())
+            with self._lock:
+                timeout = self._prepare_sleep(self.clock())
             if timeout is None:
                 return
             ready = self._poller.wait(timeout)
@@ -290,26 +212,18 @@ class CoreThread:
         if self._waker.fileno() in ready:
             self._waker.clear()
         if self._control_fd in ready:
-            self._control_at = 0.0
+            self.turn.look_at_control()
 
     def _prepare_sleep(self, now: float) -> float | None:
         """Return how long to sleep, or None when there is something to do."""
-        engine = self.engine
-        if self.scheduler.has_requests() or engine.has_outgoing() or engine.has_events():
-            return None
-        times = [now + SLEEP_S_MAX]
-        is_paused = engine.is_receiving_paused()
+        is_paused = self.engine.is_receiving_paused()
         waits = (
-            engine.next_timeout(),
+            self.turn.next_wake(now),
             self._control.next_timeout(),
-            self._control_at if engine.has_control() else None,
             # While paused nobody takes what a fault plan held back.
             None if is_paused else self.sockets.next_release(),
-            # The kernel is out of memory for packets: a writable socket does not tell.
-            now + RETRY_S if self._unsent is not None else None,
         )
-        times.extend(when for when in waits if when is not None)
-        self._wakes_at = min(times)
+        self._wakes_at = min([now + SLEEP_S_MAX, *(when for when in waits if when is not None)])
         if self._wakes_at <= now:
             return None
         unicast, multicast = self.sockets.filenos()

@@ -308,7 +308,7 @@ class NodeCore:
             node=self.session.node,
             cluster=self.session.cluster,
             connected=self._control.is_connected,
-            counters={**self.session.stats(), "turns": self.thread.turns},
+            counters={**self.session.stats(), "turns": self.thread.turn.count},
             datagrams={name: getattr(counters, name) for name in counters.__slots__},
             warnings=self.sockets.warnings,
         )

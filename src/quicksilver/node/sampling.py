@@ -25,7 +25,7 @@ def sample_on_core(core: NodeCore) -> None:
         return
     counters = engine.counters
     levels = engine.stats()
-    scheduler = core.thread.scheduler
+    scheduler = core.thread.turn.scheduler
     used = resource.getrusage(resource.RUSAGE_SELF)
     now = time.monotonic()
     tracer(

@@ -1,21 +1,20 @@
 """A simulated machine: what ``net.host`` is to real sockets, this is to virtual ones.
 
-It runs the same turns as the core thread, with the same scheduler and quanta:
-requests, unicast, multicast, alarms, transmission. Each step costs processor
-time by the model, so a turn begins at one moment and ends at a later one; what
-arrives meanwhile waits in kernel buffers of limited size, and what leaves waits
-for the card. Time, as the engine sees it, is the host's own clock, which may
-drift.
+It takes the same turns as the core thread (``core.turn``). Each step costs processor
+time by the model, charged where the turn reads and sends, so a turn begins at one
+moment and ends at a later one; what arrives meanwhile waits in kernel buffers of
+limited size, and what leaves waits for the card. Time, as the engine sees it, is the
+host's own clock, which may drift.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
-from quicksilver.core.ports import Engine
-from quicksilver.core.scheduler import Arrival, Scheduler
+from quicksilver.core.ports import Arrival, ControlEvent, Engine
+from quicksilver.core.turn import Turn
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.machine import SharedCpu
 from quicksilver.sim.model import HostModel
@@ -25,26 +24,10 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, KIND_REPAIR
 
-UNICAST_READS = 64
-MULTICAST_READS = 24
-TRANSMITS = 24
-"""What one turn takes, as in ``net.host``."""
-
 TURN_SPACING_S = 1e-6
 """Between two turns of a host whose work costs nothing: time must pass."""
 
-CLOCK_READ_EVERY = 4
-"""Datagrams between two looks at the clock, as in ``core.scheduler``."""
-
 _DATA_KINDS = frozenset({KIND_DATA, KIND_REPAIR, KIND_HYBRID})
-
-
-class Sending(enum.Enum):
-    """How a turn's transmission ended."""
-
-    NOTHING_LEFT = enum.auto()
-    CARD_FULL = enum.auto()
-    MORE = enum.auto()
 
 
 class HostCounters:
@@ -52,7 +35,6 @@ class HostCounters:
 
     __slots__ = (
         "alarm_delay_s",
-        "alarm_delay_s_lately",
         "alarm_delay_s_max",
         "alarms",
         "busy_s",
@@ -68,9 +50,7 @@ class HostCounters:
         self.alarm_delay_s = 0.0
         """How late alarms fired, in sum …"""
         self.alarm_delay_s_max = 0.0
-        """… and at most; whoever samples it sets it back."""
-        self.alarm_delay_s_lately = 0.0
-        """The same, for the trace's samples."""
+        """… and in one turn at most; whoever samples it sets it back."""
         self.busy_s = 0.0
         self.port_drops = 0
         self.received = 0
@@ -91,6 +71,16 @@ class KernelBuffer:
         self.limit = limit
 
 
+class ControlEnd(Protocol):
+    """A process's end of its stream to the GMS."""
+
+    def is_control_open(self) -> bool: ...
+
+    def send_control(self, frame: bytes, /) -> None: ...
+
+    def poll_control(self, now: float) -> ControlEvent | None: ...
+
+
 class SimHost:
     """One machine with one process on it, which runs one engine."""
 
@@ -104,19 +94,22 @@ class SimHost:
         address: Address,
         model: HostModel,
         rng: Rng,
-        send_control: Callable[[bytes], bool],
+        control: ControlEnd,
         on_events: Callable[[], None],
         memory: Callable[[], int],
         shared_cpu: SharedCpu | None = None,
     ) -> None:
-        """``send_control`` takes a frame for the GMS and is False while there is no
-        connection; ``memory`` tells how many bytes of packets the process holds;
-        ``shared_cpu``: the machine that it shares with other hosts."""
+        """``control`` is the process's end of its stream to the GMS; ``on_events`` takes
+        what the engine reports; ``memory`` tells how many bytes of packets the process
+        holds; ``shared_cpu``: the machine that it shares with other hosts."""
         self.index = index
         self.address = address
         self.model = model
         self.engine = engine
-        self.scheduler = Scheduler(engine)
+        self.turn = Turn(engine, self, on_events=on_events)
+        self.is_control_open = control.is_control_open
+        self.send_control = control.send_control
+        self.poll_control = control.poll_control
         self.weather = Weather(rng.derive("weather"))
         self.counters = HostCounters()
         self.is_dead = False
@@ -126,8 +119,6 @@ class SimHost:
         self.clock_offset_s = 0.0
         self._events = events
         self._network = network
-        self._send_control = send_control
-        self._on_events = on_events
         self._memory = memory
         self._cpu = model.cpu
         self._factor = 1.0
@@ -143,7 +134,7 @@ class SimHost:
         """… the last time that an event was set for by itself …"""
         self._alarm_at: float | None = None
         """… and the event under way that stands for all alarms."""
-        self._begin = self._turn
+        self._begin = self._begin_turn
         self._shared_cpu = shared_cpu
         self._waits_for_core = False
         self._has_core = False
@@ -156,7 +147,6 @@ class SimHost:
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
         self._addresses: frozenset[str] = frozenset()
-        self._unsent: deque[tuple[Address, bytes]] = deque()
         network.attach(self)
 
     # Time
@@ -211,8 +201,14 @@ class SimHost:
         """Have the process do something soon, as an application thread would."""
         if self.is_dead:
             return
-        self.scheduler.submit(request)
+        self.turn.scheduler.submit(request)
         self._wake(self._events.now)
+
+    def handle_control(self) -> None:
+        """Something came on the stream to the GMS."""
+        if not self.is_dead:
+            self.turn.look_at_control()
+            self._wake(self._events.now)
 
     def freeze(self, seconds: float) -> None:
         """The process stops; its card and its kernel go on."""
@@ -284,7 +280,7 @@ class SimHost:
             self._alarm_at = when
             self._events.at(when, self._begin)
 
-    def _turn(self) -> None:
+    def _begin_turn(self) -> None:
         now = self._events.now
         if self._alarm_at is not None and self._alarm_at <= now:
             self._alarm_at = None
@@ -320,7 +316,7 @@ class SimHost:
         now = self._events.now
         if self.is_dead or now < self.frozen_until:
             cpu.give_back(self.index, now)
-            self._turn()
+            self._begin_turn()
             return
         self._begin_slice(cpu, now)
 
@@ -363,37 +359,13 @@ class SimHost:
         if self._is_asleep:
             self.charge_wake()
         self.charge(cpu.turn_s)
-        scheduler = self.scheduler
-        scheduler.begin_turn()
-        if scheduler.has_requests():
-            scheduler.run_requests()
-        engine = self.engine
-        if engine.has_events():
-            self._on_events()
-        is_dry = self._read()
-        if engine.has_events():
-            self._on_events()
-        timeout = engine.next_timeout()
-        clock = self.clock()
-        is_due = timeout is not None and timeout <= clock
-        if is_due or self._unsent or engine.has_transmits() or engine.has_outgoing():
-            if timeout is not None and timeout <= clock:
-                self._note_alarm(clock - timeout)
-                scheduler.run_alarms(self.clock)
-                if engine.has_events():
-                    self._on_events()
-            sending = self._transmit()
-            self._advance_control()
-            timeout = engine.next_timeout()
-        else:
-            # Nothing to send and no alarm, as in most turns: they bring one packet.
-            sending = Sending.NOTHING_LEFT
-            if engine.has_control() or engine.multicast_addresses() is not self._addresses:
-                self._advance_control()
-                timeout = engine.next_timeout()
+        self.turn.run()
+        if self.counters.receive_drops:
+            self.engine.handle_drops(self.counters.receive_drops)
+        self._note_alarms()
         self._is_in_turn = False
         if not self.is_dead:
-            self._plan_next(timeout, is_dry=is_dry, sending=sending)
+            self._plan_next()
             self._is_asleep = self._has_nothing_to_do()
 
     def _has_nothing_to_do(self) -> bool:
@@ -401,49 +373,22 @@ class SimHost:
         due = self._next_turn
         return due is None or due > self._local + TURN_SPACING_S
 
-    def _note_alarm(self, delay_s: float) -> None:
-        counters = self.counters
-        counters.alarms += 1
-        counters.alarm_delay_s += delay_s
-        if delay_s > counters.alarm_delay_s_max:
-            counters.alarm_delay_s_max = delay_s
-        if delay_s > counters.alarm_delay_s_lately:
-            counters.alarm_delay_s_lately = delay_s
+    def _note_alarms(self) -> None:
+        counters, scheduler = self.counters, self.turn.scheduler
+        if scheduler.alarms != counters.alarms:
+            counters.alarms = scheduler.alarms
+            delay_s = scheduler.alarm_delay_s - counters.alarm_delay_s
+            counters.alarm_delay_s = scheduler.alarm_delay_s
+            if delay_s > counters.alarm_delay_s_max:
+                counters.alarm_delay_s_max = delay_s
 
-    def _read(self) -> bool:
-        """Read and handle what arrived, as the core thread does; True when no more is there."""
-        engine = self.engine
-        is_dry = True
-        if self._unicast.queue:
-            arrived = self._drain(self._unicast, UNICAST_READS)
-            if arrived:
-                self.scheduler.accept(arrived)
-                is_dry = self.scheduler.run_io(self.clock) and len(arrived) < UNICAST_READS
-        if engine.is_receiving_paused():
-            is_dry = is_dry and not self.scheduler.has_inbound()
-        else:
-            if self._multicast.queue:
-                is_dry = self._read_data() and is_dry
-            if is_dry and not engine.is_receiving_paused():
-                engine.handle_drained(self.clock())
-        if self.counters.receive_drops:
-            self.engine.handle_drops(self.counters.receive_drops)
-        return is_dry
+    # The turn's I/O, next to the clock and the stream to the GMS
 
-    def _read_data(self) -> bool:
-        """Read and handle what came by multicast; True when no more is there."""
-        scheduler = self.scheduler
-        scheduler.begin_data(self.clock())
-        arrived = self._drain(self._multicast, MULTICAST_READS)
-        if len(arrived) < CLOCK_READ_EVERY and not scheduler.has_inbound():
-            # What the scheduler does with so few, without its queues.
-            now = self.clock()
-            handle = self.engine.handle_datagram
-            for packet, _, source in arrived:
-                handle(packet, source, now)
-            return True
-        scheduler.accept_data(arrived)
-        return scheduler.run_io(self.clock) and len(arrived) < MULTICAST_READS
+    def receive_unicast(self, count: int) -> list[Arrival]:
+        return self._drain(self._unicast, count) if self._unicast.queue else []
+
+    def receive_multicast(self, count: int) -> list[Arrival]:
+        return self._drain(self._multicast, count) if self._multicast.queue else []
 
     def _drain(self, buffer: KernelBuffer, count: int) -> list[Arrival]:
         queue = buffer.queue
@@ -467,28 +412,28 @@ class SimHost:
         self.counters.received += len(arrived)
         return arrived
 
-    def _transmit(self) -> Sending:
-        """Send while the card takes it, a turn's worth at most."""
-        engine = self.engine
-        engine.handle_turn()
+    def send(self, destination: Address, packets: list[bytes]) -> int:
+        """Send while the card takes it."""
         cpu = self._cpu
-        for _ in range(TRANSMITS):
-            if not self._unsent:
-                transmit = engine.poll_transmit(self.clock())
-                if transmit is None:
-                    return Sending.NOTHING_LEFT
-                self._unsent.extend((transmit.destination, p) for p in transmit.packets)
-            while self._unsent:
-                if self._send_queue_bytes() >= self.model.send_queue_bytes:
-                    return Sending.CARD_FULL
-                destination, packet = self._unsent.popleft()
-                cost = cpu.send_packet_s + len(packet) * cpu.send_byte_s
-                if packet[1] not in _DATA_KINDS:
-                    cost += cpu.token_s
-                self.charge(cost)
-                self.counters.sent += 1
-                self._network.transmit(self, destination, packet, self._departure(len(packet)))
-        return Sending.MORE
+        for number, packet in enumerate(packets):
+            if self._send_queue_bytes() >= self.model.send_queue_bytes:
+                return number
+            cost = cpu.send_packet_s + len(packet) * cpu.send_byte_s
+            if packet[1] not in _DATA_KINDS:
+                cost += cpu.token_s
+            self.charge(cost)
+            self.counters.sent += 1
+            self._network.transmit(self, destination, packet, self._departure(len(packet)))
+        return len(packets)
+
+    def next_writable(self, now: float) -> float:
+        """A socket becomes writable when half its buffer is free."""
+        excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
+        return now + max(0.0, excess) / self._rate
+
+    def set_memberships(self, addresses: frozenset[str]) -> None:
+        before, self._addresses = self._addresses, addresses
+        self._network.set_memberships(self, before, addresses)
 
     def _send_queue_bytes(self) -> float:
         waiting = self._sends_free_at - self._local
@@ -501,37 +446,20 @@ class SimHost:
         self._sends_free_at = max(self._sends_free_at, self._local) + size / self._rate
         return self._sends_free_at
 
-    def _advance_control(self) -> None:
-        engine = self.engine
-        while engine.has_control():
-            frame = engine.poll_control(self.clock())
-            if frame is None or not self._send_control(frame):
-                break
-        addresses = engine.multicast_addresses()
-        if addresses is not self._addresses:
-            before, self._addresses = self._addresses, addresses
-            self._network.set_memberships(self, before, addresses)
-
-    def _plan_next(self, timeout: float | None, *, is_dry: bool, sending: Sending) -> None:
-        engine = self.engine
+    def _plan_next(self) -> None:
+        now = self.clock()
         soon = self._events.now + TURN_SPACING_S
         if soon < self._local:
             soon = self._local
-        if not is_dry or sending is Sending.MORE or self.scheduler.has_requests():
-            self._wake(soon)
-            return
-        if sending is Sending.CARD_FULL:
-            # A socket becomes writable when half its buffer is free.
-            excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
-            self._wake(self._local + max(0.0, excess) / self._rate)
-        elif engine.has_outgoing():
+        when = self.turn.next_wake(now)
+        if when is not None and when <= now:
             self._wake(soon)
             return
         queue = self._unicast.queue
         if queue:
             self._wake(max(soon, queue[0][0]))
         queue = self._multicast.queue
-        if queue and not engine.is_receiving_paused():
+        if queue and not self.engine.is_receiving_paused():
             self._wake(max(soon, queue[0][0]))
-        if timeout is not None:
-            self._set_alarm(max(soon, self.world_time(timeout) + 1e-9))
+        if when is not None:
+            self._set_alarm(max(soon, self.world_time(when) + 1e-9))

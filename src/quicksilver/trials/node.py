@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
+from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
+from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
     SubscriptionCompleted,
     ViewsChanged,
@@ -91,7 +93,7 @@ class SimNode:
             address=self.address,
             model=model,
             rng=rng,
-            send_control=self._send_control,
+            control=self,
             on_events=self._take_events,
             memory=self.memory_bytes,
             shared_cpu=cluster.shared_cpu,
@@ -100,9 +102,15 @@ class SimNode:
         """How groups are sent to, from when they are ready until they are left."""
         self._early: defaultdict[str, list[tuple[bytes, ...]]] = defaultdict(list)
         """What is to be sent to groups that are not ready yet."""
+        self._leaves: dict[int, tuple[str, ...]] = {}
+        """Requests to leave that were not answered, and …"""
+        self._leaving: Counter[str] = Counter()
+        """… the groups in them: a view of these may still be of the old membership."""
         self._requests: dict[int, Callable[[], None]] = {}
         self._flushes: dict[int, Callable[[], None]] = {}
         self._connection: int | None = None
+        self._control: deque[tuple[int, ControlEvent]] = deque()
+        """What came on connections to the GMS and was not read yet."""
         self._reconnect()
 
     def __repr__(self) -> str:
@@ -160,6 +168,9 @@ class SimNode:
         self.ready.difference_update(set(leave) - self.opened)
         if leave:
             self.cluster.watching.on_left(self, leave)
+            self._leaving.update(leave)
+            for group in [g for g in self.member_since if self.cluster.group_name(g) in leave]:
+                del self.member_since[group]
 
         def request() -> None:
             number = self.session.subscribe(
@@ -170,6 +181,8 @@ class SimNode:
             )
             if done is not None:
                 self._requests[number] = done
+            if leave:
+                self._leaves[number] = leave
             for name in leave:
                 if name not in self.opened:
                     self.senders.pop(name, None)
@@ -272,7 +285,7 @@ class SimNode:
         if isinstance(event, ViewsChanged):
             for view in event.groups:
                 self.cluster.name_group(view.id, view.name)
-                if self.engine.node in view.members:
+                if self._is_in(view):
                     self.member_since.setdefault(view.id, self.engine.batch)
                 else:
                     self.member_since.pop(view.id, None)
@@ -287,7 +300,9 @@ class SimNode:
             self.exclusions += 1
             self.member_since.clear()
             self.ready.clear()
-        elif isinstance(event, Welcomed | WasRefused | SubscriptionCompleted | GroupViewChanged):
+        elif isinstance(event, SubscriptionCompleted):
+            self._handle_subscribed(event)
+        elif isinstance(event, Welcomed | WasRefused | GroupViewChanged):
             pass
         else:
             assert_never(event)
@@ -297,6 +312,20 @@ class SimNode:
                 self._put(event.name, payloads)
         elif isinstance(event, SubscriptionCompleted) and event.request in self._requests:
             self._requests.pop(event.request)()
+
+    def _is_in(self, view: GroupView) -> bool:
+        """Whether a view has this node because its application wants to be in the group."""
+        wanted = view.name in self.joined and not self._leaving[view.name]
+        return wanted and self.engine.node in view.members
+
+    def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
+        self._leaving.subtract(self._leaves.pop(event.request, ()))
+        for group in event.groups.values():
+            view = self.session.directory.groups.get(group)
+            if view is not None and self._is_in(view):
+                # It left and came back before any view showed that: of the messages of this
+                # batch, those from before are not for it.
+                self.member_since.setdefault(group, self.engine.batch + 1)
 
     # The stream to the GMS
 
@@ -308,32 +337,37 @@ class SimNode:
             self.cluster.events.after(RECONNECT_S, self._reconnect)
             return
         self._connection = number
-        self.host.submit(lambda: self.session.handle_control_opened(self.host.clock()))
-
-    def _send_control(self, frame: bytes) -> bool:
-        return self._connection is not None and self.cluster.gms.send(self._connection, frame)
+        self._arrive(number, ControlOpened())
 
     def handle_frame(self, connection: int, frame: bytes) -> None:
         """A frame of the GMS has arrived."""
-
-        def take() -> None:
-            if self._connection == connection:
-                self.session.handle_control_frame(frame, self.host.clock())
-                self._take_events()
-
-        self.host.submit(take)
+        self._arrive(connection, ControlFrame(frame))
 
     def handle_closed(self, connection: int, reason: str) -> None:
         """The stream to the GMS is gone."""
+        self._arrive(connection, ControlClosed(reason))
 
-        def take() -> None:
-            if self._connection != connection:
-                return
-            self._connection = None
-            self.session.handle_control_closed(reason, self.host.clock())
-            self.cluster.events.after(RECONNECT_S, self._reconnect)
+    def _arrive(self, connection: int, event: ControlEvent) -> None:
+        self._control.append((connection, event))
+        self.host.handle_control()
 
-        self.host.submit(take)
+    def is_control_open(self) -> bool:
+        return self._connection is not None
+
+    def send_control(self, frame: bytes) -> None:
+        assert self._connection is not None
+        self.cluster.gms.send(self._connection, frame)
+
+    def poll_control(self, now: float) -> ControlEvent | None:
+        while self._control:
+            connection, event = self._control.popleft()
+            if connection != self._connection:
+                continue
+            if isinstance(event, ControlClosed):
+                self._connection = None
+                self.cluster.events.after(RECONNECT_S, self._reconnect)
+            return event
+        return None
 
 
 SessionMaker = Callable[..., Session]

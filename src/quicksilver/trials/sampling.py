@@ -14,7 +14,7 @@ NODES_MAX = 256
 def sample(node: SimNode, tracer: Tracer, now: float) -> None:
     """Give the tracer one node's sample."""
     engine, host = node.engine, node.host.counters
-    counters = engine.counters
+    counters, scheduler = engine.counters, node.host.turn.scheduler
     levels = engine.stats()
     tracer(
         NodeSampled(
@@ -35,14 +35,13 @@ def sample(node: SimNode, tracer: Tracer, now: float) -> None:
             queued_bytes=int(levels["queued_bytes"]),
             memory_bytes=node.memory_bytes(),
             cpu_s=host.busy_s,
-            alarm_delay_s=host.alarm_delay_s_lately,
-            inversion_s=node.host.scheduler.inversion_s_max,
+            alarm_delay_s=scheduler.alarm_delay_s_max,
+            inversion_s=scheduler.inversion_s_max,
         )
     )
-    node.host.scheduler.inversion_s_max = 0.0
+    scheduler.alarm_delay_s_max = scheduler.inversion_s_max = 0.0
     for record in engine.take_groups(now):
         tracer(record)
-    host.alarm_delay_s_lately = 0.0
 
 
 def sample_cluster(cluster: Cluster, tracer: Tracer) -> None:

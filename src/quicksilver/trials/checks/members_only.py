@@ -14,8 +14,7 @@ class MembersOnly(Watcher):
     "Each message is committed to a group view when sent" (DESIGN.md, semantics;
     dissertation 4.2.1 A). The batch of a message names the view: the one that its
     sender had in that batch. A receiver that is not in that view must not
-    deliver, even if it is in the region, or has joined since. A node that asked
-    to leave may get messages until it has left.
+    deliver, even if it is in the region, or has joined since.
     """
 
     name = "members-only"
@@ -23,14 +22,8 @@ class MembersOnly(Watcher):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._ledger = Ledger.of(cluster)
-        self._leaving: set[tuple[SimNode, int]] = set()
         self._fine: set[tuple[int, int, int, int]] = set()
         """(receiver, sender, group, batch) looked at already."""
-
-    def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
-        for group in node.member_since:
-            if self.cluster.group_name(group) in groups:
-                self._leaving.add((node, group))
 
     def on_delivered(
         self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
@@ -46,7 +39,7 @@ class MembersOnly(Watcher):
                 f"{node}: message {sequence} of {sender} names batch {batch}, in which "
                 f"{sender} had no view of group {group}"
             )
-        elif (node, group) not in self._leaving:
+        else:
             self.fail(
                 f"{node} is not in the view of group {group} that message {sequence} of "
                 f"{sender} was committed to in batch {batch}"
