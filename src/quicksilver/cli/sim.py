@@ -12,7 +12,6 @@ from quicksilver.cli.options import Json, Trace
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
-    from quicksilver.trace.records import Tracer
     from quicksilver.trials.draw import Plan
     from quicksilver.trials.trial import Report
 
@@ -40,10 +39,6 @@ def sim(
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Of a failing run, find the faults that matter.")
     ] = False,
-    broken: Annotated[
-        str | None,
-        typer.Option("--broken", metavar="NAME", help="Break the engine on purpose; 'list' lists."),
-    ] = None,
     trace: Trace = None,
     as_json: Json = False,
 ) -> None:
@@ -52,13 +47,9 @@ def sim(
     The same seed gives the same run, and the same digest, on any machine.
     Exits with 1 when any property was violated.
     """
-    if broken == "list":
-        _list_broken(as_json=as_json)
-        return
     if plan_file is not None or seed is not None:
         _run_one(
             _load_plan(plan_file, seed),
-            broken=broken,
             shrinks=shrink,
             write_plan=write_plan,
             trace=trace,
@@ -67,7 +58,7 @@ def sim(
         return
     if shrink or write_plan is not None or trace is not None:
         raise MisuseError("--shrink, --write-plan and --trace need --seed or --plan: which run?")
-    _run_many(range(first_seed, first_seed + seeds), jobs, broken=broken, as_json=as_json)
+    _run_many(range(first_seed, first_seed + seeds), jobs, as_json=as_json)
 
 
 def _load_plan(path: Path | None, seed: int | None) -> Plan:
@@ -86,26 +77,9 @@ def _load_plan(path: Path | None, seed: int | None) -> Plan:
         raise CommandError(f"{path} is not a plan of a trial: {error}") from None
 
 
-def run_plan(plan: Plan, broken: str | None = None, tracer: Tracer | None = None) -> Report:
-    """Run one plan, with an engine that is broken on purpose if asked for."""
-    from quicksilver.trials.trial import run_trial
-
-    if broken is None:
-        return run_trial(plan, tracer=tracer)
-    from quicksilver.trials.broken import BROKEN
-
-    if broken not in BROKEN:
-        raise MisuseError(
-            f"no broken engine is called {broken!r}; see: quicksilver sim --broken list"
-        )
-    with BROKEN[broken].install():
-        return run_trial(plan, tracer=tracer)
-
-
 def _run_one(
     plan: Plan,
     *,
-    broken: str | None,
     shrinks: bool,
     write_plan: Path | None,
     trace: Path | None,
@@ -117,14 +91,15 @@ def _run_one(
 
     from quicksilver.cli.tracing import opening_trace
     from quicksilver.trials.shrink import shrink
+    from quicksilver.trials.trial import run_trial
 
     started = time.perf_counter()
     with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
-        report = run_plan(plan, broken, tracer)
+        report = run_trial(plan, tracer=tracer)
     elapsed = time.perf_counter() - started
     if shrinks and report.violations:
-        plan = shrink(plan, lambda p: run_plan(p, broken), on_progress=_tell_shrinking)
-        report = run_plan(plan, broken)
+        plan = shrink(plan, run_trial, on_progress=_tell_shrinking)
+        report = run_trial(plan)
     if write_plan is not None:
         write_plan.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     if as_json:
@@ -166,22 +141,10 @@ def _show_report(plan: Plan, report: Report, elapsed: float) -> None:
         print("no violation")
 
 
-def _list_broken(*, as_json: bool) -> None:
-    import json
-
-    from quicksilver.trials.broken import BROKEN
-
-    for name, each in sorted(BROKEN.items()):
-        line = (
-            json.dumps({"name": name, "what": each.what}) if as_json else f"{name:28} {each.what}"
-        )
-        print(line)
-
-
 # Many seeds
 
 
-def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> None:
+def _run_many(seeds: range, jobs: int, *, as_json: bool) -> None:
     import json
     import sys
     import time
@@ -191,7 +154,7 @@ def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> 
     failures: list[tuple[int, str]] = []
     totals: Counter[str] = Counter()
     with _Progress(len(seeds), shown=not as_json) as progress:
-        for row in run_seeds(seeds, jobs, broken):
+        for row in run_seeds(seeds, jobs):
             for name in ("messages", "deliveries", "datagrams", "faults"):
                 totals[name] += row[name]
             totals["node_seconds"] += round(row["node_seconds"])
@@ -216,10 +179,9 @@ def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> 
     if as_json:
         print(json.dumps(summary))
     else:
-        option = f" --broken {broken}" if broken else ""
         for seed, what in failures[:FAILURES_SHOWN]:
             print(f"seed {seed}: {what}", file=sys.stderr)
-            print(f"  replay: quicksilver sim --seed {seed}{option}", file=sys.stderr)
+            print(f"  replay: quicksilver sim --seed {seed}", file=sys.stderr)
         print(
             f"{len(seeds)} seeds, {len(failures)} with violations: "
             f"{totals['messages']:,} messages, {totals['deliveries']:,} deliveries, "
@@ -230,7 +192,7 @@ def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> 
         raise typer.Exit(1)
 
 
-def run_seeds(seeds: range, jobs: int, broken: str | None = None) -> Iterator[dict[str, Any]]:
+def run_seeds(seeds: range, jobs: int) -> Iterator[dict[str, Any]]:
     """Run seeds over all cores; yields a row for each, in the order they finish."""
     import os
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -238,23 +200,22 @@ def run_seeds(seeds: range, jobs: int, broken: str | None = None) -> Iterator[di
 
     jobs = jobs or len(os.sched_getaffinity(0))
     if jobs == 1:
-        yield from (_run_seed(seed, broken) for seed in seeds)
+        yield from (_run_seed(seed) for seed in seeds)
         return
     # A fresh process for every worker: nothing of this one's state can leak in.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_run_seed, seed, broken) for seed in seeds]
+        waiting = [pool.submit(_run_seed, seed) for seed in seeds]
         for future in as_completed(waiting):
             yield future.result()
 
 
-def _run_seed(seed: int, broken: str | None) -> dict[str, Any]:
+def _run_seed(seed: int) -> dict[str, Any]:
     """Run one seed in a worker; a crash of ours is a violation like any other."""
     from quicksilver.trials.draw import draw_plan
+    from quicksilver.trials.trial import run_trial
 
     try:
-        report = run_plan(draw_plan(seed), broken)
-    except MisuseError:
-        raise
+        report = run_trial(draw_plan(seed))
     except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
         where = f"{type(error).__name__}: {error}"
         empty = dict.fromkeys(("messages", "deliveries", "datagrams", "faults", "node_seconds"), 0)

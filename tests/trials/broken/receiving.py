@@ -11,12 +11,12 @@ from quicksilver.multicast.region import RegionMember
 from quicksilver.multicast.streams import SendStream
 from quicksilver.multicast.unknown import UnknownPackets
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Crash, Cut, Join, Leave
 from quicksilver.trials.gms import GMS_INDEX
 from quicksilver.trials.node import SimNode
 from quicksilver.wire.packets import Fragment, parse_body
+from tests.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 
 
 def _ahead_of_hole() -> AbstractContextManager[None]:

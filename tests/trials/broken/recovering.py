@@ -10,7 +10,9 @@ from quicksilver.multicast.asking import Asking
 from quicksilver.multicast.interfaces import Report
 from quicksilver.multicast.region import RegionMember
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.trials.broken.breaking import (
+from quicksilver.trials.faults import Crash, Freeze
+from quicksilver.wire.control import Record, Token
+from tests.trials.broken.breaking import (
     FROM_OUTSIDE,
     Broken,
     all_of,
@@ -19,8 +21,6 @@ from quicksilver.trials.broken.breaking import (
     returning,
     scene,
 )
-from quicksilver.trials.faults import Crash, Freeze
-from quicksilver.wire.control import Record, Token
 
 
 def _no_naks() -> AbstractContextManager[None]:
