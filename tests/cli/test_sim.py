@@ -53,9 +53,33 @@ def test_a_shrunk_plan_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFix
     assert "VIOLATED quiescence" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_a_hunt_stops_at_the_first_failure_if_asked_so(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--seeds", "3", "--first-seed", "16", "--jobs", "1", "--json"]
+    with BROKEN["never-quiet"].install():
+        assert run([*arguments, "--stop"]) == 1
+    assert json.loads(capsys.readouterr().out)["seeds"] == 1
+
+
+@pytest.mark.slow
+def test_a_hunt_goes_on_where_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Failures that are kept still fail it."""
+    arguments = ["sim", "--jobs", "1", "--json", "--out", str(tmp_path / "hunt" / "seeds.jsonl")]
+    with BROKEN["never-quiet"].install():
+        assert run([*arguments, "--seeds", "1", "--first-seed", "16"]) == 1
+    capsys.readouterr()
+    assert run([*arguments, "--seeds", "2", "--first-seed", "16"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["failed"] == [16]
+    assert found["seeds"] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--seed", "1", "--stop"], "for many seeds"),
         (["--shrink"], "--seed or --plan"),
         (["--seeds", "0"], "--seeds"),
         (["--seed", "1", "--plan", "README.md"], "give one of them"),

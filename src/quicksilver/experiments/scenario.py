@@ -17,11 +17,19 @@ from typing import Any
 import msgspec
 
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
-from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean, variation
-from quicksilver.experiments.latency import LatencyWatcher, recovery_ms
+from quicksilver.experiments.gauges import (
+    LatencyWatcher,
+    Samples,
+    Snapshot,
+    Timeline,
+    Traffic,
+    mean,
+    variation,
+)
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
-from quicksilver.experiments.sharing import shared_parsing
+from quicksilver.experiments.sharing import SharedParser
+from quicksilver.lab.latency import recovery_s
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.trace.folders import TIMELINE, split_target
 from quicksilver.trace.parquet import ParquetTrace
@@ -88,7 +96,7 @@ class Run:
         machine = scenario.machine
         self.cluster = Cluster(
             seed=context.seed,
-            config=replace(machine.config(), **scenario.config),
+            config=replace(machine.config(), parse_body=SharedParser(), **scenario.config),
             model=machine.model(),
             link=machine.link,
             settings=ClusterSettings(**scenario.settings),
@@ -171,14 +179,13 @@ class Run:
 
 @contextmanager
 def simulating() -> Iterator[None]:
-    """Make this process quick at simulating: share parsing, collect garbage rarely."""
+    """Make this process quick at simulating: collect garbage rarely."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 50, 1000)
     try:
-        with shared_parsing():
-            yield
+        yield
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
@@ -236,7 +243,8 @@ def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     if run.latency is not None:
         metrics |= run.latency.metrics()
         first = run.latency.by_node.get(run.receivers[0].index, [])
-        metrics["recovery_ms"], metrics["recoveries"] = recovery_ms(first)
+        seconds, metrics["recoveries"] = recovery_s(first)
+        metrics["recovery_ms"] = None if seconds is None else 1e3 * seconds
     if scenario.finish is not None:
         metrics |= scenario.finish(run, timeline)
     metrics |= {

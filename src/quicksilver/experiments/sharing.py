@@ -1,17 +1,13 @@
 """Parsing a multicast packet once for all who receive it.
 
 In a simulation hundreds of engines are given the very same bytes, and cutting
-them into messages is a pure function of these. With this, a packet is cut once
-and the result shown to all: the engine's code is the same, and so is all that
-it does; what it saves is 5 of 20 µs a packet of 59 messages.
+them into messages is a pure function of these. All nodes of a run are configured
+with one such parser: a packet is cut once and the result shown to all. Runs are the
+same, and take two thirds of the time (60 receivers, 59 messages a packet).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from quicksilver.multicast import receive
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
 
@@ -38,14 +34,3 @@ class SharedParser:
                 del known[key]
         known[id(data)] = (data, body)
         return body
-
-
-@contextmanager
-def shared_parsing() -> Iterator[None]:
-    """Let all engines of this process share what they parse."""
-    before = vars(receive)["parse_body"]
-    vars(receive)["parse_body"] = SharedParser()
-    try:
-        yield
-    finally:
-        vars(receive)["parse_body"] = before

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from quicksilver.wire.ids import NodeId
+from quicksilver.wire.packets import Body, parse_body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,10 @@ class EngineConfig:
     retire_s: float = 5.0
     """An old view is forgotten this long after its last activity, if nobody lacks
     anything, and else some time after its senders gave up."""
+
+    parse_body: Callable[[bytes, int, NodeId, int], Body | None] = parse_body
+    """Cuts packets into messages. Nodes of a simulation may share a parser that
+    remembers packets which it has just cut for another one."""
 
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.

@@ -87,6 +87,7 @@ class ReceiveStream:
         "_held",
         "_is_slow",
         "_is_waiting",
+        "_parse_body",
         "_usual_bytes",
         "barriers",
         "cache",
@@ -115,8 +116,10 @@ class ReceiveStream:
         sender: NodeId,
         region: ReceivingRegion,
         source: Address | None = None,
+        parse_body: Callable[[bytes, int, NodeId, int], Body | None] = parse_body,
     ) -> None:
         self.key = key
+        self._parse_body = parse_body
         self.source = source
         """Where its data comes from."""
         self.sender = sender
@@ -168,7 +171,7 @@ class ReceiveStream:
         if sequence != self.low or self._is_slow:
             self._handle_otherwise(sequence, batch, data, now)
             return
-        body = parse_body(data, data[2], self.sender, batch)
+        body = self._parse_body(data, data[2], self.sender, batch)
         if body is None:
             region.counters.malformed += 1
             return
@@ -215,7 +218,7 @@ class ReceiveStream:
         group: int | None = None
         first = 0
         for packet in packets:
-            body = parse_body(packet, flags, sender, batch)
+            body = self._parse_body(packet, flags, sender, batch)
             if type(body) is not Messages or body.group is None:
                 return False
             if group is None:
@@ -267,7 +270,7 @@ class ReceiveStream:
             # No sender runs that far ahead of what it was acknowledged.
             region.counters.rejected += 1
             return
-        body = parse_body(data, data[2], self.sender, batch)
+        body = self._parse_body(data, data[2], self.sender, batch)
         if body is None:
             region.counters.malformed += 1
             return

@@ -205,7 +205,7 @@ class RegionMember:
         if stream is None:
             key = self.host.stream_key(sender, self.id, self.number)
             source = self.host.address_of(sender)
-            stream = ReceiveStream(key, NodeId(sender), self, source)
+            stream = ReceiveStream(key, NodeId(sender), self, source, self.host.config.parse_body)
             stream.sender_failed = self.host.is_failed(sender)
             self.streams[sender] = stream
             self.host.add_stream(stream)
