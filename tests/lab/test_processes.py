@@ -153,7 +153,13 @@ print('{"event": "answer", "value": 7}', flush=True)
             child.tell_line("go")
             assert child.wait(20) == 0
             assert child.expect_line("got", 20) == 'got {"event":"answer","value":1} go'
-            child.tell_line("nobody hears this, and that is no error")
+
+    def test_telling_the_dead_is_no_error(self) -> None:
+        """It may die at any moment; who waits for its answer learns of it."""
+        with Children() as children:
+            child = python(children, "pass")
+            wait_until(lambda: child.exit_code is not None, "it does not end")
+            child.tell_line("nobody hears this")
 
     def test_waiting_is_limited(self) -> None:
         """One that hangs costs its time limit and no more."""
