@@ -168,10 +168,6 @@ class Run:
             else:
                 self.applications.append(PullSender(node, self.groups, scenario.size))
 
-    def stop_senders(self) -> None:
-        for application in self.applications:
-            application.is_stopped = True
-
     def close(self) -> None:
         if self._trace is not None:
             self._trace.close()

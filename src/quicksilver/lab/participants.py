@@ -102,10 +102,6 @@ class MessagesSeen(msgspec.Struct, frozen=True, tag="received", tag_field="event
     """The beginning of the last of them, as text."""
 
 
-News = Ready | ViewSeen | MessagesSeen
-"""What a member says."""
-
-
 def run_subscriber(node: sync.Node, spec: Subscriber) -> None:
     """Keep accounts of all that arrives."""
     accounts = Accounts()
