@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import quicksilver
 from bench.live.measured import Measured, resident_mb
+from quicksilver.lab.processes import Children
 from quicksilver.live.components.library import equip
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.xml import write
@@ -23,7 +20,7 @@ from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.on_node import NodeGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from quicksilver.live.references.model import Reference
     from quicksilver.live.runtime.promises import Task
@@ -47,8 +44,8 @@ def measure_desktop(items: int = ITEMS) -> list[Measured]:
     """
     results: list[Measured] = []
     for count in (1, items):
-        with _gms() as address:
-            results += asyncio.run(_measure(address, count))
+        with Children() as children:
+            results += asyncio.run(_measure(children.start_gms(), count))
     return results
 
 
@@ -172,17 +169,3 @@ async def _until(condition: Callable[[], bool]) -> None:
         if time.perf_counter() > deadline:
             raise TimeoutError(f"the desktop was not full after {TIMEOUT_S:g} s")
         await asyncio.sleep(0.005)
-
-
-@contextmanager
-def _gms() -> Iterator[str]:
-    child = subprocess.Popen(
-        [sys.executable, "-m", "quicksilver.cli.main", "gms", "--port", "0", "--json"],
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert child.stdout is not None
-        yield str(json.loads(child.stdout.readline())["address"])
-    finally:
-        child.terminate()
-        child.wait()

@@ -14,8 +14,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench.peers.children import Children
 from bench.peers.result import PeerFailedError, PeerMissingError, PeerResult
+from quicksilver.lab.processes import Children
 
 NAME = "Cyclone DDS"
 INSTALL = "apt-get install cyclonedds-tools"
@@ -60,19 +60,25 @@ def run(receivers: int, size: int, seconds: float) -> PeerResult:
     common = ["ddsperf", "-i", domain, "-k", "all"]
     with Children() as children:
         subs = [
-            children.start([*common, "-D", str(limit_s), "-1", "sub", "listener"], environment)
+            children.start(
+                "ddsperf sub",
+                [*common, "-D", str(limit_s), "-1", "sub", "listener"],
+                environment=environment,
+            )
             for _ in range(receivers)
         ]
         pub = children.start(
+            "ddsperf pub",
             [
                 *common,
                 *("-D", str(sending_s), f"-Qminmatch:{receivers}", "-Qinitwait:5"),
                 *("pub", "inf", "size", str(size), "burst", "100"),
             ],
-            environment,
+            environment=environment,
         )
-        pub.lines_until_end(limit_s + 10)
-        measured = [parse_sub(sub.lines_until_end(limit_s + 10), size) for sub in subs]
+        for _ in pub.lines(limit_s + 10):
+            pass
+        measured = [parse_sub(list(sub.lines(limit_s + 10)), size) for sub in subs]
     return PeerResult(
         name=NAME,
         version=_version(),

@@ -11,7 +11,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench.peers.children import Children
 from bench.peers.result import (
     PeerFailedError,
     PeerMissingError,
@@ -19,6 +18,7 @@ from bench.peers.result import (
     parse_report,
     summarize,
 )
+from quicksilver.lab.processes import Children
 
 NAME = "JGroups"
 INSTALL = "apt-get install libjgroups-java default-jdk-headless"
@@ -76,13 +76,16 @@ def run_stack(
     with Children() as children:
         # The sender goes first and is the coordinator: members that start together
         # may found clusters of their own, which merge only half a minute later.
-        sender = children.start([*java, "send", *arguments, str(receivers)])
-        version = parse_version(sender.expect("joined", 20))
-        subs = [children.start([*java, "receive", *arguments]) for _ in range(receivers)]
+        sender = children.start("JGroups sender", [*java, "send", *arguments, str(receivers)])
+        version = parse_version(sender.expect_line("joined", 20))
+        subs = [
+            children.start("JGroups receiver", [*java, "receive", *arguments])
+            for _ in range(receivers)
+        ]
         for sub in subs:
-            sub.expect("joined", 30)
-        sender.expect("sent", seconds + 40)
-        reports = [parse_report(sub.expect("report", 30)) for sub in subs]
+            sub.expect_line("joined", 30)
+        sender.expect_line("sent", seconds + 40)
+        reports = [parse_report(sub.expect_line("report", 30)) for sub in subs]
     rate, lost = summarize(reports)
     return PeerResult(
         name=name,

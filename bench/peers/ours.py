@@ -8,8 +8,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from bench.peers.children import Children
 from bench.peers.result import PeerFailedError, PeerMissingError, PeerResult
+from quicksilver.lab.processes import Children
 
 NAME = "quicksilver"
 INSTALL = "make setup (pip install 'quicksilver[cli]')"
@@ -18,7 +18,7 @@ INSTALL = "make setup (pip install 'quicksilver[cli]')"
 def parse_bench(output: str) -> tuple[float, int]:
     """Return messages a second and messages lost, from ``bench throughput --json``.
 
-    The JSON object may span lines and follow others (warnings go to the same place here).
+    The JSON object may span lines and stand among others.
     """
     decoder = json.JSONDecoder()
     position = output.find("{")
@@ -40,13 +40,14 @@ def run(receivers: int, size: int, seconds: float) -> PeerResult:
     program = _program()
     with Children() as children:
         bench = children.start(
+            NAME,
             [
                 *(program, "bench", "throughput", "--receivers", str(receivers), "--groups", "1"),
                 *("--size", str(size), "--seconds", f"{seconds:g}", "--json"),
-            ]
+            ],
         )
         # The command also measures its ceiling, and starts and stops a cluster.
-        output = "".join(bench.lines_until_end(3 * seconds + 90))
+        output = "\n".join([*bench.lines(3 * seconds + 90), bench.last_words])
     rate, lost = parse_bench(output)
     return PeerResult(
         name=NAME,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
+
+ROOT = Path(__file__).parents[2]
+"""Children import ``bench`` from here, wherever the command was started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class Peer(Protocol):
     """One line: how to install it."""
 
     def run(self, receivers: int, size: int, seconds: float) -> PeerResult:
-        """Measure once. Raises PeerMissingError or PeerFailedError; leaves no process behind."""
+        """Measure once. Raises PeerMissingError, PeerFailedError or ChildError."""
         ...
 
 

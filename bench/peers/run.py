@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import NoReturn
 
 from bench.peers import cyclone, jgroups, jgroups_shipped, ours, zenoh, zeromq
 from bench.peers.result import Peer, PeerFailedError, PeerMissingError
 from bench.peers.table import Outcome, Row, format_table, make_row
+from quicksilver.lab.processes import ChildError, ProgramMissingError
 
 PEERS: dict[str, Peer] = {
     "cyclone": cyclone,
@@ -30,9 +29,9 @@ PEERS: dict[str, Peer] = {
 def measure_once(peer: Peer, receivers: int, size: int, seconds: float) -> Outcome:
     try:
         return Outcome(result=peer.run(receivers, size, seconds))
-    except PeerMissingError as error:
+    except (PeerMissingError, ProgramMissingError) as error:
         return Outcome(problem=f"missing: {error}; install it with: {peer.INSTALL}")
-    except PeerFailedError as error:
+    except (PeerFailedError, ChildError) as error:
         return Outcome(problem=f"failed: {error}")
 
 
@@ -60,11 +59,6 @@ def measure(
     ]
 
 
-def _stop(number: int, _frame: object) -> NoReturn:
-    # Unwinds the stack, so that every `with Children()` kills what it started.
-    sys.exit(128 + number)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers.run", description=__doc__)
     parser.add_argument("--receivers", type=int, default=4)
@@ -78,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--receivers, --rounds and --seconds must be positive")
     if options.size < 16:
         parser.error("--size must be at least 16: peers keep a few bytes for themselves")
-    signal.signal(signal.SIGTERM, _stop)
 
     chosen = [peer for key, peer in PEERS.items() if not options.only or key in options.only]
     rows = measure(

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from bench.peers.children import Children
 from bench.peers.greeting import HELLO, greet_until_told, parse_end, send_for
-from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
+from bench.peers.result import ROOT, PeerMissingError, PeerResult, parse_report, summarize
+from quicksilver.lab.processes import Children
 
 NAME = "zenoh-python"
 INSTALL = "pip install eclipse-zenoh"
@@ -30,18 +30,27 @@ _WAIT_S_MAX = 30.0
 def run(receivers: int, size: int, seconds: float) -> PeerResult:
     if find_spec("zenoh") is None:
         raise PeerMissingError("eclipse-zenoh is not installed")
-    command = [sys.executable, "-m", "bench.peers.zenoh"]
     with Children() as children:
-        sender = children.start([*command, "send", str(size), str(seconds)])
-        endpoint = sender.expect("endpoint", 10).split()[1]
+        sender = children.start_python(
+            "zenoh sender", __name__, "send", str(size), str(seconds), folder=ROOT
+        )
+        endpoint = sender.expect_line("endpoint", 10).split()[1]
         subs = [
-            children.start([*command, "receive", endpoint, str(size), str(seconds)])
+            children.start_python(
+                "zenoh receiver",
+                __name__,
+                "receive",
+                endpoint,
+                str(size),
+                str(seconds),
+                folder=ROOT,
+            )
             for _ in range(receivers)
         ]
         for sub in subs:
-            sub.expect("ready", 15)
-        sender.tell("go")
-        reports = [parse_report(sub.expect("report", seconds + _WAIT_S_MAX)) for sub in subs]
+            sub.expect_line("ready", 15)
+        sender.tell_line("go")
+        reports = [parse_report(sub.expect_line("report", seconds + _WAIT_S_MAX)) for sub in subs]
     rate, lost = summarize(reports)
     return PeerResult(
         name=NAME,

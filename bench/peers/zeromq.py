@@ -11,9 +11,9 @@ import sys
 import time
 from importlib.util import find_spec
 
-from bench.peers.children import Children
 from bench.peers.greeting import HELLO, greet_until_told, parse_end, send_for
-from bench.peers.result import PeerMissingError, PeerResult, parse_report, summarize
+from bench.peers.result import ROOT, PeerMissingError, PeerResult, parse_report, summarize
+from quicksilver.lab.processes import Children
 
 NAME = "pyzmq"
 INSTALL = "pip install pyzmq"
@@ -27,17 +27,21 @@ def run(receivers: int, size: int, seconds: float) -> PeerResult:
         raise PeerMissingError("pyzmq is not installed")
     import zmq
 
-    command = [sys.executable, "-m", "bench.peers.zeromq"]
     with Children() as children:
-        sender = children.start([*command, "send", str(size), str(seconds)])
-        endpoint = sender.expect("endpoint", 10).split()[1]
+        sender = children.start_python(
+            "zeromq sender", __name__, "send", str(size), str(seconds), folder=ROOT
+        )
+        endpoint = sender.expect_line("endpoint", 10).split()[1]
         subs = [
-            children.start([*command, "receive", endpoint, str(size)]) for _ in range(receivers)
+            children.start_python(
+                "zeromq receiver", __name__, "receive", endpoint, str(size), folder=ROOT
+            )
+            for _ in range(receivers)
         ]
         for sub in subs:
-            sub.expect("ready", 10)
-        sender.tell("go")
-        reports = [parse_report(sub.expect("report", seconds + 30)) for sub in subs]
+            sub.expect_line("ready", 10)
+        sender.tell_line("go")
+        reports = [parse_report(sub.expect_line("report", seconds + 30)) for sub in subs]
     rate, lost = summarize(reports)
     return PeerResult(
         name=NAME,

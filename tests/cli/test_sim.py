@@ -1,4 +1,4 @@
-"""``quicksilver sim``: one seed, many seeds, plans, broken engines, one-line errors."""
+"""``quicksilver sim``: one seed, many seeds, plans, failures, one-line errors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver.cli.main import run
+from tests.trials.broken import BROKEN
 
 
 def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,34 +35,51 @@ def test_several_seeds_end_with_a_summary(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.slow
 def test_a_violation_fails_and_names_the_replay(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["sim", "--seeds", "1", "--first-seed", "16", "--jobs", "1"]
-    assert run([*arguments, "--broken", "never-quiet"]) == 1
+    with BROKEN["never-quiet"].install():
+        assert run(arguments) == 1
     captured = capsys.readouterr()
     assert "1 with violations" in captured.out
-    assert "quicksilver sim --seed 16 --broken never-quiet" in captured.err
+    assert "quicksilver sim --seed 16" in captured.err
 
 
 @pytest.mark.slow
 def test_a_shrunk_plan_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "plan.json"
-    broken = ["--broken", "never-quiet"]
-    assert run(["sim", "--seed", "16", "--shrink", "--write-plan", str(path), *broken]) == 1
-    assert json.loads(path.read_text())["faults"] == []
-    assert run(["sim", "--plan", str(path), *broken]) == 1
+    with BROKEN["never-quiet"].install():
+        assert run(["sim", "--seed", "16", "--shrink", "--write-plan", str(path)]) == 1
+        assert json.loads(path.read_text())["faults"] == []
+        assert run(["sim", "--plan", str(path)]) == 1
     assert run(["sim", "--plan", str(path)]) == 0
     assert "VIOLATED quiescence" in capsys.readouterr().out
 
 
-def test_broken_engines_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["sim", "--broken", "list", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert len(rows) >= 12
-    assert all(row["name"] and row["what"] for row in rows)
+@pytest.mark.slow
+def test_a_hunt_stops_at_the_first_failure_if_asked_so(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--seeds", "3", "--first-seed", "16", "--jobs", "1", "--json"]
+    with BROKEN["never-quiet"].install():
+        assert run([*arguments, "--stop"]) == 1
+    assert json.loads(capsys.readouterr().out)["seeds"] == 1
+
+
+@pytest.mark.slow
+def test_a_hunt_goes_on_where_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Failures that are kept still fail it."""
+    arguments = ["sim", "--jobs", "1", "--json", "--out", str(tmp_path / "hunt" / "seeds.jsonl")]
+    with BROKEN["never-quiet"].install():
+        assert run([*arguments, "--seeds", "1", "--first-seed", "16"]) == 1
+    capsys.readouterr()
+    assert run([*arguments, "--seeds", "2", "--first-seed", "16"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["failed"] == [16]
+    assert found["seeds"] == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--seed", "1", "--broken", "nobody"], "--broken list"),
+        (["--seed", "1", "--stop"], "for many seeds"),
         (["--shrink"], "--seed or --plan"),
         (["--seeds", "0"], "--seeds"),
         (["--seed", "1", "--plan", "README.md"], "give one of them"),

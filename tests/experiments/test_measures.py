@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from math import pi, sin
 
 import pytest
@@ -11,8 +10,7 @@ from quicksilver.experiments.base import Context, ExperimentError
 from quicksilver.experiments.calibration import _solve
 from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.experiments.costs import fit_cold, slope
-from quicksilver.experiments.gauges import percentile, strongest_wave, variation
-from quicksilver.experiments.latency import latency_metrics, recovery_ms
+from quicksilver.experiments.gauges import latency_metrics, percentile, strongest_wave, variation
 from quicksilver.experiments.machines import (
     MACHINES,
     find_machine,
@@ -21,7 +19,8 @@ from quicksilver.experiments.machines import (
 )
 from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.sharing import SharedParser
-from quicksilver.experiments.worker import CollectorTime
+from quicksilver.lab.latency import summarise_ages
+from quicksilver.lab.load import Observed, Usage
 from quicksilver.wire.packets import parse_body
 
 
@@ -34,21 +33,8 @@ def test_an_even_rate_does_not_vary() -> None:
 def test_percentiles_of_few_values() -> None:
     assert percentile([], 0.5) == 0.0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2.0
-    assert latency_metrics([]) == {}
-    assert latency_metrics([0.001])["latency_ms_p99"] == pytest.approx(1.0)
-
-
-def test_recovery_is_the_age_of_the_oldest_of_late_messages_that_come_together() -> None:
-    usual = [(at / 1000, 0.0005) for at in range(3000)]
-    losses = [(1.0, 0.030), (1.0, 0.029), (1.0, 0.028), (2.0, 0.050), (2.001, 0.010)]
-    found, count = recovery_ms(usual + losses)
-    assert count == 2
-    assert found == pytest.approx(40.0)
-
-
-def test_without_late_messages_there_is_no_recovery() -> None:
-    assert recovery_ms([(at / 1000, 0.0005) for at in range(100)]) == (None, 0)
-    assert recovery_ms([]) == (None, 0)
+    assert latency_metrics(summarise_ages([])) == {}
+    assert latency_metrics(summarise_ages([0.001]))["latency_ms_p99"] == pytest.approx(1.0)
 
 
 def test_costs_are_solved_from_three_shapes_of_packets() -> None:
@@ -119,38 +105,34 @@ def test_cold_caches_cost_more_with_each_of_a_few_others_and_no_more_with_many()
     assert most == pytest.approx(200.0)
 
 
+def usage(cpu_s: float, kernel_s: float, collector_s: float) -> Usage:
+    return Usage(
+        cpu_s=cpu_s,
+        kernel_s=kernel_s,
+        collector_s=collector_s,
+        switches=0,
+        rss_bytes=0,
+        rss_max_bytes=0,
+    )
+
+
 def test_shares_are_of_the_processor_time_of_all() -> None:
-    reports = [
-        {"cpu_s": 3.0, "kernel_s": 1.0, "collector_s": 0.1},
-        {"cpu_s": 1.0, "kernel_s": 1.0, "collector_s": 0.1},
-    ]
-    found = shares("sender", reports)
+    found = shares("sender", [usage(3.0, 1.0, 0.1), usage(1.0, 1.0, 0.1)])
     assert found["sender_kernel_percent"] == pytest.approx(50.0)
     assert found["sender_collector_percent"] == pytest.approx(5.0)
     assert shares("sender", []) == {"sender_kernel_percent": 0.0, "sender_collector_percent": 0.0}
 
 
 def test_the_highest_rings_tokens_are_counted() -> None:
-    """Levels are names by the time that a process has said them."""
-    reports = [
-        {"round_bins": {"0": [[5, 9]], "1": [[7, 2]]}, "slowest_rounds_s": {"1": [0.004]}},
-        {"round_bins": {"1": [[7, 1], [8, 1]]}, "slowest_rounds_s": {"1": [0.002]}},
-        {"round_bins": {}, "slowest_rounds_s": {}},
+    observed = [
+        Observed(round_bins={0: [(5, 9)], 1: [(7, 2)]}, slowest_rounds_s={1: [0.004]}),
+        Observed(round_bins={1: [(7, 1), (8, 1)]}, slowest_rounds_s={1: [0.002]}),
+        Observed(),
     ]
-    found = distribution_of_rounds(reports)
+    found = distribution_of_rounds(observed)
     assert found["token_rtt_bins"] == [(7, 3), (8, 1)]
     assert found["token_rtt_ms_slowest_tenth"] == pytest.approx(3.0)
-    assert distribution_of_rounds([{"round_bins": {}, "slowest_rounds_s": {}}]) == {}
-
-
-def test_the_collectors_time_is_what_it_takes() -> None:
-    watch = CollectorTime()
-    try:
-        assert watch.seconds == 0.0
-        gc.collect()
-        assert watch.seconds > 0.0
-    finally:
-        gc.callbacks.remove(watch.note)
+    assert distribution_of_rounds([Observed()]) == {}
 
 
 @pytest.mark.slow

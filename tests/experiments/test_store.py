@@ -1,4 +1,4 @@
-"""Finished points survive, torn lines do not count."""
+"""An experiment's folder: points are kept, and told apart."""
 
 from __future__ import annotations
 
@@ -35,25 +35,6 @@ def test_a_finished_point_is_read_back(store: PointStore) -> None:
 def test_a_point_is_the_same_only_with_the_same_parameters_and_seed() -> None:
     assert point(2).id == point(2).id
     assert len({point(2).id, point(3).id, point(2, 1).id, point(2, seed=9).id}) == 4
-
-
-def test_a_torn_last_line_is_no_point_and_the_next_one_is_whole(store: PointStore) -> None:
-    """As after a crash in the middle of a write."""
-    store.add(point(2), {"value": 1})
-    path = store.folder / "points.jsonl"
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole[: len(whole) // 2])
-    assert [found.point for found in store.finished()] == [point(2).id]
-    store.open(fresh=False)
-    store.add(point(3), {"value": 2})
-    assert [found.point for found in store.finished()] == [point(2).id, point(3).id]
-
-
-def test_of_two_lines_for_a_point_the_newer_counts(store: PointStore) -> None:
-    store.add(point(2), {"value": 1})
-    store.add(point(2), {"value": 2})
-    (found,) = store.finished()
-    assert found.metrics == {"value": 2}
 
 
 def test_a_fresh_start_forgets(store: PointStore) -> None:

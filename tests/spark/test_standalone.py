@@ -17,8 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from quicksilver.spark.sweep.config import Seeds, Sweep
-from quicksilver.spark.sweep.running import run_task
+from quicksilver.experiments.sweep import Seeds, Sweep, run_task
 from quicksilver.trace.folders import find_runs
 from tests.cli.processes import COMMAND, run, running_gms
 from tests.spark.connector.cluster import recording, rows

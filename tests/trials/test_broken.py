@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from quicksilver.multicast.receiving.stream import ReceiveStream
-from quicksilver.trials.broken import BROKEN, Broken
-from quicksilver.trials.broken.breaking import patched
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.trial import run_trial
+from tests.trials.broken import BROKEN, Broken
+from tests.trials.broken.breaking import patched
 
 NODE = "quicksilver.trials.node"
 

@@ -7,8 +7,8 @@ account is held against the publishers' accounts.
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +17,9 @@ import typer
 from quicksilver.cli import options
 
 if TYPE_CHECKING:
-    from quicksilver.cli.cluster.children import Child, Children
-    from quicksilver.cli.cluster.verdict import Published, Received
+    from quicksilver.lab.accounts import Published, Received
+    from quicksilver.lab.nodes import NodeSpec
+    from quicksilver.lab.processes import Child, Children
 
 READY_S = 15.0
 PUBLISH_S = 120.0
@@ -51,8 +52,7 @@ def demo(
     Starts a GMS, subscribers and publishers as processes of this machine. Fails
     if any surviving subscriber lacks a single message.
     """
-    from quicksilver.cli.cluster.groupspec import parse_groups
-    from quicksilver.cli.running import run_async
+    from quicksilver.cli.groupspec import parse_groups
     from quicksilver.net.faults import parse_faults
 
     if faults:
@@ -66,7 +66,7 @@ def demo(
         faults=faults,
         victim=subscribers // 2 if kill else None,
     )
-    outcome = run_async(play(scenario, is_quiet=as_json))
+    outcome = play(scenario, is_quiet=as_json)
     if as_json:
         from quicksilver.cli.output import emit
 
@@ -171,10 +171,10 @@ class Outcome:
         }
 
 
-async def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
+def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
     """Run a scenario from the first process to the last report."""
-    from quicksilver.cli.cluster.children import Children
-    from quicksilver.cli.cluster.verdict import find_faults
+    from quicksilver.lab.accounts import find_faults
+    from quicksilver.lab.processes import Children
 
     def tell(text: str) -> None:
         if not is_quiet:
@@ -183,29 +183,29 @@ async def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
             say(f"{time.monotonic() - began:5.1f} s  {text}")
 
     began = time.monotonic()
-    async with Children() as children:
-        gms = await children.start_gms()
+    with Children() as children:
+        gms = children.start_gms()
         tell(f"GMS at {gms}")
-        subscribers = await _start_subscribers(children, scenario, gms)
+        subscribers = _start_subscribers(children, scenario, gms)
         shown = ", ".join(
             f"{name}: {' '.join(str(n) for n in nodes)}" for name, nodes in scenario.groups.items()
         )
         tell(f"{scenario.subscribers} subscribers in overlapping groups ({shown})")
         tell(f"each of them does this to its own datagrams: {scenario.faults or 'nothing'}")
         # Opened only now: a publisher's first view has every subscriber in it.
-        publishers = await _start_publishers(children, scenario, gms)
+        publishers = _start_publishers(children, scenario, gms)
         tell(
             f"{scenario.publishers} publishers send {scenario.messages:,} messages of "
             f"{scenario.size:,} bytes to each of {len(scenario.groups)} groups"
         )
-        published = await _publish(scenario, publishers, subscribers, tell)
+        published = _publish(scenario, publishers, subscribers, tell)
         tell("everything sent is acknowledged; asking the survivors what they have")
         survivors = {
             name: child
             for name, child in subscribers.items()
             if scenario.victim is None or name != f"sub-{scenario.victim}"
         }
-        received = await _collect(scenario, survivors, published)
+        received = _collect(scenario, survivors, published)
     outcome = Outcome(scenario=scenario, published=published, received=received)
     for name, one in received.items():
         joined = _joined(scenario, name)
@@ -215,100 +215,82 @@ async def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
 
 
 def _joined(scenario: Scenario, name: str) -> list[str]:
-    from quicksilver.cli.cluster.groupspec import groups_of
+    from quicksilver.cli.groupspec import groups_of
 
     return groups_of(scenario.groups, int(name.removeprefix("sub-")))
 
 
-async def _start_subscribers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
-    found = {}
+def _start_subscribers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
+    from quicksilver.lab.participants import Subscriber
+
+    specs = []
     for number in range(scenario.subscribers):
         name = f"sub-{number}"
         groups = {group: len(scenario.groups[group]) for group in _joined(scenario, name)}
-        faults = f"{scenario.faults},seed={number + 1}" if scenario.faults else None
-        found[name] = await _start(children, "subscriber", gms, name, groups, faults)
-    await asyncio.gather(*(child.expect("ready", READY_S) for child in found.values()))
-    return found
+        faults = f"{scenario.faults},seed={number + 1}" if scenario.faults else ""
+        specs.append(Subscriber(gms=gms, name=name, groups=groups, faults=faults))
+    return _start(children, specs)
 
 
-async def _start_publishers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
-    groups = dict.fromkeys(scenario.groups, 0)
-    found = {}
-    for number in range(scenario.publishers):
-        name = f"pub-{number}"
-        found[name] = await _start(children, "publisher", gms, name, groups, None)
-    await asyncio.gather(*(child.expect("ready", READY_S) for child in found.values()))
-    return found
+def _start_publishers(children: Children, scenario: Scenario, gms: str) -> dict[str, Child]:
+    from quicksilver.lab.participants import Publisher
 
-
-async def _start(
-    children: Children,
-    role: Any,
-    gms: str,
-    name: str,
-    groups: dict[str, int],
-    faults: str | None,
-) -> Child:
-    import msgspec
-
-    from quicksilver.cli.cluster.worker import WorkerSpec
-
-    spec = WorkerSpec(role=role, gms=gms, name=name, groups=groups, faults=faults)
-    return await children.start(
-        name, ["quicksilver.cli.cluster.worker", msgspec.json.encode(spec).decode()]
+    groups = list(scenario.groups)
+    return _start(
+        children,
+        [
+            Publisher(gms=gms, name=f"pub-{number}", groups=groups)
+            for number in range(scenario.publishers)
+        ],
     )
 
 
-async def _publish(
-    scenario: Scenario, publishers: dict[str, Child], subscribers: dict[str, Child], tell: Any
-) -> dict[str, Published]:
-    import msgspec
+def _start(children: Children, specs: Sequence[NodeSpec]) -> dict[str, Child]:
+    from quicksilver.lab.participants import Ready
+    from quicksilver.lab.worker import start_worker
 
-    from quicksilver.cli.cluster.verdict import Published
-    from quicksilver.cli.cluster.worker import Go
+    found = {spec.name: start_worker(children, spec) for spec in specs}
+    for child in found.values():
+        child.expect(Ready, READY_S)
+    return found
+
+
+def _publish(
+    scenario: Scenario,
+    publishers: dict[str, Child],
+    subscribers: dict[str, Child],
+    tell: Callable[[str], None],
+) -> dict[str, Published]:
+    from quicksilver.lab.accounts import Published
+    from quicksilver.lab.participants import HalfSent, Publish
 
     for child in publishers.values():
-        await child.tell(Go(scenario.messages, scenario.size, PUBLISH_S))
+        child.tell(Publish(scenario.messages, scenario.size, PUBLISH_S))
     first = next(iter(publishers.values()))
-    await first.expect("half", PUBLISH_S)
+    first.expect(HalfSent, PUBLISH_S)
     if scenario.victim is not None:
         victim = subscribers[f"sub-{scenario.victim}"]
         victim.kill()
         tell(f"half way: {victim.name} (process {victim.pid}) killed with SIGKILL")
-    reports = await asyncio.gather(
-        *(child.expect("sent", PUBLISH_S) for child in publishers.values())
-    )
-    return {
-        name: msgspec.convert(report, Published)
-        for name, report in zip(publishers, reports, strict=True)
-    }
+    return {name: child.expect(Published, PUBLISH_S) for name, child in publishers.items()}
 
 
-async def _collect(
+def _collect(
     scenario: Scenario, survivors: dict[str, Child], published: dict[str, Published]
 ) -> dict[str, Received]:
-    import msgspec
-
-    from quicksilver.cli.cluster.verdict import Received, expected_of
-    from quicksilver.cli.cluster.worker import Finish
+    from quicksilver.lab.accounts import Received, expected_of
+    from quicksilver.lab.participants import Finish
 
     for name, child in survivors.items():
-        expected = expected_of(published.values(), _joined(scenario, name))
-        await child.tell(Finish(expected))
-    reports = await asyncio.gather(
-        *(child.expect("report", 2 * READY_S) for child in survivors.values())
-    )
-    return {
-        name: msgspec.convert(report, Received)
-        for name, report in zip(survivors, reports, strict=True)
-    }
+        child.tell(Finish(expected_of(published.values(), _joined(scenario, name))))
+    return {name: child.expect(Received, 2 * READY_S) for name, child in survivors.items()}
 
 
 def _show(outcome: Outcome) -> None:
     from rich.table import Table
 
-    from quicksilver.cli.cluster.verdict import expected_of
     from quicksilver.cli.output import make_console
+    from quicksilver.lab.accounts import expected_of
     from quicksilver.stdx.units import format_rate
 
     console = make_console()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ import typer
 from quicksilver.cli.options import Json
 from quicksilver.cli.output import emit, make_console, remark, say
 from quicksilver.cli.problems import MisuseError
+from quicksilver.cli.progress import RunProgress
 
 if TYPE_CHECKING:
     from quicksilver.experiments.base import Experiment, Place, Point, Row, Value
@@ -228,17 +228,23 @@ def _run(
         with_traces = False
     command = shlex.join(["quicksilver", *sys.argv[1:]])
     store.write_run(run_facts(experiment, {"command": command, "points": len(points)}))
-    is_shown = sys.stderr.isatty() and not as_json and "NO_PROGRESS" not in os.environ
-    with _PointProgress(experiment.name, len(points), is_shown=is_shown) as progress:
-        for done in run_points(
+    with RunProgress(experiment.name, len(points), is_quiet=as_json) as progress:
+
+        def begin(point: Point) -> None:
+            what = ", ".join(f"{axis}={point.parameters[axis]}" for axis in point.axes)
+            progress.describe(f"{point.place} {what}")
+            if not progress.has_bar:
+                remark(f"{experiment.name} {progress.next_one}: {point.place} {what}")
+
+        for _ in run_points(
             points,
             store,
             jobs=jobs,
             model=model,
             with_traces=with_traces,
-            on_start=progress.start,
+            on_start=begin,
         ):
-            progress.finish(done.point)
+            progress.advance()
     wanted = {point.id for point in points}
     rows = [found.row() for found in store.finished() if found.point in wanted]
     store.write_summary(render_markdown(experiment, rows, axes, command))
@@ -248,53 +254,6 @@ def _run(
         return
     _show(experiment, rows, axes)
     say(f"results: {folder}")
-
-
-class _PointProgress:
-    """A bar with what is being run; lines where there is no terminal."""
-
-    def __init__(self, name: str, total: int, *, is_shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        self._progress = Progress(
-            TextColumn("{task.fields[name]}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.description}"),
-            console=Console(stderr=True),
-            disable=not is_shown,
-        )
-        self._is_shown = is_shown
-        self._name = name
-        self._total = total
-        self._count = 0
-        self._task = self._progress.add_task("", total=total, name=name)
-
-    def __enter__(self) -> _PointProgress:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self._progress.stop()
-
-    def start(self, point: Point) -> None:
-        what = ", ".join(f"{axis}={point.parameters[axis]}" for axis in point.axes)
-        self._progress.update(self._task, description=f"{point.place} {what}")
-        if not self._is_shown:
-            remark(f"{self._name} {self._count + 1}/{self._total}: {point.place} {what}")
-
-    def finish(self, point: Point) -> None:
-        del point
-        self._count += 1
-        self._progress.advance(self._task)
 
 
 def _show(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> None:

@@ -33,8 +33,8 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_FAILED
 
     from quicksilver.cli.app import invoke
-    from quicksilver.cli.cluster.mortality import die_with_parent
     from quicksilver.cli.problems import describe
+    from quicksilver.lab.child import die_with_parent
 
     die_with_parent()
     try:

@@ -12,11 +12,10 @@ from quicksilver.cli.options import Json, Trace
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
-    from quicksilver.trace.records import Tracer
+    from quicksilver.lab.seeds import SeedResult
     from quicksilver.trials.draw import Plan
     from quicksilver.trials.trial import Report
 
-VIOLATIONS_SHOWN = 5
 FAILURES_SHOWN = 20
 
 
@@ -40,9 +39,14 @@ def sim(
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Of a failing run, find the faults that matter.")
     ] = False,
-    broken: Annotated[
-        str | None,
-        typer.Option("--broken", metavar="NAME", help="Break the engine on purpose; 'list' lists."),
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Of many seeds, stop at the first that fails.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Keep results of many seeds; go on where it stopped."
+        ),
     ] = None,
     trace: Trace = None,
     as_json: Json = False,
@@ -52,13 +56,11 @@ def sim(
     The same seed gives the same run, and the same digest, on any machine.
     Exits with 1 when any property was violated.
     """
-    if broken == "list":
-        _list_broken(as_json=as_json)
-        return
     if plan_file is not None or seed is not None:
+        if stop or out is not None:
+            raise MisuseError("--stop and --out are for many seeds: give --seeds")
         _run_one(
             _load_plan(plan_file, seed),
-            broken=broken,
             shrinks=shrink,
             write_plan=write_plan,
             trace=trace,
@@ -67,7 +69,8 @@ def sim(
         return
     if shrink or write_plan is not None or trace is not None:
         raise MisuseError("--shrink, --write-plan and --trace need --seed or --plan: which run?")
-    _run_many(range(first_seed, first_seed + seeds), jobs, broken=broken, as_json=as_json)
+    many = range(first_seed, first_seed + seeds)
+    _run_many(many, jobs, out, stops=stop, as_json=as_json)
 
 
 def _load_plan(path: Path | None, seed: int | None) -> Plan:
@@ -86,26 +89,9 @@ def _load_plan(path: Path | None, seed: int | None) -> Plan:
         raise CommandError(f"{path} is not a plan of a trial: {error}") from None
 
 
-def run_plan(plan: Plan, broken: str | None = None, tracer: Tracer | None = None) -> Report:
-    """Run one plan, with an engine that is broken on purpose if asked for."""
-    from quicksilver.trials.trial import run_trial
-
-    if broken is None:
-        return run_trial(plan, tracer=tracer)
-    from quicksilver.trials.broken import BROKEN
-
-    if broken not in BROKEN:
-        raise MisuseError(
-            f"no broken engine is called {broken!r}; see: quicksilver sim --broken list"
-        )
-    with BROKEN[broken].install():
-        return run_trial(plan, tracer=tracer)
-
-
 def _run_one(
     plan: Plan,
     *,
-    broken: str | None,
     shrinks: bool,
     write_plan: Path | None,
     trace: Path | None,
@@ -117,14 +103,15 @@ def _run_one(
 
     from quicksilver.cli.tracing import opening_trace
     from quicksilver.trials.shrink import shrink
+    from quicksilver.trials.trial import run_trial
 
     started = time.perf_counter()
     with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
-        report = run_plan(plan, broken, tracer)
+        report = run_trial(plan, tracer=tracer)
     elapsed = time.perf_counter() - started
     if shrinks and report.violations:
-        plan = shrink(plan, lambda p: run_plan(p, broken), on_progress=_tell_shrinking)
-        report = run_plan(plan, broken)
+        plan = shrink(plan, run_trial, on_progress=_tell_shrinking)
+        report = run_trial(plan)
     if write_plan is not None:
         write_plan.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     if as_json:
@@ -166,46 +153,42 @@ def _show_report(plan: Plan, report: Report, elapsed: float) -> None:
         print("no violation")
 
 
-def _list_broken(*, as_json: bool) -> None:
-    import json
-
-    from quicksilver.trials.broken import BROKEN
-
-    for name, each in sorted(BROKEN.items()):
-        line = (
-            json.dumps({"name": name, "what": each.what}) if as_json else f"{name:28} {each.what}"
-        )
-        print(line)
-
-
 # Many seeds
 
 
-def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> None:
+def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json: bool) -> None:
     import json
     import sys
     import time
     from collections import Counter
 
+    from quicksilver.cli.progress import RunProgress
+
     started = time.perf_counter()
     failures: list[tuple[int, str]] = []
     totals: Counter[str] = Counter()
-    with _Progress(len(seeds), shown=not as_json) as progress:
-        for row in run_seeds(seeds, jobs, broken):
-            for name in ("messages", "deliveries", "datagrams", "faults"):
-                totals[name] += row[name]
-            totals["node_seconds"] += round(row["node_seconds"])
-            if row["violations"]:
-                failures.append((row["seed"], row["violations"][0]))
-                progress.say(
-                    f"seed {row['seed']}: {'; '.join(row['violations'][:VIOLATIONS_SHOWN])}"
-                )
-            progress.advance(len(failures))
+    done = 0
+    with RunProgress("seeds", len(seeds), is_quiet=as_json, lines_every=100) as progress:
+        for result in run_seeds(seeds, jobs, out):
+            done += 1
+            if (report := result.report) is not None:
+                totals["messages"] += report.messages
+                totals["deliveries"] += report.deliveries
+                totals["datagrams"] += report.datagrams
+                totals["faults"] += report.faults
+                totals["node_seconds"] += round(report.node_seconds)
+            if result.problem:
+                failures.append((result.seed, result.problem))
+                if not as_json:
+                    progress.say(f"seed {result.seed}: {result.problem}")
+            progress.advance(f"{len(failures)} with violations")
+            if result.problem and stops:
+                break
     elapsed = time.perf_counter() - started
     failures.sort()
     speed = totals["node_seconds"] / max(1e-9, elapsed)
     summary = {
-        "seeds": len(seeds),
+        "seeds": done,
         "first_seed": seeds.start,
         "failed": [seed for seed, _ in failures],
         "violations": len(failures),
@@ -216,12 +199,11 @@ def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> 
     if as_json:
         print(json.dumps(summary))
     else:
-        option = f" --broken {broken}" if broken else ""
         for seed, what in failures[:FAILURES_SHOWN]:
             print(f"seed {seed}: {what}", file=sys.stderr)
-            print(f"  replay: quicksilver sim --seed {seed}{option}", file=sys.stderr)
+            print(f"  replay: quicksilver sim --seed {seed}", file=sys.stderr)
         print(
-            f"{len(seeds)} seeds, {len(failures)} with violations: "
+            f"{done} seeds, {len(failures)} with violations: "
             f"{totals['messages']:,} messages, {totals['deliveries']:,} deliveries, "
             f"{totals['faults']:,} faults, "
             f"{elapsed:.0f} s, {speed:,.0f} node-seconds per second"
@@ -230,87 +212,23 @@ def _run_many(seeds: range, jobs: int, *, broken: str | None, as_json: bool) -> 
         raise typer.Exit(1)
 
 
-def run_seeds(seeds: range, jobs: int, broken: str | None = None) -> Iterator[dict[str, Any]]:
-    """Run seeds over all cores; yields a row for each, in the order they finish."""
-    import os
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
+def run_seeds(seeds: range, jobs: int, out: Path | None = None) -> Iterator[SeedResult]:
+    """Run seeds over all cores, or over so many jobs; yields results as they are finished.
 
-    jobs = jobs or len(os.sched_getaffinity(0))
-    if jobs == 1:
-        yield from (_run_seed(seed, broken) for seed in seeds)
-        return
-    # A fresh process for every worker: nothing of this one's state can leak in.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_run_seed, seed, broken) for seed in seeds]
-        for future in as_completed(waiting):
-            yield future.result()
+    ``out`` keeps them: seeds that are in that file are not run again.
+    """
+    from quicksilver.lab.batch import ResultFile, count_cores, run_batch
+    from quicksilver.lab.seeds import SeedResult, run_seed
 
-
-def _run_seed(seed: int, broken: str | None) -> dict[str, Any]:
-    """Run one seed in a worker; a crash of ours is a violation like any other."""
-    from quicksilver.trials.draw import draw_plan
-
-    try:
-        report = run_plan(draw_plan(seed), broken)
-    except MisuseError:
-        raise
-    except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
-        where = f"{type(error).__name__}: {error}"
-        empty = dict.fromkeys(("messages", "deliveries", "datagrams", "faults", "node_seconds"), 0)
-        return {"seed": seed, "violations": [f"raised {where}"], **empty}
-    return {
-        "seed": seed,
-        "messages": report.messages,
-        "deliveries": report.deliveries,
-        "datagrams": report.datagrams,
-        "faults": report.faults,
-        "node_seconds": report.node_seconds,
-        "violations": [f"{v.check} at {v.at:.2f} s: {v.what}" for v in report.violations],
-    }
-
-
-class _Progress:
-    """A bar on a terminal, now and then a line elsewhere, nothing with --json."""
-
-    def __init__(self, total: int, *, shown: bool) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-
-        self._total = total
-        self._shown = shown
-        self._done = 0
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("seeds"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[failed]} with violations"),
-            console=self._console,
-            disable=not shown or not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("seeds", total=total, failed=0)
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._bar.stop()
-
-    def say(self, line: str) -> None:
-        if self._shown:
-            self._console.print(line, markup=False, highlight=False)
-
-    def advance(self, failed: int) -> None:
-        self._done += 1
-        self._bar.update(self._task, advance=1, failed=failed)
-        if self._shown and not self._console.is_terminal and self._done % 100 == 0:
-            self.say(f"{self._done}/{self._total} seeds, {failed} with violations")
+    kept: dict[int, SeedResult] = {}
+    file = None
+    if out is not None:
+        file = ResultFile(out, SeedResult, lambda result: result.seed)
+        file.open(fresh=False)
+        kept = {result.seed: result for result in file.read() if result.seed in seeds}
+        yield from kept.values()
+    missing = (seed for seed in seeds if seed not in kept)
+    for _, result in run_batch(run_seed, missing, jobs=jobs or count_cores()):
+        if file is not None:
+            file.add(result)
+        yield result

@@ -26,9 +26,9 @@ def sweep(
     """
     import msgspec
 
+    from quicksilver.experiments.sweep import load_sweep
     from quicksilver.spark.session import parse_conf, session
-    from quicksilver.spark.sweep.config import load_sweep
-    from quicksilver.spark.sweep.job import RESULTS, TRACES, run_sweep, summarise, write_points
+    from quicksilver.spark.sweep import RESULTS, TRACES, run_sweep, summarise, write_points
 
     asked = load_sweep(file)
     folder = out if out is not None else Path("out") / "sweep" / asked.name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import queue
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,10 @@ from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
-    from quicksilver.cli.cluster.children import Child, Children
+    from quicksilver.lab.processes import Child, Children, Inbox
 
-READY_S = 20.0
+END_S = 10.0
+"""How long a node may take to end after it has closed its output."""
 
 
 def up(
@@ -63,13 +65,12 @@ def up(
     another window with top, send to it with pub. A node that ends is not
     restarted; the rest goes on.
     """
-    from quicksilver.cli.cluster.groupspec import parse_groups
-    from quicksilver.cli.running import run_async
+    from quicksilver.cli.groupspec import parse_groups
     from quicksilver.cli.tracing import name_target
     from quicksilver.net.faults import FaultError, parse_faults
 
-    faults = None if loss is None else f"loss={loss}"
-    if faults is not None:
+    faults = "" if loss is None else f"loss={loss}"
+    if faults:
         try:
             parse_faults(faults)
         except FaultError as error:
@@ -86,7 +87,7 @@ def up(
         trace=name_target(trace, "up"),
         is_json=as_json,
     )
-    return run_async(cluster.run())
+    return cluster.run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,62 +99,72 @@ class Cluster:
     seconds: float | None
     rate: float
     size: int
-    faults: str | None
+    faults: str
     gms: str | None
     interface: str | None
     trace: Path | None
     is_json: bool
 
-    async def run(self) -> int:
+    def run(self) -> int:
         """Run until the time is over or every node has ended."""
-        from quicksilver.cli.cluster.children import local_cluster
+        from quicksilver.lab.processes import Children
 
-        async with local_cluster(self.gms) as (children, gms):
+        with Children() as children:
+            gms = self.gms if self.gms is not None else children.start_gms()
             self._tell("gms", {"event": "gms", "address": gms})
-            watched = [
-                asyncio.ensure_future(self._watch(await self._start(children, gms, number)))
-                for number in range(self.nodes)
-            ]
-            try:
-                done, pending = await asyncio.wait(watched, timeout=self.seconds)
-                if not pending and not any(task.result() for task in done):
-                    raise CommandError("every node has ended; see above for the reason")
-            finally:
-                for task in watched:
-                    task.cancel()
+            inbox: Inbox = queue.SimpleQueue()
+            for number in range(self.nodes):
+                self._start(children, gms, number, inbox)
+            self._watch(inbox)
         self._tell("gms", {"event": "stopped"})
         return 0
 
-    async def _start(self, children: Children, gms: str, number: int) -> Child:
-        import msgspec
+    def _start(self, children: Children, gms: str, number: int, inbox: Inbox) -> None:
+        from quicksilver.cli.groupspec import groups_of
+        from quicksilver.lab.participants import Member
+        from quicksilver.lab.worker import start_worker
 
-        from quicksilver.cli.cluster.groupspec import groups_of
-        from quicksilver.cli.cluster.worker import WorkerSpec
-
-        spec = WorkerSpec(
-            role="member",
+        spec = Member(
             gms=gms,
             name=f"node-{number}",
-            groups=dict.fromkeys(groups_of(self.groups, number), 0),
+            groups=groups_of(self.groups, number),
             interface=self.interface,
-            faults=None if self.faults is None else f"{self.faults},seed={number + 1}",
+            faults=f"{self.faults},seed={number + 1}" if self.faults else "",
             rate=self.rate,
             size=self.size,
             trace=None if self.trace is None else str(self.trace),
         )
-        return await children.start(
-            spec.name, ["quicksilver.cli.cluster.worker", msgspec.json.encode(spec).decode()]
-        )
+        start_worker(children, spec, inbox=inbox)
 
-    async def _watch(self, child: Child) -> bool:
-        """Show what a node says; returns whether it ended well."""
-        async for event in child.events():
-            self._tell(child.name, event)
-        code = await child.process.wait()
+    def _watch(self, inbox: Inbox) -> None:
+        """Show what nodes say until the time is over; raises when all have failed."""
+        import msgspec
+
+        deadline = None if self.seconds is None else time.monotonic() + self.seconds
+        codes: list[int] = []
+        while len(codes) < self.nodes:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                child, line = inbox.get(timeout=left)
+            except queue.Empty:
+                return
+            if line is None:
+                codes.append(self._tell_end(child))
+                continue
+            try:
+                said = msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.MsgspecError:
+                continue  # a stray line, of a library for example
+            self._tell(child.name, said)
+        if all(codes):
+            raise CommandError("every node has ended; see above for the reason")
+
+    def _tell_end(self, child: Child) -> int:
+        code = child.wait(END_S)
         self._tell(
             child.name, {"event": "ended", "exit_code": code, "last_words": child.last_words}
         )
-        return code == 0
+        return code
 
     def _tell(self, name: str, event: dict[str, Any]) -> None:
         from quicksilver.cli.output import emit, say

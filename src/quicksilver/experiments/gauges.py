@@ -9,6 +9,7 @@ from math import cos, hypot, pi, sin
 from typing import Any
 
 from quicksilver.experiments.base import Metrics
+from quicksilver.lab.latency import Latency, summarise_ages
 from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.records import (
     AckReceived,
@@ -19,6 +20,7 @@ from quicksilver.trace.records import (
 )
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.watch import Watcher
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
     KIND_DATA,
@@ -319,3 +321,41 @@ class Timeline:
         chosen = [row for row in self.rows if start_s - 1e-9 <= row["at_s"] <= end_s + 1e-9]
         marks = chosen[::every]
         return [(b[name] - a[name]) / (b["at_s"] - a["at_s"]) for a, b in pairwise(marks)]
+
+
+class LatencyWatcher(Watcher):
+    """Collects the ages of stamped messages."""
+
+    name = "latency"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.is_on = False
+        self.ages_s: list[float] = []
+        self.by_node: dict[int, list[tuple[float, float]]] = {}
+        """For each node: when a message arrived, and how old it was."""
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        if not self.is_on:
+            return
+        now = self.cluster.now
+        age = now - int.from_bytes(payload[:8], "little") / 1e9
+        self.ages_s.append(age)
+        self.by_node.setdefault(node.index, []).append((now, age))
+
+    def metrics(self) -> Metrics:
+        return latency_metrics(summarise_ages(self.ages_s))
+
+
+def latency_metrics(latency: Latency | None) -> Metrics:
+    """Return mean and percentiles, in milliseconds, of real messages or simulated ones."""
+    if latency is None:
+        return {}
+    return {
+        "latency_ms_mean": 1e3 * latency.mean_s,
+        "latency_ms_p50": 1e3 * latency.p50_s,
+        "latency_ms_p99": 1e3 * latency.p99_s,
+        "latency_ms_max": 1e3 * latency.max_s,
+    }

@@ -17,11 +17,19 @@ from typing import Any
 import msgspec
 
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
-from quicksilver.experiments.gauges import Samples, Snapshot, Timeline, Traffic, mean, variation
-from quicksilver.experiments.latency import LatencyWatcher, recovery_ms
+from quicksilver.experiments.gauges import (
+    LatencyWatcher,
+    Samples,
+    Snapshot,
+    Timeline,
+    Traffic,
+    mean,
+    variation,
+)
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.sending import PacedSender, PullSender, Sender
 from quicksilver.experiments.sharing import SharedParser
+from quicksilver.lab.latency import recovery_s
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.trace.folders import TIMELINE, split_target
 from quicksilver.trace.parquet import ParquetTrace
@@ -160,10 +168,6 @@ class Run:
             else:
                 self.applications.append(PullSender(node, self.groups, scenario.size))
 
-    def stop_senders(self) -> None:
-        for application in self.applications:
-            application.is_stopped = True
-
     def close(self) -> None:
         if self._trace is not None:
             self._trace.close()
@@ -235,7 +239,8 @@ def _measure(run: Run, started: float) -> tuple[Metrics, Timeline]:
     if run.latency is not None:
         metrics |= run.latency.metrics()
         first = run.latency.by_node.get(run.receivers[0].index, [])
-        metrics["recovery_ms"], metrics["recoveries"] = recovery_ms(first)
+        seconds, metrics["recoveries"] = recovery_s(first)
+        metrics["recovery_ms"] = None if seconds is None else 1e3 * seconds
     if scenario.finish is not None:
         metrics |= scenario.finish(run, timeline)
     metrics |= {

@@ -15,16 +15,13 @@ BACKLOG_S = 0.1
 
 
 class PullSender:
-    """Gives a message whenever it is asked for one, until it is stopped."""
+    """Gives a message whenever it is asked for one."""
 
     def __init__(self, node: SimNode, groups: Sequence[str], size: int) -> None:
-        self.is_stopped = False
         self.offered = 0
         payload = bytes(size)
 
-        def give() -> bytes | None:
-            if self.is_stopped:
-                return None
+        def give() -> bytes:
             self.offered += 1
             return payload
 
@@ -51,7 +48,6 @@ class PacedSender:
         is_stamped: bool = False,
     ) -> None:
         """``is_stamped``: messages begin with when they were sent, in nanoseconds."""
-        self.is_stopped = False
         self.offered = 0
         self.sent = 0
         self._cluster = cluster
@@ -68,7 +64,7 @@ class PacedSender:
 
     def _tick(self) -> None:
         node = self._node
-        if self.is_stopped or node.is_dead:
+        if node.is_dead:
             return
         self._cluster.events.after(self._tick_s, self._tick)
         wanted = self._rate * self._tick_s

@@ -1,19 +1,15 @@
-"""Finished points on disk: one JSON object a line, never half a one that counts.
-
-A sweep that was interrupted goes on where it stopped: points whose line is there
-are not run again. The last line of a file may be torn by a crash; such a line is
-no point, and the next one begins after it.
-"""
+"""An experiment's folder: its finished points, what was asked for, and the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from quicksilver.experiments.base import ExperimentError, Metrics, Point, Row
+from quicksilver.lab.batch import ResultFile
 from quicksilver.trace.folders import run_folder
 
 RUN = "run.json"
@@ -35,6 +31,18 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
     metrics: dict[str, Any]
 
+    @classmethod
+    def of(cls, point: Point, metrics: Metrics) -> Self:
+        return cls(
+            experiment=point.experiment,
+            point=point.id,
+            place=point.place,
+            round=point.round,
+            seed=point.seed,
+            parameters=dict(point.parameters),
+            metrics=metrics,
+        )
+
     def row(self) -> Row:
         """All of it in one flat table row; a metric never hides a parameter."""
         head = {"experiment": self.experiment, "point": self.point, "place": self.place}
@@ -48,58 +56,24 @@ class PointStore:
         """``traces``: the folder of traces, if not the one in ``folder``."""
         self.folder = folder
         self.traces = folder / TRACES if traces is None else traces
-        self._points = folder / POINTS
+        self._points = ResultFile(folder / POINTS, FinishedPoint, lambda found: found.point)
 
     def open(self, *, fresh: bool) -> None:
         """Make the folder; ``fresh`` forgets the points that are there."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if fresh:
-                self._points.unlink(missing_ok=True)
-            elif self._points.exists():
-                self._mend()
+            self._points.open(fresh=fresh)
         except OSError as error:
             raise ExperimentError(
                 f"{self.folder}: {error.strerror}; choose another --out"
             ) from None
 
-    def _mend(self) -> None:
-        """End a torn last line, so that the next point has a line of its own."""
-        with self._points.open("rb+") as file:
-            file.seek(0, 2)
-            if file.tell():
-                file.seek(-1, 2)
-                if file.read(1) != b"\n":
-                    file.write(b"\n")
-
     def finished(self) -> list[FinishedPoint]:
         """The points that are there, in the order they were finished; the newest counts."""
-        found: dict[str, FinishedPoint] = {}
-        if not self._points.exists():
-            return []
-        for line in self._points.read_bytes().splitlines():
-            try:
-                point = msgspec.json.decode(line, type=FinishedPoint)
-            except msgspec.MsgspecError:
-                continue
-            found.pop(point.point, None)
-            found[point.point] = point
-        return list(found.values())
+        return self._points.read()
 
-    def add(self, point: Point, metrics: Metrics) -> FinishedPoint:
+    def add(self, point: Point, metrics: Metrics) -> None:
         """Write a finished point."""
-        finished = FinishedPoint(
-            experiment=point.experiment,
-            point=point.id,
-            place=point.place,
-            round=point.round,
-            seed=point.seed,
-            parameters=dict(point.parameters),
-            metrics=metrics,
-        )
-        with self._points.open("ab") as file:
-            file.write(msgspec.json.encode(finished) + b"\n")
-        return finished
+        self._points.add(FinishedPoint.of(point, metrics))
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Write what was asked for, with which versions, and when."""

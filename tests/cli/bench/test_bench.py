@@ -6,46 +6,43 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
-from quicksilver.cli.bench.process import _sent_counts
-from quicksilver.cli.bench.throughput import Plan, summarise
-from quicksilver.cli.bench.workload import Tally
-
-
-def test_a_tally_counts_and_notices_disorder_and_loss() -> None:
-    """Verified means that a wrong stream is caught."""
-    tally = Tally(2)
-    tally.handle_run(0, 0, [b"a", b"b"])
-    tally.handle_mixed([1, 0], [0, 2], [b"c", b"d"])
-    assert (tally.count, tally.disorders) == (4, 0)
-    tally.handle_run(1, 5, [b"e"])
-    assert tally.disorders == 1
-    assert tally.missing([4, 6]) == 1
-
-
-@pytest.mark.parametrize(("groups", "count"), [(1, 7), (256, 3), (1000, 0), (1000, 9), (8192, 70)])
-def test_the_sender_knows_what_went_where(groups: int, count: int) -> None:
-    """The same counts as replaying the sender's loop."""
-    step = 256
-    sent = [0] * groups
-    place = 0
-    for _ in range(count):
-        if groups <= step:
-            sent = [n + 1 for n in sent]
-            continue
-        for group in range(place, min(groups, place + step)):
-            sent[group] += 1
-        place = place + step if place + step < groups else 0
-    assert _sent_counts(groups, count, step) == sent
+from quicksilver.cli.bench.measures import Plan, summarise
+from quicksilver.lab.load import Observed, ReceiverReport, SenderReport, Usage
 
 
 def test_the_slowest_receiver_counts() -> None:
     """Rates are of the slowest, losses of all together."""
-    one = {"count": 100, "first": 0.0, "last": 1.0, "lost": 0, "disorders": 0, "cpu_s": 0.1,
-           "rss_bytes": 5, "stats": {}}  # fmt: skip
-    other = {**one, "last": 2.0, "lost": 3}
-    sent = {"sent": [100], "cpu_s": 0.2, "rss_bytes": 7, "stats": {}}
+    usage = Usage(
+        cpu_s=0.1, kernel_s=0.0, collector_s=0.0, switches=0, rss_bytes=5, rss_max_bytes=5
+    )
+    one = ReceiverReport(
+        count=100,
+        lost=0,
+        disorders=0,
+        first_at=0.0,
+        last_at=1.0,
+        wall_s=1.0,
+        usage=usage,
+        counters={},
+        changes={},
+        latency=None,
+        recovery_s=None,
+        losses=0,
+        observed=Observed(),
+    )
+    other = msgspec.structs.replace(one, last_at=2.0, lost=3)
+    sent = SenderReport(
+        sent=[100],
+        seconds=1.0,
+        usage=msgspec.structs.replace(usage, cpu_s=0.2),
+        rss_empty_bytes=5,
+        collections=0,
+        counters={},
+        observed=Observed(),
+    )
     report = summarise(Plan(receivers=2, packet_bytes=1472), sent, [one, other])
     assert report["messages_per_second"] == 50
     assert report["lost"] == 3

@@ -2,15 +2,21 @@
 
 No acknowledgement, no repair, no flow control, no threads: the fastest that a
 Python program can move these messages through these sockets. What quicksilver
-reaches is reported as a part of it.
+reaches is reported as a part of it. Each process is this module with a
+``CeilingSender`` or a ``CeilingReceiver`` as its argument.
 """
 
 from __future__ import annotations
 
+import resource
 import socket
+import sys
 import time
 
-from quicksilver.cli.bench.workload import Tally
+import msgspec
+
+from quicksilver.lab.child import next_order, run_child, tell
+from quicksilver.lab.load import Go, LoadReady, OrderCheck
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import (
     FLAG_SINGLE,
@@ -32,18 +38,58 @@ _UDP_GRO = 104
 _SOL_UDP = 17
 
 
-def run_sender(
-    *,
-    interface: str,
-    address: tuple[str, int],
-    groups: int,
-    size: int,
-    seconds: float,
-    packet_bytes: int,
-) -> list[int]:
+MULTICAST = ("239.192.255.1", 7399)
+QUIET_S = 1.0
+"""A receiver ends when nothing came for so long."""
+
+
+class CeilingSender(msgspec.Struct, frozen=True, kw_only=True, tag="sender"):
+    """A process that sends."""
+
+    address: str
+    """Of the interface to use."""
+    groups: int
+    size: int
+    seconds: float
+    packet_bytes: int
+
+
+class CeilingReceiver(msgspec.Struct, frozen=True, kw_only=True, tag="receiver"):
+    """A process that receives."""
+
+    address: str
+    groups: int
+    packet_bytes: int
+
+
+class CeilingReport(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="event"):
+    """What such a process measured."""
+
+    cpu_s: float
+    count: int
+    first_at: float = 0.0
+    last_at: float = 0.0
+
+
+def main() -> None:
+    """Do what the first argument says, and report."""
+    spec = msgspec.json.decode(sys.argv[1], type=CeilingSender | CeilingReceiver)
+    if isinstance(spec, CeilingSender):
+        tell(LoadReady())
+        next_order(Go)
+        count, first, last = sum(run_sender(spec)), 0.0, 0.0
+    else:
+        count, first, last = run_receiver(spec)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = used.ru_utime + used.ru_stime
+    tell(CeilingReport(cpu_s=cpu_s, count=count, first_at=first, last_at=last))
+
+
+def run_sender(spec: CeilingSender) -> list[int]:
     """Send as fast as the socket takes it; return how many went to each group."""
+    groups, size, packet_bytes = spec.groups, spec.size, spec.packet_bytes
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(spec.address))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
     key = stream_key(1, 1, 1, 1)
     prefix = {f: encode_prefix(KIND_DATA, f, key) for f in (0, FLAG_SINGLE)}
@@ -61,7 +107,7 @@ def run_sender(
     def send(group: int, message: bytes) -> None:
         queue.append((group, message))
 
-    end = time.monotonic() + seconds
+    end = time.monotonic() + spec.seconds
     while time.monotonic() < end:
         packets = []
         for _ in range(burst):
@@ -89,33 +135,31 @@ def run_sender(
             number += 1
         if is_cut:
             segment = len(packets[0]).to_bytes(2, "little")
-            sock.sendmsg(packets, [(_SOL_UDP, _UDP_SEGMENT, segment)], 0, address)
+            sock.sendmsg(packets, [(_SOL_UDP, _UDP_SEGMENT, segment)], 0, MULTICAST)
         else:
-            sock.sendto(packets[0], address)
+            sock.sendto(packets[0], MULTICAST)
     sock.close()
     return sent
 
 
-def run_receiver(
-    *, interface: str, address: tuple[str, int], groups: int, packet_bytes: int, quiet_s: float
-) -> tuple[Tally, float, float]:
-    """Receive until nothing comes for a while; return counts, first and last time."""
+def run_receiver(spec: CeilingReceiver) -> tuple[int, float, float]:
+    """Receive until nothing comes for a while; return how much, first and last time."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 16 << 20)
     except OSError:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 20)
-    sock.bind(address)
-    request = socket.inet_aton(address[0]) + socket.inet_aton(interface)
+    sock.bind(MULTICAST)
+    request = socket.inet_aton(MULTICAST[0]) + socket.inet_aton(spec.address)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, request)
-    is_cut = packet_bytes < 10_000
+    is_cut = spec.packet_bytes < 10_000
     if is_cut:
         sock.setsockopt(_SOL_UDP, _UDP_GRO, 1)
     sock.settimeout(30)
-    tally = Tally(groups)
+    check = OrderCheck(spec.groups)
     started = ended = 0.0
-    print('{"ready": true}', flush=True)
+    tell(LoadReady())
     while True:
         segment = 0
         try:
@@ -130,21 +174,25 @@ def run_receiver(
         ended = time.monotonic()
         if not started:
             started = ended
-            sock.settimeout(quiet_s)
+            sock.settimeout(QUIET_S)
         if segment and len(data) > segment:
             for start in range(0, len(data), segment):
-                _parse(data[start : start + segment], tally)
+                _parse(data[start : start + segment], check)
         else:
-            _parse(data, tally)
+            _parse(data, check)
     sock.close()
-    return tally, started, ended
+    return check.count, started, ended
 
 
-def _parse(data: bytes, tally: Tally) -> None:
+def _parse(data: bytes, check: OrderCheck) -> None:
     _, batch = POSITION.unpack_from(data, 20)
     body = parse_body(data, data[2], NodeId(1), batch)
     assert isinstance(body, Messages)
     if body.group is not None:
-        tally.handle_run(body.group, body.first, body.payloads)
+        check.handle_run(body.group, body.first, body.payloads)
     else:
-        tally.handle_mixed(body.groups, body.sequences, body.payloads)
+        check.handle_mixed(body.groups, body.sequences, body.payloads)
+
+
+if __name__ == "__main__":
+    run_child(main)

@@ -12,11 +12,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.cli.bench.latency import measure_idle, measure_latency
-from quicksilver.cli.bench.spaces import Namespaces
-from quicksilver.cli.bench.throughput import Plan, measure, measure_ours
+from quicksilver.cli.bench.measures import (
+    Plan,
+    measure,
+    measure_idle,
+    measure_latency,
+    measure_ours,
+)
 from quicksilver.cli.options import Trace
 from quicksilver.cli.tracing import name_target
+from quicksilver.lab.namespaces import Namespaces
 from quicksilver.membership.planning.measure import measure_plan
 
 app = typer.Typer(no_args_is_help=True, help="Measure with real processes, side by side.")
@@ -84,11 +89,11 @@ def throughput(
         burst=burst,
         packet_bytes=packet_bytes,
         interface=interface,
-        with_ceiling=ceiling,
         trace=None if target is None else str(target),
     )
     key = "ratio" if ceiling else "messages_per_second"
-    show(median_of(rounds, lambda: measure(plan), key), as_json=as_json, title="throughput")
+    run = measure if ceiling else measure_ours
+    show(median_of(rounds, lambda: run(plan), key), as_json=as_json, title="throughput")
 
 
 @app.command()
@@ -197,7 +202,6 @@ def loss(
                     interface=interface,
                     loss=part,
                     burst=burst,
-                    with_ceiling=False,
                 )
             )
 
@@ -231,9 +235,8 @@ def mtu(
             size=size,
             seconds=seconds,
             packet_bytes=1472,
-            namespaces=spaces.names,
         )
-        report = median_of(rounds, lambda: measure(plan, spaces.addresses[0]), "ratio")
+        report = median_of(rounds, lambda: measure(plan, spaces), "ratio")
     show(report, as_json=as_json, title="1472-byte packets between namespaces")
 
 

@@ -32,6 +32,15 @@ class Namespaces:
         self._switch = f"qs{tag}-sw"
         self.addresses = tuple(f"10.77.0.{place + 1}" for place in range(count))
 
+    def place(self, number: int) -> tuple[str, tuple[str, ...]]:
+        """Return the address of a namespace and how to start a process there.
+
+        0 is the first one; the processes 1, 2, … share the others in turn.
+        """
+        others = len(self.names) - 1
+        index = 1 + (number - 1) % others if number and others else 0
+        return self.addresses[index], ("ip", "netns", "exec", self.names[index])
+
     def __enter__(self) -> Self:
         if os.geteuid() != 0:
             raise NamespacesUnavailableError("run as root")

@@ -9,8 +9,8 @@ from quicksilver.membership.batch import GroupStep
 from quicksilver.membership.health import FailureDetector
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.store import Commit, Image, MemoryStore
-from quicksilver.trials.broken.breaking import Broken, patched, returning, scene
 from quicksilver.trials.faults import Crash, GmsRestart, Leave
+from tests.trials.broken.breaking import Broken, patched, returning, scene
 
 
 def _old_numbers() -> AbstractContextManager[None]:

@@ -10,7 +10,9 @@ from quicksilver.multicast.sending.flow import FlowController
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
-from quicksilver.trials.broken.breaking import (
+from quicksilver.trials.draw import Membership
+from quicksilver.trials.faults import Join, Leave, Partition
+from tests.trials.broken.breaking import (
     FROM_OUTSIDE,
     Broken,
     all_of,
@@ -19,8 +21,6 @@ from quicksilver.trials.broken.breaking import (
     returning,
     scene,
 )
-from quicksilver.trials.draw import Membership
-from quicksilver.trials.faults import Join, Leave, Partition
 
 
 def _no_resends() -> AbstractContextManager[None]:

@@ -12,11 +12,11 @@ from quicksilver.multicast.receiving.stream import IN_ORDER, ReceiveStream
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.session import Session
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Crash, Cut, Join, Leave
 from quicksilver.trials.gms import GMS_INDEX
 from quicksilver.wire.packets import Fragment, Messages, parse_body
+from tests.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 
 
 def _ahead_of_hole() -> AbstractContextManager[None]:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 
 from quicksilver.cli.main import run
-from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.sweep.config import Seeds, Sweep, load_sweep
-from quicksilver.spark.sweep.job import count_parts, round_size, run_sweep, summarise
-from quicksilver.spark.sweep.running import run_task
+from quicksilver.experiments.base import ExperimentError
+from quicksilver.experiments.sweep import Sweep, load_sweep, run_task
 from quicksilver.trace.folders import find_runs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCALE = """
 name = "size"
@@ -61,13 +55,13 @@ def test_every_combination_is_a_task_with_a_key_of_its_own(tmp_path: Path) -> No
     ],
 )
 def test_a_bad_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(BadInputError, match=problem) as caught:
+    with pytest.raises(ExperimentError, match=problem) as caught:
         load_sweep(write(tmp_path, text))
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="No such file"):
+    with pytest.raises(ExperimentError, match="No such file"):
         load_sweep(tmp_path / "none.toml")
 
 
@@ -110,39 +104,3 @@ def test_only_failures_leave_traces_if_asked_so(tmp_path: Path) -> None:
     for _ in range(2):
         assert run_task(everything, task, tmp_path).run == "seed-1"
     assert [each.name for each in tmp_path.iterdir()] == ["run=seed-1"]
-
-
-@pytest.mark.parametrize(
-    ("mean_s", "simulations", "parts"), [(None, 8, 4), (0.01, 2000, 13), (0.4, 50, 13), (30, 2, 2)]
-)
-def test_tasks_are_long_enough_to_be_worth_it(
-    mean_s: float | None, simulations: int, parts: int
-) -> None:
-    """On two cores: rounds of ten seconds, tasks of more than one, a long simulation each alone."""
-    assert round_size(mean_s, 2) == simulations
-    assert count_parts(simulations, mean_s, 2) == parts
-
-
-@pytest.mark.spark
-def test_a_sweep_runs_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    sweep = Sweep(name="seeds", kind="seeds", seeds=Seeds(1, 2))
-    told: list[tuple[int, int]] = []
-    summary = summarise(run_sweep(spark, sweep, tmp_path, lambda *now: told.append(now)))
-    assert (summary.simulations, summary.failed) == (2, 0)
-    assert told == [(0, 2), (2, 2)]
-    assert find_runs(tmp_path / "traces") == ["seed-1", "seed-2"]
-    assert not list((tmp_path / "traces").glob("_*"))
-    wider = Sweep(name="seeds", kind="seeds", seeds=Seeds(1, 3))
-    told.clear()
-    assert summarise(run_sweep(spark, wider, tmp_path, lambda *now: told.append(now))).failed == 0
-    assert told == [(2, 3), (3, 3)]
-
-
-@pytest.mark.spark
-def test_failures_are_listed_with_their_commands(spark: SparkSession, tmp_path: Path) -> None:
-    sweep = Sweep(name="bad", kind="experiment", experiment="nothing", seeds=Seeds(7, 1))
-    (tmp_path / "results.parquet").mkdir()  # as one has it that was stopped in its first round
-    summary = summarise(run_sweep(spark, sweep, tmp_path))
-    assert summary.failed == 1
-    command = "quicksilver experiment nothing --sim --seed 7 --fresh --out out/replay"
-    assert summary.failures[0]["replay"] == command

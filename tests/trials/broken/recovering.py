@@ -11,7 +11,9 @@ from quicksilver.multicast.repair.reports import Report
 from quicksilver.multicast.repair.requests import RepairRequests
 from quicksilver.recovery.rounds import Pace, RoundEnd
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.trials.broken.breaking import (
+from quicksilver.trials.faults import Crash, Freeze
+from quicksilver.wire.control import Record
+from tests.trials.broken.breaking import (
     FROM_OUTSIDE,
     Broken,
     all_of,
@@ -20,8 +22,6 @@ from quicksilver.trials.broken.breaking import (
     returning,
     scene,
 )
-from quicksilver.trials.faults import Crash, Freeze
-from quicksilver.wire.control import Record
 
 
 def _no_naks() -> AbstractContextManager[None]:

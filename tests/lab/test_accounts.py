@@ -1,11 +1,10 @@
-"""The demo's judge: it must notice every way in which a message can go wrong."""
+"""Accounts: they must notice every way in which a message can go wrong."""
 
 from __future__ import annotations
 
 from zlib import crc32
 
-from quicksilver.cli.cluster.tally import Tally
-from quicksilver.cli.cluster.verdict import Published, Received, expected_of, find_faults
+from quicksilver.lab.accounts import Accounts, Published, Received, expected_of, find_faults
 from quicksilver.node.messages import Batch
 
 PAYLOADS = [b"one", b"two", b"three", b"four"]
@@ -27,14 +26,14 @@ def published(node: int = 9, groups: list[str] | None = None) -> Published:
 
 
 def received(*batches: Batch) -> Received:
-    tally = Tally()
+    accounts = Accounts()
     for batch in batches:
-        tally.handle_batch(batch)
+        accounts.handle_batch(batch)
     return Received(
         node=1,
-        streams=list(tally.accounts.values()),
-        messages=tally.messages,
-        bytes=tally.bytes,
+        streams=list(accounts.streams.values()),
+        messages=accounts.messages,
+        bytes=accounts.bytes,
         last_at=1.0,
     )
 

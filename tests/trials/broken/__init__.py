@@ -6,11 +6,11 @@ is no check; a mistake that no check finds shows where one is missing.
 
 from __future__ import annotations
 
-from quicksilver.trials.broken.breaking import Broken
-from quicksilver.trials.broken.receiving import RECEIVING
-from quicksilver.trials.broken.recovering import RECOVERING
-from quicksilver.trials.broken.sending import SENDING
-from quicksilver.trials.broken.serving import SERVING
+from tests.trials.broken.breaking import Broken
+from tests.trials.broken.receiving import RECEIVING
+from tests.trials.broken.recovering import RECOVERING
+from tests.trials.broken.sending import SENDING
+from tests.trials.broken.serving import SERVING
 
 __all__ = ["BROKEN", "Broken"]
 

@@ -1,7 +1,21 @@
-"""One simulation, inside a Spark task.
+"""Sweeps of many simulations: what to run, from a TOML file, and one run of it.
 
-Its trace is written under another name and renamed when it is whole, so that a
-simulation that is run twice, or stopped, leaves one trace or none.
+name = "seeds"
+kind = "seeds"            # trials under mixed faults, as `quicksilver sim` runs them
+seeds = { first = 1, count = 500 }
+
+name = "size"
+kind = "experiment"       # points of an experiment, simulated
+experiment = "scale"
+seeds = { first = 1, count = 3 }
+settings = { seconds = 2.0 }
+traces = "failed"         # whose trace records are kept: all (default), failed, none
+[axes]
+nodes = [2, 10, 50]
+
+``quicksilver sweep`` distributes the runs with Spark. A simulation's trace is written
+under another name and renamed when it is whole, so that a simulation that is run
+twice, or stopped, leaves one trace or none.
 """
 
 from __future__ import annotations
@@ -9,22 +23,98 @@ from __future__ import annotations
 import shlex
 import shutil
 import time
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from quicksilver.spark.sweep.config import Sweep, SweepTask, Value
+from quicksilver.experiments.base import Context, ExperimentError, Metrics, Point, Value
+from quicksilver.experiments.catalogue import find_experiment
+from quicksilver.experiments.runner import run_point
+from quicksilver.lab.seeds import run_seed
 from quicksilver.trace.folders import run_folder
 
-if TYPE_CHECKING:
-    from quicksilver.experiments.base import Point
+TASKS_MAX = 1_000_000
 
-Found: TypeAlias = tuple[dict[str, Any], str]
-"""What was measured, and what went wrong."""
+
+class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which seeds."""
+
+    first: Annotated[int, msgspec.Meta(ge=0)] = 1
+    count: Annotated[int, msgspec.Meta(ge=1, le=TASKS_MAX)] = 1
+
+
+class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One sweep."""
+
+    name: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,80}$")]
+    kind: Literal["seeds", "experiment"]
+    seeds: Seeds = Seeds()
+    experiment: str = ""
+    axes: dict[str, list[Value]] = {}
+    settings: dict[str, Value] = {}
+    traces: Literal["all", "failed", "none"] = "all"
+    """Of which simulations trace records are kept."""
+    trace_records_max: Annotated[int, msgspec.Meta(ge=1)] = 50_000
+    """Of one simulation: what a sweep writes is bounded by this and their number."""
+
+    def tasks(self) -> Iterator[SweepTask]:
+        """Yield every combination of seed and parameters."""
+        for values in product(*self.axes.values()):
+            parameters = self.settings | dict(zip(self.axes, values, strict=True))
+            for seed in range(self.seeds.first, self.seeds.first + self.seeds.count):
+                yield SweepTask(self.kind, self.experiment, seed, parameters)
+
+
+class SweepTask(msgspec.Struct, frozen=True):
+    """One simulation."""
+
+    kind: str
+    experiment: str
+    seed: int
+    parameters: dict[str, Value]
+    """Settings and one value of each axis: all that the file says about it."""
+
+    @property
+    def key(self) -> str:
+        """The same for the same simulation, whoever runs it and when."""
+        parts = [self.kind, self.experiment, self.seed, sorted(self.parameters.items())]
+        return blake2b(msgspec.json.encode(parts), digest_size=12).hexdigest()
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep; raises ExperimentError that says what is wrong."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ExperimentError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"{path}: not TOML: {error}") from None
+    try:
+        sweep = msgspec.convert(data, Sweep)
+    except msgspec.ValidationError as error:
+        raise ExperimentError(f"{path}: {error}") from None
+    if sweep.kind == "experiment" and not sweep.experiment:
+        raise ExperimentError(f'{path}: say which experiment: experiment = "scale"')
+    if sweep.kind == "seeds" and (sweep.axes or sweep.settings or sweep.experiment):
+        raise ExperimentError(f"{path}: a sweep of seeds draws its parameters from them")
+    count = sweep.seeds.count
+    for name, values in sweep.axes.items():
+        if not values:
+            raise ExperimentError(f"{path}: the axis {name} has no values")
+        count *= len(values)
+    if count > TASKS_MAX:
+        raise ExperimentError(f"{path}: {count:,} simulations are more than {TASKS_MAX:,}")
+    return sweep
+
+
+# One simulation
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,19 +137,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Of real time."""
 
 
-OUTCOMES = (
-    "key string, kind string, experiment string, seed bigint, parameters string, "
-    "metrics string, is_good boolean, problem string, replay string, run string, seconds double"
-)
-
-
 class _Simulation(msgspec.Struct, frozen=True):
     """How to run a task, and to run it again."""
 
     run: str
     parameters: dict[str, Value]
     replay: str
-    work: Callable[[Path | None], Found]
+    work: Callable[[Path | None], tuple[Metrics, str]]
+    """Takes the folder of its trace; returns what was measured and what went wrong."""
 
 
 def run_task(sweep: Sweep, task: SweepTask, traces: Path | None = None) -> Outcome:
@@ -131,42 +216,34 @@ def _keep(trace: Path, traces: Path | None) -> None:
 
 
 def _seed_of(sweep: Sweep, task: SweepTask) -> _Simulation:
-    def work(trace: Path | None) -> Found:
-        from quicksilver.trace.parquet import ParquetTrace
-        from quicksilver.trials.draw import draw_plan
-        from quicksilver.trials.trial import run_trial
-
-        plan = draw_plan(task.seed)
+    def work(trace: Path | None) -> tuple[Metrics, str]:
         if trace is None:
-            report = run_trial(plan)
+            result = run_seed(task.seed)
         else:
+            from quicksilver.trace.parquet import ParquetTrace
+
             records_max = sweep.trace_records_max
             name = trace.name.removeprefix("run=")
             with ParquetTrace(
                 trace.parent, name, "sim", waits=True, records_max=records_max
             ) as tracer:
-                report = run_trial(plan, tracer=tracer)
-        found = msgspec.to_builtins(report)
-        violations = found.pop("violations")
-        first = report.violations[0] if report.violations else None
-        problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
-        return {**found, "violations": len(violations)}, problem
+                result = run_seed(task.seed, tracer)
+        if result.report is None:
+            return {}, result.problem
+        found = msgspec.to_builtins(result.report)
+        return {**found, "violations": len(found["violations"])}, result.problem
 
     return _Simulation(f"seed-{task.seed}", {}, _command_of(task, {}), work)
 
 
 def _point_of(sweep: Sweep, task: SweepTask) -> _Simulation:
-    from quicksilver.experiments.base import Context, ExperimentError
-    from quicksilver.experiments.catalogue import find_experiment
-
-    experiment = find_experiment(task.experiment)
     point = make_point(sweep, task)
-    if "sim" not in experiment.places:
+    if "sim" not in find_experiment(task.experiment).places:
         raise ExperimentError(f"{task.experiment} cannot be simulated")
 
-    def work(trace: Path | None) -> Found:
+    def work(trace: Path | None) -> tuple[Metrics, str]:
         context = Context(seed=task.seed, traces=trace, trace_records_max=sweep.trace_records_max)
-        return experiment.run(point, context), ""
+        return run_point(point, context), ""
 
     parameters = dict(point.parameters)
     # An axis that is not named would be swept.
@@ -176,9 +253,6 @@ def _point_of(sweep: Sweep, task: SweepTask) -> _Simulation:
 
 def make_point(sweep: Sweep, task: SweepTask) -> Point:
     """Return a task as a point of its experiment; raises ExperimentError."""
-    from quicksilver.experiments.base import ExperimentError, Point
-    from quicksilver.experiments.catalogue import find_experiment
-
     experiment = find_experiment(task.experiment)
     known = {
         **experiment.settings,

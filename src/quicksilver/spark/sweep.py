@@ -1,4 +1,6 @@
-"""The job: what is not there yet is run, and each finished part is kept.
+"""Sweeps as Spark jobs: what is not there yet is run, and each finished part is kept.
+
+What a simulation is, ``quicksilver.experiments.sweep`` says; Spark only distributes.
 
 Simulations are run in rounds, each a Spark job that appends Parquet files; a
 sweep that is stopped goes on with what is missing. A round is so large that it
@@ -15,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.spark.sweep.config import Sweep, SweepTask
-from quicksilver.spark.sweep.running import OUTCOMES, run_task
+from quicksilver.experiments.store import POINTS, FinishedPoint
+from quicksilver.experiments.sweep import Sweep, SweepTask, make_point, run_task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +30,12 @@ ROUND_S = 10.0
 TASK_S = 1.5
 TASKS_PER_CORE_MAX = 8
 """Several tasks a core even out that simulations differ."""
+
+OUTCOMES = (
+    "key string, kind string, experiment string, seed bigint, parameters string, "
+    "metrics string, is_good boolean, problem string, replay string, run string, seconds double"
+)
+"""The fields of ``Outcome`` as columns."""
 
 RESULTS = "results.parquet"
 TRACES = "traces"
@@ -147,23 +155,13 @@ def summarise(results: DataFrame, failures_max: int = 20) -> Summary:
 
 def write_points(results: DataFrame, sweep: Sweep, folder: Path) -> None:
     """Write the points of an experiment as ``quicksilver experiment`` does, for reports."""
-    from quicksilver.experiments.store import POINTS, FinishedPoint
-    from quicksilver.spark.sweep.running import make_point
-
     fresh = folder / f"_{POINTS}"
     with fresh.open("wb") as file:
         for row in results.where("is_good").toLocalIterator():
             parameters = msgspec.json.decode(row["parameters"])
             task = SweepTask(row["kind"], row["experiment"], row["seed"], parameters)
-            point = make_point(sweep, task)
-            finished = FinishedPoint(
-                experiment=point.experiment,
-                point=point.id,
-                place=point.place,
-                round=point.round,
-                seed=point.seed,
-                parameters=dict(point.parameters),
-                metrics=msgspec.json.decode(row["metrics"]),
+            finished = FinishedPoint.of(
+                make_point(sweep, task), msgspec.json.decode(row["metrics"])
             )
             file.write(msgspec.json.encode(finished) + b"\n")
     fresh.replace(folder / POINTS)

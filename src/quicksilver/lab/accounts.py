@@ -1,0 +1,121 @@
+"""Accounts of what was sent and received, and whether they agree.
+
+Every stream (one sender's messages to one group) is reduced to its first sequence
+number, how many came, whether the numbers were contiguous, and a checksum chained
+over all payloads in order: it differs if any message is missing, doubled, changed
+or out of order. A publisher keeps the same account of what it sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from zlib import crc32
+
+import msgspec
+
+from quicksilver.node.messages import Batch
+
+
+class StreamAccount(msgspec.Struct):
+    """One sender's messages to one group."""
+
+    sender: int
+    group: str
+    first: int = 0
+    count: int = 0
+    checksum: int = 0
+    breaks: int = 0
+    """Times that a sequence number was not the one after its predecessor."""
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True, tag="sent", tag_field="event"):
+    """What a publisher says that it sent: the same to each of its groups."""
+
+    node: int
+    groups: list[str]
+    messages: int
+    checksum: int
+    started_at: float
+    accepted_at: float
+    flushed_at: float
+    stats: dict[str, int | float | str] = {}
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True, tag="report", tag_field="event"):
+    """What a subscriber says that it got."""
+
+    node: int
+    streams: list[StreamAccount]
+    messages: int
+    bytes: int
+    last_at: float
+    stats: dict[str, int | float | str] = {}
+
+
+class Accounts:
+    """Accounts of every stream that a node receives; fed on the core thread."""
+
+    def __init__(self) -> None:
+        self.streams: dict[tuple[int, str], StreamAccount] = {}
+        self.messages = 0
+        self.bytes = 0
+
+    def handle_batch(self, batch: Batch) -> None:
+        """Take consecutive messages of one stream."""
+        account = self.streams.get((batch.sender, batch.group))
+        if account is None:
+            account = StreamAccount(batch.sender, batch.group, batch.first)
+            self.streams[batch.sender, batch.group] = account
+        expected = account.first + account.count
+        if batch.sequences is None:
+            account.breaks += batch.first != expected
+        else:
+            count = len(batch.sequences)
+            account.breaks += list(batch.sequences) != list(range(expected, expected + count))
+        checksum = account.checksum
+        for payload in batch.payloads:
+            checksum = crc32(payload, checksum)
+            self.bytes += len(payload)
+        account.checksum = checksum
+        account.count += len(batch.payloads)
+        self.messages += len(batch.payloads)
+
+    def has(self, sender: int, group: str, count: int) -> bool:
+        """True once so many messages of the stream have come."""
+        account = self.streams.get((sender, group))
+        return account is not None and account.count >= count
+
+
+def expected_of(
+    published: Iterable[Published], joined: Iterable[str]
+) -> list[tuple[int, str, int]]:
+    """Return the streams that a member of the groups must have got."""
+    names = set(joined)
+    return [
+        (one.node, group, one.messages)
+        for one in published
+        for group in one.groups
+        if group in names
+    ]
+
+
+def find_faults(
+    published: Iterable[Published], received: Received, joined: Iterable[str]
+) -> list[str]:
+    """Return what is wrong with a subscriber's account; nothing when all is there."""
+    senders = {one.node: one for one in published}
+    got = {(account.sender, account.group): account for account in received.streams}
+    faults = []
+    for sender, group, count in expected_of(senders.values(), joined):
+        account = got.pop((sender, group), None)
+        where = f"node {received.node}, sender {sender}, group {group}"
+        if account is None:
+            faults.append(f"{where}: none of {count} messages")
+        elif account.count != count or account.first != 0:
+            faults.append(f"{where}: {account.count} of {count}, first {account.first}")
+        elif account.breaks:
+            faults.append(f"{where}: sequence broken {account.breaks} times")
+        elif account.checksum != senders[sender].checksum:
+            faults.append(f"{where}: the checksum differs")
+    faults += [f"node {received.node} got group {g} of {s} unasked" for s, g in sorted(got)]
+    return faults

@@ -1,0 +1,83 @@
+"""The child's end of the line: what a process of the laboratory does to be one.
+
+A child speaks JSON lines: reports on standard output, orders on standard input.
+It ends with its parent, whatever ended that one. The child itself asks the kernel
+for this (a function run between fork and exec could deadlock a parent with
+threads). The parent's number travels in the environment: a parent that died before
+the child could ask is noticed by comparing it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+import msgspec
+
+PARENT_VARIABLE = "QUICKSILVER_PARENT"
+_PR_SET_PDEATHSIG = 1
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+
+
+def parent_environment() -> dict[str, str]:
+    """Return the environment for a child that must end with this process."""
+    return os.environ | {PARENT_VARIABLE: str(os.getpid())}
+
+
+def die_with_parent() -> None:
+    """End this process when its parent does, if the parent asked for that."""
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if parent.isdigit():
+        end_with(int(parent))
+
+
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when the one that started it is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def run_child(work: Callable[[], None]) -> None:
+    """Do a child's work; SIGTERM ends it cleanly, an error is one line and exit code 1."""
+    die_with_parent()
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001  # the parent shows the line; the exit code tells
+        sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())}\n")
+        sys.exit(1)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    sys.exit(0)
+
+
+def tell(report: Any) -> None:
+    """Say one thing to the parent, as a JSON line."""
+    sys.stdout.write(_encode(report).decode() + "\n")
+    sys.stdout.flush()
+
+
+def orders(kind: type[T]) -> Iterator[T]:
+    """Yield what the parent orders, until it closes the line."""
+    decode = msgspec.json.Decoder(kind).decode
+    for line in sys.stdin:
+        yield decode(line)
+
+
+def next_order(kind: type[T]) -> T:
+    """Wait for one order; the end of the line ends this process."""
+    for order in orders(kind):
+        return order
+    sys.exit(0)

@@ -1,0 +1,60 @@
+"""The program of a process with a node: ``python -m quicksilver.lab.worker SPEC``.
+
+``SPEC`` is one of the roles as JSON. The parent starts it with ``start_worker``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from quicksilver.lab.child import run_child
+from quicksilver.lab.load import Receiver, Sender, run_receiver, run_sender
+from quicksilver.lab.nodes import NodeSpec, open_node
+from quicksilver.lab.participants import (
+    Member,
+    Publisher,
+    Subscriber,
+    run_member,
+    run_publisher,
+    run_subscriber,
+)
+from quicksilver.lab.processes import Child, Children
+
+Role = Member | Publisher | Receiver | Sender | Subscriber
+
+
+def start_worker(
+    children: Children, spec: NodeSpec, *, prefix: Sequence[str] = (), **options: Any
+) -> Child:
+    """Start a process that plays a role; ``options``: as ``Children.start``."""
+    text = msgspec.json.encode(spec).decode()
+    return children.start_python(spec.name, __name__, text, prefix=prefix, **options)
+
+
+def run_worker() -> None:
+    """Play the role that the first argument describes."""
+    spec = msgspec.json.decode(sys.argv[1], type=Role)
+    match spec:
+        case Sender():
+            run_sender(spec)
+        case Receiver():
+            run_receiver(spec)
+        case Subscriber():
+            with open_node(spec) as node:
+                run_subscriber(node, spec)
+        case Publisher():
+            with open_node(spec) as node:
+                run_publisher(node, spec)
+        case Member():
+            with open_node(spec) as node:
+                run_member(node, spec)
+        case _:
+            assert_never(spec)
+
+
+if __name__ == "__main__":
+    run_child(run_worker)

@@ -1,1 +1,0 @@
-"""Thousands of simulations as one Spark job."""
