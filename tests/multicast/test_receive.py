@@ -133,6 +133,26 @@ class TestOrder:
         assert list(region.stream.missing) == [(2, 4)]
         assert region.counters.missing == 2
 
+    def test_bytes_are_counted_whether_or_not_a_packet_had_to_wait(self) -> None:
+        """Packets held behind a gap, or behind an older stream, count once delivered."""
+        in_order, repaired, older = Region(), Region(), Region(3)
+        for sequence in (0, 1, 2):
+            in_order.take(sequence)
+        for sequence in (2, 1):
+            repaired.take(sequence)
+        assert repaired.counters.delivered_bytes == 0
+        repaired.take(0, kind=KIND_REPAIR)
+        assert repaired.counters.delivered_bytes == in_order.counters.delivered_bytes > 0
+
+        barred = Region()
+        barred.stream.wait_for(older.stream, 1)
+        for sequence in (0, 1, 2):
+            barred.take(sequence)
+        assert barred.counters.delivered_bytes == 0
+        older.take(0)
+        assert barred.counters.delivered_bytes == in_order.counters.delivered_bytes
+        assert barred.ahead_budget.used == repaired.ahead_budget.used == 0
+
     def test_a_repeated_packet_brings_the_stream_back_into_the_token(self) -> None:
         """The sender repeats itself because it has heard no acknowledgement."""
         region = Region()

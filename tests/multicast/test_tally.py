@@ -40,11 +40,10 @@ def test_messages_of_several_groups_share_the_bytes_of_their_packet() -> None:
     tally = GroupTally()
     tally.count_sent_mixed([1, 2, 2, 2], 400)
     mixed = Messages(NodeId(2), 1, [b"abc"] * 3, None, 0, (1, 1, 2), (0, 1, 0))
-    # The total has not grown: the packet had waited for a repair.
-    tally.count_received(mixed, 0)
+    tally.count_received(mixed, 90)
     found = {r.group: r for r in tally.take(1.0, 1, describe)}
     assert (found[1].sent_bytes, found[2].sent_bytes) == (100, 300)
-    assert (found[1].received_bytes, found[2].received_bytes) == (6, 3)
+    assert (found[1].received_bytes, found[2].received_bytes) == (60, 30)
 
 
 def test_of_many_groups_the_busiest_are_told_and_the_rest_are_one(

@@ -271,9 +271,7 @@ class ReceiveStream:
         if body is None:
             region.counters.malformed += 1
             return
-        size = len(data) + PER_PACKET_BYTES
-        if type(body) is Messages:
-            size += PER_MESSAGE_BYTES * len(body.payloads)
+        size = len(data) + _waiting_overhead(body)
         self._usual_bytes = size
         budget = region.ahead_budget
         is_next = sequence == self.low and not self.barriers
@@ -328,9 +326,7 @@ class ReceiveStream:
                 self._held.append(waiting)
                 self._is_slow = True
                 continue
-            self.region.ahead_budget.used -= waiting[1]
-            self.region.counters.delivered_packets += 1
-            self._deliver(waiting[0])
+            self._deliver_waiting(*waiting)
             if self.cut >= 0:
                 self._is_slow = True
         self._count_waiting()
@@ -359,6 +355,14 @@ class ReceiveStream:
         self.region.handle_activity(self, now)
 
     # Delivery
+
+    def _deliver_waiting(self, body: Body, size: int) -> None:
+        """Deliver a packet that had to wait, and give back the ``size`` charged for it."""
+        region = self.region
+        region.ahead_budget.used -= size
+        region.counters.delivered_packets += 1
+        region.counters.delivered_bytes += size - _waiting_overhead(body)
+        self._deliver(body)
 
     def _deliver(self, body: Body) -> None:
         if isinstance(body, Messages):
@@ -431,10 +435,7 @@ class ReceiveStream:
         """Deliver what was held, once no barrier is left."""
         held = self._held
         while held and not self.barriers:
-            body, size = held.popleft()
-            self.region.ahead_budget.used -= size
-            self.region.counters.delivered_packets += 1
-            self._deliver(body)
+            self._deliver_waiting(*held.popleft())
         if not self.barriers:
             self._is_slow = self.cut >= 0
             if self.waiters:
@@ -586,3 +587,10 @@ class ReceiveStream:
     def is_settled(self) -> bool:
         """Nothing is missing here and every member is known to have it all."""
         return self.low == self.high and self.stable >= self.high
+
+
+def _waiting_overhead(body: Body) -> int:
+    """Return what a waiting packet is charged besides its own bytes."""
+    if type(body) is Messages:
+        return PER_PACKET_BYTES + PER_MESSAGE_BYTES * len(body.payloads)
+    return PER_PACKET_BYTES

@@ -44,9 +44,6 @@ class GroupTally:
         """Count what arrived; ``delivered_bytes`` is the engine's total."""
         size = delivered_bytes - self._bytes_before
         self._bytes_before = delivered_bytes
-        if size <= 0:
-            # It had waited for a repair: the engine's total is of those that had not.
-            size = sum(map(len, messages.payloads))
         if messages.group is not None:
             self._received.add(messages.group, len(messages.payloads), size)
         else:
