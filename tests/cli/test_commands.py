@@ -146,12 +146,13 @@ class TestPubSub:
 class TestTop:
     def test_nodes_and_regions_are_listed(self) -> None:
         """Everything that the table shows is in the JSON form too."""
-        with running_gms() as gms, running("sub", "a", "--json", "--gms", gms) as sub:
+        command = ("sub", "a", "--json", "--name", "window")
+        with running_gms() as gms, running(*command, "--gms", gms) as sub:
             node = read_event(sub)["node"]
             outcome = run("top", "--once", "--interval", "0.8", "--json", "--gms", gms)
             assert outcome.returncode == 0, outcome.stderr
             shown = json.loads(outcome.stdout)
-            assert [one["id"] for one in shown["nodes"]] == [node]
+            assert [(one["id"], one["name"]) for one in shown["nodes"]] == [(node, "window")]
             assert shown["nodes"][0]["groups"] == 1
             assert shown["regions"][0]["members"] == 1
             table = run("top", "--once", "--interval", "0.2", "--gms", gms).stdout
