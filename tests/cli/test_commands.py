@@ -242,7 +242,7 @@ def _children_of(parent: int) -> list[int]:
 
 def _is_running(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
     # A zombie has ended; whoever adopted it has not looked yet.
