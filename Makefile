@@ -1,7 +1,8 @@
 # Needs python3 (3.11 or newer, with venv) and make; everything else goes into .venv.
 
+# Another interpreter gets an environment of its own: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 

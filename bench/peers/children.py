@@ -41,7 +41,8 @@ class Child:
                 cwd=_ROOT,
                 start_new_session=True,
             )
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
+            # Refused is what a search through a folder of the PATH that is not ours says.
             raise PeerMissingError(f"{command[0]} is not installed") from None
         self._name = command[0]
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()

@@ -57,6 +57,6 @@ def test_last_words_are_quoted() -> None:
 
 
 def test_a_program_that_does_not_exist_is_missing() -> None:
-    """Missing is a row with advice."""
+    """Missing is a row with advice, also where the PATH has a folder that may not be read."""
     with Children() as children, pytest.raises(PeerMissingError, match="no-such-program"):
         children.start(["no-such-program"])
