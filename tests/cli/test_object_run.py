@@ -196,12 +196,6 @@ class TestCommand:
         assert lines[0] == 'channel.receive "one"'
         assert lines[1].startswith("! repeater.channel: provided temporal 'not (receive(m)")
 
-    @pytest.mark.integration
-    def test_no_gms(self) -> None:
-        outcome = run("object", "run", TEXT, "--gms", "127.0.0.1:1", timeout_s=60)
-        assert outcome.returncode == 1
-        assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
-
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
     def test_signals_end_it_cleanly(self, how: signal.Signals) -> None:
         with running("object", "run", "--local", "--json", TEXT) as process:
