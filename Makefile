@@ -16,6 +16,10 @@ SOAK_KILLS ?= 20
 # How `make peers` measures.
 PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
 
+# Tests start hundreds of short processes and are collected several times: without Python's
+# caches of compiled files, which some environments turn off, that alone takes minutes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak soak-spark clean
 
