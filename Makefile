@@ -51,7 +51,7 @@ types: setup ## mypy, strict
 	$(BIN)/mypy
 
 unit: setup ## tests that need no network, in parallel
-	$(BIN)/pytest -q -n auto --maxprocesses=8 -m 'not integration and not namespaces and not spark'
+	$(BIN)/pytest -q -n auto --maxprocesses=8 --dist worksteal -m 'not integration and not namespaces and not spark'
 
 seeds: setup ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)

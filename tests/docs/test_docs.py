@@ -17,6 +17,7 @@ import pytest
 import typer
 
 from quicksilver.cli.app import app
+from quicksilver.multicast.counters import Counters
 from tests.node.service import running_gms
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +129,12 @@ def test_the_readme_lists_every_command() -> None:
     rows = re.findall(r"^\| (`.*?`) \|", read("README.md"), re.MULTILINE)
     named = {word.split()[-1] for row in rows for word in re.findall(r"`([^`]+)`", row)}
     assert named == set(SUBCOMMANDS)
+
+
+def test_operations_explain_every_counter() -> None:
+    """A number that nobody can look up is no use."""
+    explained = set(re.findall(r"`([a-z_]+)`", read("docs/operations.md")))
+    assert set(Counters.__slots__) <= explained
 
 
 def test_every_command_has_a_form_for_programs() -> None:
