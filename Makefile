@@ -1,7 +1,8 @@
 # Needs python3 (3.11 or newer, with venv) and make; everything else goes into .venv.
 
+# Another interpreter gets an environment of its own: make test PYTHON=python3.13 VENV=.venv-3.13
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
@@ -14,6 +15,10 @@ SOAK_SECONDS ?= 600
 SOAK_KILLS ?= 20
 # How `make peers` measures.
 PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
+
+# Tests start hundreds of short processes and are collected several times: without Python's
+# caches of compiled files, which some environments turn off, that alone takes minutes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak soak-spark clean
@@ -46,7 +51,7 @@ types: setup ## mypy, strict
 	$(BIN)/mypy
 
 unit: setup ## tests that need no network, in parallel
-	$(BIN)/pytest -q -n auto --maxprocesses=8 -m 'not integration and not namespaces and not spark'
+	$(BIN)/pytest -q -n auto --maxprocesses=8 --dist worksteal -m 'not integration and not namespaces and not spark'
 
 seeds: setup ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)

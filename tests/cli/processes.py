@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +14,10 @@ COMMAND = [sys.executable, "-m", "quicksilver.cli.main"]
 
 
 def run(
-    *arguments: str, given: str = "", timeout_s: float = 30.0
+    *arguments: str,
+    given: str = "",
+    timeout_s: float = 30.0,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
     return subprocess.run(
@@ -23,6 +27,7 @@ def run(
         text=True,
         timeout=timeout_s,
         check=False,
+        env={**os.environ, **(environment or {})},
     )
 
 

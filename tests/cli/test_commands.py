@@ -113,11 +113,9 @@ class TestPubSub:
             outcome = run("sub", "a", "-n", "1", "--seconds", "0.3", "--gms", gms)
             check_one_line(outcome, 1, "0 of 1 messages")
 
-    def test_nobody_at_the_address_is_one_line(self) -> None:
-        """Bad addresses, and addresses where nobody listens."""
+    def test_a_bad_address_is_one_line(self) -> None:
+        """Before anything is connected."""
         check_one_line(run("sub", "a", "--gms", "nowhere"), 2, "host:port")
-        outcome = run("pub", "a", "-n", "1", "--gms", "127.0.0.1:1")
-        check_one_line(outcome, 1, "no GMS at 127.0.0.1:1")
 
     def test_a_group_without_members_is_one_line(self) -> None:
         """Messages wait for somebody to join; the user must learn that nobody did."""
@@ -146,21 +144,18 @@ class TestPubSub:
 class TestTop:
     def test_nodes_and_regions_are_listed(self) -> None:
         """Everything that the table shows is in the JSON form too."""
-        with running_gms() as gms, running("sub", "a", "--json", "--gms", gms) as sub:
+        command = ("sub", "a", "--json", "--name", "window")
+        with running_gms() as gms, running(*command, "--gms", gms) as sub:
             node = read_event(sub)["node"]
             outcome = run("top", "--once", "--interval", "0.8", "--json", "--gms", gms)
             assert outcome.returncode == 0, outcome.stderr
             shown = json.loads(outcome.stdout)
-            assert [one["id"] for one in shown["nodes"]] == [node]
+            assert [(one["id"], one["name"]) for one in shown["nodes"]] == [(node, "window")]
             assert shown["nodes"][0]["groups"] == 1
             assert shown["regions"][0]["members"] == 1
             table = run("top", "--once", "--interval", "0.2", "--gms", gms).stdout
             assert "sent/s" in table
             assert "239.192." in table
-
-    def test_nobody_at_the_address_is_one_line(self) -> None:
-        """The GMS may be down when one looks."""
-        check_one_line(run("top", "--once", "--gms", "127.0.0.1:1"), 1, "no GMS at")
 
 
 class TestDoctor:
@@ -241,7 +236,7 @@ def _children_of(parent: int) -> list[int]:
 
 def _is_running(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
     # A zombie has ended; whoever adopted it has not looked yet.

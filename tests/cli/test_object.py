@@ -34,6 +34,13 @@ class TestProcess:
         assert outcome.returncode == 0, outcome.stderr
         assert outcome.stdout.startswith(f"{CODE_2_2}: sound, of type Text[")
 
+    def test_a_terminal_that_knows_only_ascii(self) -> None:
+        """What it cannot show comes as an escape, never as a traceback."""
+        ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        outcome = run("object", "show", CODE_2_4, environment=ascii_only)
+        assert outcome.returncode == 0, outcome.stderr
+        assert r"external object \u201cMyChannel\u201d as Channel" in outcome.stdout
+
     def test_a_missing_file_is_one_line(self, tmp_path: Path) -> None:
         """The most common mistake."""
         check_one_line(run("object", "check", str(tmp_path / "no.liveobject")), 1, "No such file")
@@ -58,9 +65,9 @@ class TestCheck:
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         """In the form that editors understand, with the path through the reference."""
-        text = Path(CODE_2_2).read_text().replace('id="0x3"', 'id="0x33"')
+        text = Path(CODE_2_2).read_text(encoding="utf-8").replace('id="0x3"', 'id="0x33"')
         file = tmp_path / "bad.liveobject"
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
         line = next(n for n, one in enumerate(text.splitlines(), 1) if "0x33" in one)
         code, out, _ = say(capsys, "check", str(file))
         assert code == 1
@@ -89,7 +96,7 @@ class TestCheck:
     ) -> None:
         """Bad input of the issue: each one clear error naming the place."""
         file = tmp_path / "bad.liveobject"
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
         code, out, err = say(capsys, "check", str(file))
         assert code == 1
         assert len(out.splitlines()) == 1
@@ -101,7 +108,7 @@ class TestCheck:
     def test_json_has_everything(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """One object a file."""
         bad = tmp_path / "bad.liveobject"
-        bad.write_text("<a/>")
+        bad.write_text("<a/>", encoding="utf-8")
         code, out, _ = say(capsys, "check", CODE_2_2, str(bad), "--json")
         good, wrong = map(json.loads, out.splitlines())
         assert code == 1
@@ -120,7 +127,7 @@ class TestCheck:
         good = str(EXAMPLES / "registry-lan-x")
         assert say(capsys, "check", CODE_2_4, "--registry", good)[0] == 0
         entry = tmp_path / "MyPlatform.liveobject"
-        entry.write_text(Path(CODE_2_4).read_text())
+        entry.write_text(Path(CODE_2_4).read_text(encoding="utf-8"), encoding="utf-8")
         code, out, _ = say(capsys, "check", CODE_2_4, "--registry", str(tmp_path))
         assert code == 1
         assert f"{entry}:" in out
@@ -142,7 +149,7 @@ class TestShow:
         assert ET.parse(target).getroot().tag.endswith("svg")
         code, out, _ = say(capsys, "show", CODE_2_2, "--svg", "-")
         assert code == 0
-        assert out == target.read_text()
+        assert out == target.read_text(encoding="utf-8")
 
     def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         """The reference as data."""
@@ -188,11 +195,11 @@ class TestNew:
     ) -> None:
         """Unless that is wanted."""
         target = tmp_path / "mine.liveobject"
-        target.write_text("precious")
+        target.write_text("precious", encoding="utf-8")
         code, _, err = say(capsys, "new", "library", str(target))
         assert code == 1
         assert "--force" in err
-        assert target.read_text() == "precious"
+        assert target.read_text(encoding="utf-8") == "precious"
         assert say(capsys, "new", "library", str(target), "--force")[0] == 0
 
     def test_an_unknown_template_is_misuse(self, capsys: pytest.CaptureFixture[str]) -> None:

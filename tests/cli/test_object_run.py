@@ -129,7 +129,7 @@ class TestPlainFace:
 
     def test_a_text_may_be_that_of_a_file(self, tmp_path: Path) -> None:
         file = tmp_path / "it"
-        file.write_text("what it says")
+        file.write_text("what it says", encoding="utf-8")
         assert parse_values(f"@{file}", [STR], ("text",)) == ["what it says"]
         assert parse_values('"@it"', [STR], ("text",)) == ["@it"]
         with pytest.raises(LineError, match="@FILE stands for what a file says"):
@@ -180,11 +180,13 @@ class TestCommand:
     def test_broken_promises_are_reported(self, tmp_path: Path) -> None:
         """A library whose object repeats itself although it promises not to."""
         code = tmp_path / "library.py"
-        code.write_text(REPEATER)
+        code.write_text(REPEATER, encoding="utf-8")
         mark = hashlib.sha256(code.read_bytes()).hexdigest()
         type_ = object_type({"channel": PROMISED})
         file = tmp_path / "repeater.liveobject"
-        file.write_text(write(external("Repeater", type_, library(code.as_uri(), mark))))
+        file.write_text(
+            write(external("Repeater", type_, library(code.as_uri(), mark))), encoding="utf-8"
+        )
         outcome = run(
             *("object", "run", "--local", "--watch", "--allow-library", code.as_uri(), str(file)),
             given="send one\nsend one\n",
@@ -193,12 +195,6 @@ class TestCommand:
         lines = outcome.stdout.splitlines()
         assert lines[0] == 'channel.receive "one"'
         assert lines[1].startswith("! repeater.channel: provided temporal 'not (receive(m)")
-
-    @pytest.mark.integration
-    def test_no_gms(self) -> None:
-        outcome = run("object", "run", TEXT, "--gms", "127.0.0.1:1", timeout_s=60)
-        assert outcome.returncode == 1
-        assert len(outcome.stderr.strip().splitlines()) == 1, outcome.stderr
 
     @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
     def test_signals_end_it_cleanly(self, how: signal.Signals) -> None:
@@ -229,9 +225,9 @@ class TestInThisProcess:
         self, tmp_path: Path, run_here: Callable[..., tuple[int, str]]
     ) -> None:
         bad = tmp_path / "bad.liveobject"
-        bad.write_text("<liveobject")
+        bad.write_text("<liveobject", encoding="utf-8")
         unsound = tmp_path / "unsound.liveobject"
-        unsound.write_text(write(primitive("acme.no")))
+        unsound.write_text(write(primitive("acme.no")), encoding="utf-8")
         for file, words in (
             (str(bad), "bad.liveobject:1:"),
             (str(tmp_path / "missing.liveobject"), "No such file"),
@@ -248,7 +244,7 @@ class TestInThisProcess:
         self, tmp_path: Path, run_here: Callable[..., tuple[int, str]]
     ) -> None:
         bare = tmp_path / "bare.liveobject"
-        bare.write_text(write(primitive("quicksilver.timer")))
+        bare.write_text(write(primitive("quicksilver.timer")), encoding="utf-8")
         for arguments, place, hint in (
             ((str(bare),), "bare.liveobject:3:3: primitive: ", "until it is given interval_s"),
             ((example("persistent-channel"),), ":3:3: parameterized: ", "--store DIR"),
@@ -271,7 +267,7 @@ class TestInThisProcess:
         monkeypatch.setattr("quicksilver.cli.objectrun.SETTLE_S", 0.1)
         channel = primitive("quicksilver.checkpointed-channel", group="g", founders=2)
         file = tmp_path / "lonely.liveobject"
-        file.write_text(write(primitive("quicksilver.counter", channel=channel)))
+        file.write_text(write(primitive("quicksilver.counter", channel=channel)), encoding="utf-8")
         code, said = run_here(str(file), given="add 1\n")
         assert code == 1
         ready, problem = said.splitlines()

@@ -73,4 +73,4 @@ def test_a_sweep_writes_everything_and_goes_on_where_it_stopped(
     assert names == {"run.json", "points.jsonl", "summary.md", "traces"}
     for row in rows:
         assert (folder / "traces" / f"run={row['point']}" / "_timeline.jsonl").exists()
-    assert "| 3 | 1 | sim |" in (folder / "summary.md").read_text()
+    assert "| 3 | 1 | sim |" in (folder / "summary.md").read_text(encoding="utf-8")

@@ -56,7 +56,7 @@ def test_a_machine_survives_its_file(tmp_path: object) -> None:
 
 def test_a_file_that_is_no_machine_is_told_in_one_line(tmp_path: object) -> None:
     path = tmp_path / "machine.json"  # type: ignore[operator]
-    path.write_text("{")
+    path.write_text("{", encoding="utf-8")
     with pytest.raises(ExperimentError, match="calibrate"):
         load_machine(path)
     with pytest.raises(ExperimentError, match="known are here"):

@@ -44,7 +44,7 @@ def test_a_fresh_start_forgets(store: PointStore) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_the_users_problem(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ExperimentError, match="choose another --out"):
         PointStore(tmp_path / "file" / "scale").open(fresh=False)
 

@@ -13,7 +13,7 @@ from quicksilver.live.components.platform.hosting import Host
 from quicksilver.live.references.xml import load
 from tests.live.applications.test_examples import DEEDS, EXAMPLES
 
-NOTE = (EXAMPLES / "shared-text.liveobject").read_text()
+NOTE = (EXAMPLES / "shared-text.liveobject").read_text(encoding="utf-8")
 ALL_DEEDS: dict[str, tuple[str, str, tuple[Any, ...], str]] = {
     **DEEDS,
     "encrypted-text": ("Text", "edit", (0, 0, "hello"), "changed"),

@@ -67,7 +67,7 @@ def test_in_threads() -> None:
 
 def test_the_registry_may_be_a_directory_or_a_mapping(tmp_path: Path) -> None:
     kept = primitive("quicksilver.group-channel", group="g")
-    (tmp_path / "channel.liveobject").write_text(write(kept))
+    (tmp_path / "channel.liveobject").write_text(write(kept), encoding="utf-8")
     reference = external("channel", "ReliableChannel", registry())
     for entries in (tmp_path, {"channel": kept}):
         with (

@@ -146,7 +146,7 @@ class TestLibraries:
     def test_nothing_is_loaded(self, catalogue: Catalogue, tmp_path: Path) -> None:
         """A library that exists, with its right hash, is not opened by a check."""
         path = tmp_path / "evil.py"
-        path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", encoding="utf-8")
         path.chmod(0)
         reference = external("C", "Channel", library(path.as_uri(), HASH))
         assert check(reference, catalogue).is_sound

@@ -8,6 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.live.applications.test_examples import make_files
 from tests.live.example_process import ALL_DEEDS
 
 LONG_S = 60.0
+ROUND_S = 3.0
 
 
 class Process:
@@ -86,8 +88,11 @@ def test_what_one_process_does_the_other_hears(tmp_path: Path) -> None:
             missing = {name: told for name, (*_, told) in ALL_DEEDS.items()}
             for _ in range(20):  # what is done before the other has joined is its initial state
                 acts.act()
-                while missing and (news := listens.hear(2.0)):
-                    if missing.get(news.get("name", "")) == news.get("event"):
+                # Streams never fall silent, so a round ends by the clock.
+                until = time.monotonic() + ROUND_S
+                while missing and (left := until - time.monotonic()) > 0:
+                    news = listens.hear(left)
+                    if missing.get(news.get("name", "")) == news.get("event", ""):
                         del missing[news["name"]]
                 if not missing:
                     break

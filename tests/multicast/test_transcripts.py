@@ -33,10 +33,10 @@ def replay(text: str) -> str:
 @pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
 def test_the_protocol_follows_its_transcript(path: Path) -> None:
     """Token rounds, repairs, silence and lost tokens, step by step."""
-    written = path.read_text()
+    written = path.read_text(encoding="utf-8")
     happened = replay(written)
     if os.environ.get("REGENERATE"):
-        path.write_text(happened)
+        path.write_text(happened, encoding="utf-8")
     assert happened == written or os.environ.get("REGENERATE")
 
 

@@ -77,7 +77,7 @@ def test_buffer_limits_are_judged_by_what_nodes_ask_for(
     """A stock Linux allows 208 KiB, one scheduling delay at full rate."""
     (tmp_path / "net/core").mkdir(parents=True)
     for name in ("rmem_max", "wmem_max"):
-        (tmp_path / "net/core" / name).write_text(limit)
+        (tmp_path / "net/core" / name).write_text(limit, encoding="utf-8")
     monkeypatch.setattr(diagnosis, "_PROC_SYS", tmp_path)
     monkeypatch.setattr(diagnosis, "may_exceed_limits", lambda: False)
     assert [finding.ok for finding in diagnosis.check_buffers()] == [ok, ok]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import defaultdict
 
 import pytest
 
-from quicksilver import Batch, Burst
-from tests.node.service import connect_sync, take_sync
+from quicksilver import Batch, Burst, ClosedError, NodeOptions, NotConnectedError, sync
+from tests.node.service import connect, connect_sync, run, take_sync
 
 pytestmark = pytest.mark.integration
 
@@ -25,6 +27,53 @@ def test_a_script_sends_and_receives(gms: str) -> None:
         got = [m.payload for m in group.receive(timeout_s=0.5)]
         assert got == [b"%d" % n for n in range(100)]
         assert group.receive_batch(timeout_s=0.05) is None
+
+
+def test_a_node_needs_no_with(gms: str) -> None:
+    """It is connected when ``connect`` returns, and entering it then changes nothing."""
+    node = connect_sync(gms)
+    try:
+        assert node.id
+        with node as same:
+            assert same is node
+            assert node.join("without").is_member
+        with pytest.raises(ClosedError), node:
+            pass
+    finally:
+        node.close()
+
+
+FORGETFUL = """
+import sys
+from quicksilver import sync
+group = sync.connect(sys.argv[1], interface="lo").open("forgotten")
+group.wait_members(1)
+for number in range(500):
+    group.send(b"%d" % number)
+"""
+
+
+def test_a_program_that_forgets_its_node_loses_nothing(gms: str) -> None:
+    """At the end of the program the node is closed: what was sent arrives, and it says goodbye."""
+    with connect_sync(gms) as receiver:
+        group = receiver.join("forgotten")
+        subprocess.run([sys.executable, "-c", FORGETFUL, gms], check=True, timeout=30)
+        assert [m.payload for m in take_sync(group, 500)] == [b"%d" % n for n in range(500)]
+
+
+def test_a_node_that_was_never_connected_says_how(gms: str) -> None:
+    """The constructor alone connects nothing, in either form; closing is harmless."""
+    node = sync.Node(gms, NodeOptions(interface="lo"))
+    for use in (lambda: node.join("a"), lambda: node.open("a"), node.flush, node.stats):
+        with pytest.raises(NotConnectedError, match=r"`with quicksilver\.sync\.connect\("):
+            use()
+    node.close()
+
+    async def forget() -> None:
+        with pytest.raises(NotConnectedError, match="`async with quicksilver"):
+            await connect(gms).join("a")
+
+    run(forget())
 
 
 def test_threads_may_share_a_node_and_a_group(gms: str) -> None:

@@ -48,7 +48,7 @@ def test_commits_are_one_file_a_consumer(tmp_path: Path) -> None:
     store_commit(tmp_path, "daily/report", 17)
     store_commit(tmp_path, "daily/report", 19)
     assert load_commits(tmp_path) == {"daily/report": 19}
-    (tmp_path / "consumers" / "broken.json").write_text("{")
+    (tmp_path / "consumers" / "broken.json").write_text("{", encoding="utf-8")
     assert load_commits(tmp_path) == {"daily/report": 19, "broken": 0}
 
 

@@ -93,7 +93,7 @@ def test_many_records_make_several_files_and_a_second_writer_adds_to_them(tmp_pa
 
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
     """A file is in the way."""
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(TraceError, match="choose another folder"):
         ParquetTrace(tmp_path / "file", "one", "w")
 

@@ -1,4 +1,4 @@
-"""What ``pub`` and ``sub`` share: a node's options, its warnings, its metrics."""
+"""What ``pub``, ``sub`` and ``record`` share: a node's options, its warnings, its metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def node_options(
-    interface: str | None, faults: str | None, name: str = "", tracer: Tracer | None = None
+    interface: str | None, faults: str | None, name: str, tracer: Tracer | None = None
 ) -> NodeOptions:
     """Return a node's options; raises FaultError."""
     return NodeOptions(

@@ -7,6 +7,7 @@ sense, 130 after Ctrl-C. A traceback means a bug of ours.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,10 @@ EXIT_INTERRUPTED = 130
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that is not UTF-8 shows what it cannot write as an escape.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

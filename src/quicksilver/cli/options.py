@@ -33,6 +33,16 @@ InterfaceName = Annotated[
     ),
 ]
 
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        metavar="TEXT",
+        help="What the node is called in `top` and in logs; default: its host and process.",
+        show_default=False,
+    ),
+]
+
 Faults = Annotated[
     str | None,
     typer.Option(

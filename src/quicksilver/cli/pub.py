@@ -36,6 +36,7 @@ def pub(
         typer.Option("--flush", metavar="SECONDS", min=0, help="Wait for acknowledgements."),
     ] = 30.0,
     gms: options.Gms = options.GMS_DEFAULT,
+    name: options.Name = "",
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
@@ -68,7 +69,7 @@ def pub(
 
     with (
         opening_trace(trace, name_run("pub"), f"pub-{os.getpid()}") as tracer,
-        sync.Node(gms, node_options(interface, faults, tracer=tracer)) as node,
+        sync.Node(gms, node_options(interface, faults, name, tracer)) as node,
         serving_metrics(node, metrics_port),
         sampling(node.core),
     ):

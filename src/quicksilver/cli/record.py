@@ -57,6 +57,7 @@ def record(
         typer.Option("--peer", metavar="HOST:PORT", help="Fill gaps from this recorder, too."),
     ] = None,
     gms: options.Gms = options.GMS_DEFAULT,
+    name: options.Name = "",
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     as_json: options.Json = False,
@@ -88,7 +89,7 @@ def record(
         peers=tuple(peer or ()),
     )
     names = options.check_groups(groups)
-    settings = node_options(interface, faults)
+    settings = node_options(interface, faults, name)
     return _run(lambda: Recorder(gms, names, path, config, settings), config, as_json)
 
 

@@ -30,6 +30,7 @@ def sub(
     ] = False,
     views: Annotated[bool, typer.Option("--views", help="Also show who joins and leaves.")] = False,
     gms: options.Gms = options.GMS_DEFAULT,
+    name: options.Name = "",
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
@@ -54,7 +55,7 @@ def sub(
         metrics_port=metrics_port,
     )
     with opening_trace(trace, name_run("sub"), f"sub-{os.getpid()}") as tracer:
-        run_async(_listen(plan, node_options(interface, faults, tracer=tracer), printer))
+        run_async(_listen(plan, node_options(interface, faults, name, tracer), printer))
     if count is not None and printer.count < count:
         raise CommandError(f"{printer.count} of {count} messages came within {seconds:g} s")
     return 0

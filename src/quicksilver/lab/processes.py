@@ -248,7 +248,7 @@ class Children:
                     cwd=folder,
                     start_new_session=True,
                 )
-            except FileNotFoundError:
+            except (FileNotFoundError, PermissionError):
                 raise ProgramMissingError(name, f"{command[0]} is not installed") from None
             child = Child(name, process, inbox)
             self.running.append(child)

@@ -229,13 +229,18 @@ class Node(NodeBase[Group]):
 
     _plain = Group
     _typed = TypedGroup
+    _way_in = "async with quicksilver.connect(...) as node"
 
     async def __aenter__(self) -> Self:
-        self._core.start()
+        if self._core is not None:
+            self._core.check_alive()
+            return self
+        core = self._make_core()
+        core.start()
         try:
-            await self._wait(self._core.welcome)
+            await self._wait(core.welcome)
         except BaseException:
-            await asyncio.to_thread(self._core.close)
+            await asyncio.to_thread(core.close)
             raise
         return self
 
@@ -289,7 +294,7 @@ class Node(NodeBase[Group]):
         groups = self._groups_to_join(
             names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
         )
-        await self._wait(self._core.subscribe(join=groups))
+        await self._wait(self.core.subscribe(join=groups))
         return groups
 
     async def open(self, name: str, type_: Any = None) -> Group:
@@ -299,7 +304,7 @@ class Node(NodeBase[Group]):
     async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
         groups = self._groups_to_open(names, type_)
-        await self._wait(self._core.subscribe(open_=groups))
+        await self._wait(self.core.subscribe(open_=groups))
         return groups
 
     async def leave(self, *groups: Group) -> None:
@@ -312,24 +317,27 @@ class Node(NodeBase[Group]):
                 asyncio.wrap_future(future), self._options.connect_timeout_s
             )
         except TimeoutError:
-            raise self._core.unreachable() from None
+            raise self.core.unreachable() from None
 
     async def flush(self) -> None:
         """Wait until everything sent is on every surviving member."""
-        await asyncio.wrap_future(self._core.flush())
+        await asyncio.wrap_future(self.core.flush())
 
     async def stats(self) -> NodeStats:
         """Return what this node counted so far."""
-        return await asyncio.to_thread(self._core.stats)
+        return await asyncio.to_thread(self.core.stats)
 
     async def close(self, flush_timeout_s: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread."""
-        if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
+        core = self._core
+        if core is None:
+            return
+        if flush_timeout_s and not core.is_closed and core.failure is None:
             try:
                 await asyncio.wait_for(self.flush(), flush_timeout_s)
             except (TimeoutError, QuicksilverError):
                 pass  # the caller who needs certainty flushes before closing
-        await asyncio.to_thread(self._core.close)
+        await asyncio.to_thread(core.close)
 
 
 def connect(gms: str, **options: Any) -> Node:

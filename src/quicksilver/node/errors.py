@@ -26,6 +26,17 @@ class GmsUnreachableError(QuicksilverError):
         )
 
 
+class NotConnectedError(QuicksilverError):
+    """The node was used before it was connected."""
+
+    def __init__(self, way_in: str) -> None:
+        super().__init__(way_in)
+        self.way_in = way_in
+
+    def __str__(self) -> str:
+        return f"the node is not connected yet; connect it with `{self.way_in}:`"
+
+
 class RefusedError(QuicksilverError):
     """The GMS refused the node or its request."""
 

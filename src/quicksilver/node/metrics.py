@@ -147,7 +147,7 @@ def start_metrics(
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeCollector(node._core))
+    registry.register(NodeCollector(node.core))
     try:
         server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from quicksilver.node.core import NodeCore
+from quicksilver.node.errors import NotConnectedError
 from quicksilver.node.groups import GroupBase
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
-from quicksilver.node.options import NodeOptions, Overflow
+from quicksilver.node.options import NodeOptions, Overflow, parse_gms_address
 
 G = TypeVar("G", bound=GroupBase)
 
@@ -26,29 +27,41 @@ class NodeBase(Generic[G]):
     _typed: type[G]
     """Groups of values."""
 
+    _way_in: str
+    """The statement that connects such a node, for who left it out."""
+
     def __init__(self, gms: str, options: NodeOptions) -> None:
-        self._core = NodeCore(gms, options)
+        parse_gms_address(gms)  # a mistake is told at once
+        self._gms = gms
         self._options = options
+        self._core: NodeCore | None = None
+        """None until the node is connected: what was never entered holds nothing."""
 
     @property
     def core(self) -> NodeCore:
         """What is behind this node, for layers that build on it."""
+        if self._core is None:
+            raise NotConnectedError(self._way_in)
+        return self._core
+
+    def _make_core(self) -> NodeCore:
+        self._core = NodeCore(self._gms, self._options)
         return self._core
 
     @property
     def id(self) -> int:
         """This incarnation's number; 0 while the node is not counted in."""
-        return self._core.session.node
+        return self.core.session.node
 
     @property
     def cluster(self) -> int:
         """Which cluster the numbers of nodes belong to; 0 before the first."""
-        return self._core.session.cluster
+        return self.core.session.cluster
 
     @property
     def exclusions(self) -> int:
         """How often this node was counted as failed and came back as a new one."""
-        return self._core.exclusions
+        return self.core.exclusions
 
     def on_burst(self, callback: Callable[[Burst], None]) -> None:
         """Have whole packets handled on the core thread: the least work a message.
@@ -59,9 +72,9 @@ class NodeBase(Generic[G]):
         """
 
         def install() -> None:
-            self._core.session.on_packet = callback
+            self.core.session.on_packet = callback
 
-        self._core.call(install)
+        self.core.call(install)
 
     def _groups_to_join(
         self,
@@ -75,15 +88,15 @@ class NodeBase(Generic[G]):
         kind = self._plain if type_ is None else self._typed
         options = self._options
         limits = (queue_bytes or options.queue_bytes, overflow or options.overflow)
-        return [kind(self._core, name, type_, inbox=Inbox(*limits), echo=echo) for name in names]
+        return [kind(self.core, name, type_, inbox=Inbox(*limits), echo=echo) for name in names]
 
     def _groups_to_open(self, names: list[str], type_: Any) -> list[G]:
         kind = self._plain if type_ is None else self._typed
-        return [kind(self._core, name, type_, inbox=None) for name in names]
+        return [kind(self.core, name, type_, inbox=None) for name in names]
 
     def _leave(self, groups: Sequence[GroupBase]) -> Any:
         """Begin to leave groups; return the future to wait for."""
-        return self._core.subscribe(
+        return self.core.subscribe(
             leave=[group.name for group in groups if group.is_member],
             close=[group.name for group in groups if not group.is_member],
         )

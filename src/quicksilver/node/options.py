@@ -43,7 +43,7 @@ class NodeOptions:
     switch_interval_s: float | None = 0.001
     """Interpreter switch interval while the node lives: how long a busy
     application thread keeps the core waiting. None leaves Python's 5 ms. Measured
-    on a noisy machine: docs/performance.md."""
+    on a noisy machine: results/2026-11-16-performance.md."""
 
     tune_gc: bool = True
     """Freeze what start-up allocated and make collections rare."""

@@ -7,10 +7,13 @@
         group.send(b"...")
         for message in group.receive(timeout_s=1):
             ...
+
+A node that is not used with ``with`` lives until ``close``, or the end of the program.
 """
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections.abc import Iterator
@@ -211,18 +214,30 @@ class TypedGroup(Group):
 
 
 class Node(NodeBase[Group]):
-    """A node in the synchronous form; use it as a context manager."""
+    """A node in the synchronous form.
+
+    As a context manager it is connected at the beginning, unless ``connect`` has
+    done that, and closed at the end.
+    """
 
     _plain = Group
     _typed = TypedGroup
+    _way_in = "with quicksilver.sync.connect(...) as node"
 
     def __enter__(self) -> Self:
-        self._core.start()
+        if self._core is not None:
+            self._core.check_alive()
+            return self
+        core = self._make_core()
+        core.start()
         try:
-            self._core.wait_welcome()
+            core.wait_welcome()
         except BaseException:
-            self._core.close()
+            core.close()
             raise
+        # Else the end of the program would look like a crash to the other nodes, and
+        # messages that wait for repair would be lost.
+        atexit.register(self.close)
         return self
 
     def __exit__(
@@ -271,7 +286,7 @@ class Node(NodeBase[Group]):
         groups = self._groups_to_join(
             names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
         )
-        self._wait(self._core.subscribe(join=groups))
+        self._wait(self.core.subscribe(join=groups))
         return groups
 
     def open(self, name: str, type_: Any = None) -> Group:
@@ -281,7 +296,7 @@ class Node(NodeBase[Group]):
     def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
         """Open many groups for sending in one request."""
         groups = self._groups_to_open(names, type_)
-        self._wait(self._core.subscribe(open_=groups))
+        self._wait(self.core.subscribe(open_=groups))
         return groups
 
     def leave(self, *groups: Group) -> None:
@@ -292,32 +307,37 @@ class Node(NodeBase[Group]):
         try:
             return future.result(timeout=self._options.connect_timeout_s)
         except FutureTimeout:
-            raise self._core.unreachable() from None
+            raise self.core.unreachable() from None
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until everything sent is on every surviving member."""
         try:
-            self._core.flush().result(timeout=timeout_s)
+            self.core.flush().result(timeout=timeout_s)
         except FutureTimeout:
             raise TimeoutError(f"not everything was acknowledged within {timeout_s} s") from None
 
     def stats(self) -> NodeStats:
         """Return what this node counted so far."""
-        return self._core.stats()
+        return self.core.stats()
 
     def close(self, flush_timeout_s: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread."""
-        if flush_timeout_s and not self._core.is_closed and self._core.failure is None:
+        core = self._core
+        if core is None:
+            return
+        atexit.unregister(self.close)
+        if flush_timeout_s and not core.is_closed and core.failure is None:
             try:
                 self.flush(flush_timeout_s)
             except (TimeoutError, QuicksilverError):
                 pass  # the caller who needs certainty flushes before closing
-        self._core.close()
+        core.close()
 
 
 def connect(gms: str, **options: Any) -> Node:
-    """Return a node for the GMS at ``host:port``; enter it to connect.
+    """Return a node that is connected to the GMS at ``host:port``.
 
-    Keyword arguments are the fields of ``NodeOptions``.
+    Close it, or use it with ``with``, which does. Keyword arguments are the fields
+    of ``NodeOptions``.
     """
-    return Node(gms, NodeOptions(**options))
+    return Node(gms, NodeOptions(**options)).__enter__()

@@ -91,7 +91,7 @@ def test_what_one_does_both_see(name: str, tmp_path: Path) -> None:
         node.open(name, endpoint)
     assert cluster.run(30, lambda: all(node.user is not None for node in nodes))
     cluster.run(5)
-    note = (EXAMPLES / "shared-text.liveobject").read_text()
+    note = (EXAMPLES / "shared-text.liveobject").read_text(encoding="utf-8")
     before = [len(node.user.got(told)) for node in nodes if node.user is not None]
     nodes[0].do(event, *(note if value == "NOTE" else value for value in values))
     cluster.run(5)

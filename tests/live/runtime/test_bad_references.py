@@ -188,7 +188,7 @@ def test_files_that_are_no_references(world: World, text: str, tmp_path: Path) -
     from quicksilver.live.references.xml import load
 
     path = tmp_path / "bad.liveobject"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(MalformedReferenceError) as caught:
         load(path)
     assert str(caught.value).startswith(str(path))

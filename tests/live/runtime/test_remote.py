@@ -234,10 +234,10 @@ def test_a_unix_socket_is_its_owners_alone_and_leftovers_are_replaced(
         world.settle()
     world.call(publisher.close)
     assert not path.exists()
-    path.write_text("precious")
+    path.write_text("precious", encoding="utf-8")
     with pytest.raises(PublishError, match="in use"):
         world.call(lambda: Publisher(world.runtime, f"live+unix:{path}"))
-    assert path.read_text() == "precious"
+    assert path.read_text(encoding="utf-8") == "precious"
 
 
 # --- hostile peers -------------------------------------------------------------------

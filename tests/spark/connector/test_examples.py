@@ -23,7 +23,7 @@ def test_quotes_become_averages_that_a_live_subscriber_sees(tmp_path: Path) -> N
     Its settings are those of the tests, given as a machine gives them: it takes less time.
     """
     settings = "".join(f"{name} {value}\n" for name, value in TUNED.items())
-    (tmp_path / "spark-defaults.conf").write_text(settings)
+    (tmp_path / "spark-defaults.conf").write_text(settings, encoding="utf-8")
     environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
     with running_gms() as gms:
         outcome = subprocess.run(

@@ -62,7 +62,7 @@ def fitted_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.mark.slow
 def test_runs_become_parameters_figures_and_a_page(fitted_once: tuple[Path, Path]) -> None:
     _, out = fitted_once
-    page = (out / "model.html").read_text()
+    page = (out / "model.html").read_text(encoding="utf-8")
     for number in ("4.50", "4.51", "4.52", "4.53", "4.54", "4.55", "4.56", "4.57"):
         assert f"Figure {number}" in page, number
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -109,7 +109,7 @@ def test_empty_folders_are_said_in_one_line(
     if files:
         folder.mkdir()
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     assert run(["model", "fit", str(folder)]) == 1
     problem = capsys.readouterr().err
     assert line in problem
@@ -128,7 +128,7 @@ def test_other_experiments_are_left_out_and_named(tmp_path: Path) -> None:
     "text", ["", "{}", '{"version": 1}', "[1, 2]", '{"version": 2, "model": null}']
 )
 def test_what_is_no_parameters_is_said_in_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "parameters.json").write_text(text)
+    (tmp_path / "parameters.json").write_text(text, encoding="utf-8")
     with pytest.raises(BadInputError, match="quicksilver model fit"):
         load_parameters(tmp_path / "parameters.json")
     with pytest.raises(BadInputError, match="quicksilver model fit"):

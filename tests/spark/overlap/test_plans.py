@@ -250,7 +250,7 @@ def test_bad_tables_are_named(spark: SparkSession, tmp_path: Path) -> None:
 
     def write(name: str, text: str) -> str:
         path = tmp_path / name
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         return str(path)
 
     complaints = {

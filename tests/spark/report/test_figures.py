@@ -110,7 +110,7 @@ def test_a_folder_becomes_a_section_with_drawings_inside(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("text", ["", '{"experiment": "torn'])
 def test_an_experiment_without_points_is_said_in_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "points.jsonl").write_text(text)
+    (tmp_path / "points.jsonl").write_text(text, encoding="utf-8")
     with pytest.raises(BadInputError, match="no finished point"):
         section_of(tmp_path, tmp_path)
 

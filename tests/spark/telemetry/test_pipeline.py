@@ -27,7 +27,9 @@ def test_a_second_run_takes_in_what_is_new(tmp_path: Path) -> None:
     storage = (tmp_path / "storage").as_uri()
     text = settings.read_text(encoding="utf-8")
     assert "file:///tmp/quicksilver-pipeline/storage" in text
-    settings.write_text(text.replace("file:///tmp/quicksilver-pipeline/storage", storage))
+    settings.write_text(
+        text.replace("file:///tmp/quicksilver-pipeline/storage", storage), encoding="utf-8"
+    )
     write(traces, range(1, 6))
     run(project, traces, tmp_path / "tables")
     first = rows_of(tmp_path / "tables", "bronze")

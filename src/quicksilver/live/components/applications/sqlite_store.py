@@ -57,6 +57,9 @@ class SqliteStore:
             self._db = sqlite3.connect(
                 path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+        try:
             # Bytes that are no UTF-8 must not stop a scan: the row alone cannot be shared.
             self._db.text_factory = lambda data: data.decode(errors="surrogateescape")
             self._read_columns()
@@ -66,8 +69,11 @@ class SqliteStore:
             self._shared = _quote(f"_live_{table}_shared")
             with self.writing():
                 self._install()
-        except (sqlite3.Error, StoreBusyError) as error:
-            raise StoreError(f"{path}: {error}") from error
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error | StoreBusyError):
+                raise StoreError(f"{path}: {error}") from error
+            raise
         self._version = -1
 
     def close(self) -> None:
