@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import sin
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("numpy")
 
@@ -21,12 +22,14 @@ from quicksilver.spark.model.equations import (
     round_trip_nested,
 )
 from quicksilver.spark.model.fitting import better_form, fit_model, parameters_of
+from quicksilver.spark.model.loads import choose_terms
 from quicksilver.spark.model.observations import Observation, check_alike, observe
-from quicksilver.spark.model.prediction import papers_predict, predict
-from quicksilver.spark.model.regression import least_squares, r_squared
+from quicksilver.spark.model.prediction import FORMS, draw_parameters, papers_predict, predict
+from quicksilver.spark.model.regression import Estimate, least_squares, r_squared
 from quicksilver.spark.model.words import facts_of, table_of
 
 TRUE = replace(PAPERS_LIGHT, token_interval_s=0.5)
+RATES = (500.0, 1000.0, 2000.0, 4000.0)
 
 
 def made(
@@ -59,7 +62,7 @@ def made(
 def sweep(**how: object) -> list[Observation]:
     return [
         *(made(n, 0.0, **how) for n in (2, 5, 10, 20, 50)),  # type: ignore[arg-type]  # keywords
-        *(made(n, r, **how) for n in (2, 20) for r in (500.0, 1000.0, 2000.0, 4000.0)),  # type: ignore[arg-type]  # the same
+        *(made(n, r, **how) for n in (2, 20) for r in RATES),  # type: ignore[arg-type]  # the same
     ]
 
 
@@ -138,6 +141,87 @@ def test_predictions_have_intervals_that_contain_them() -> None:
         assert not each.is_measured
     linear = [p for p in found if p.form == "4.11, as written"]
     assert linear[1].rate.value < linear[0].rate.value
+
+
+@pytest.mark.parametrize("variance", [0.0, 1e-300])
+def test_a_perfect_fit_is_no_reason_to_take_a_parameter_from_elsewhere(variance: float) -> None:
+    """Whether what a fit leaves over is exactly zero depends on the processor."""
+    fitted = fit_model(sweep(noise=0.02))
+    limit = fitted.find("4.9")
+    assert limit is not None
+    (estimate,) = limit.fit.estimates.values()
+    exact = structs.replace(
+        limit,
+        fit=structs.replace(
+            limit.fit,
+            covariance=((variance,),),
+            estimates={"message_s": structs.replace(estimate, standard_error=variance**0.5)},
+        ),
+    )
+    equations = tuple(exact if each is limit else each for each in fitted.equations)
+    fitted = structs.replace(fitted, equations=equations)
+    for each in predict(fitted, [100, 5000], draws=200):
+        assert each.rate.low is not None
+        assert each.rate.high is not None
+        assert each.rate.low <= each.rate.value * 1.001
+        assert each.rate.value <= each.rate.high * 1.001
+
+
+def test_drawn_parameters_are_the_same_whether_or_not_another_equation_is_exact() -> None:
+    fitted = fit_model(sweep(noise=0.02))
+    first = fitted.find("4.2")
+    assert first is not None
+    zeros = ((0.0, 0.0), (0.0, 0.0))
+    exact = structs.replace(first, fit=structs.replace(first.fit, covariance=zeros))
+    equations = tuple(exact if each is first else each for each in fitted.equations)
+    middle = parameters_of(fitted, nested=True, saturated=False)
+    assert middle is not None
+    some, others = (
+        draw_parameters(model, FORMS[2], middle, 20)
+        for model in (fitted, structs.replace(fitted, equations=equations))
+    )
+    assert [p.message_s for p in some] == [p.message_s for p in others]
+    assert {p.copies for p in others} == {middle.copies}
+    assert len({p.copies for p in some}) == 20
+
+
+def test_runs_that_agree_to_the_last_bit_leave_an_error_that_is_not_rounding() -> None:
+    """A cost that is not there must not be found by the rounding of a fit."""
+    xs = [0.1 * n for n in range(1, 9)]
+    columns = {"one": [1.0] * 8, "x": xs, "square": [x * x for x in xs]}
+    fit = least_squares(columns, [0.3 + 0.7 * x for x in xs])
+    assert fit is not None
+    assert not fit.estimates["square"].is_distinct_from_zero
+    assert fit.estimates["x"].is_distinct_from_zero
+    assert all((each.standard_error or 0.0) > 1e-11 for each in fit.estimates.values())
+    assert list(choose_terms([made(n, r) for n in (2, 9) for r in RATES])[0]) == [
+        "message_s",
+        "load_per_byte",
+        "message_s_per_byte",
+    ]
+
+
+def test_small_values_are_distinct_from_zero() -> None:
+    assert Estimate(value=2e-200, low=1e-200, high=3e-200).is_distinct_from_zero
+    assert Estimate(value=-2e-200, low=-3e-200, high=-1e-200).is_distinct_from_zero
+    assert not Estimate(value=0.0, low=0.0, high=0.0).is_distinct_from_zero
+
+
+def test_nearly_dependent_columns_are_fitted_to_many_digits() -> None:
+    xs = [1.0 + 1e-6 * n for n in range(10)]
+    fit = least_squares({"a": [1.0] * 10, "b": xs}, [2.0 + 3.0 * x for x in xs])
+    assert fit is not None
+    assert fit["b"] == pytest.approx(3.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(2, 10), (2, 3, 4, 5)])
+def test_sizes_for_which_both_forms_are_one_line_do_not_choose_between_them(
+    sizes: tuple[int, ...],
+) -> None:
+    """Both fit as well as the other, but for rounding."""
+    fitted = fit_model([made(n, 0.0, noise=0.02) for n in sizes])
+    assert better_form(fitted) is None
+    assert any("Too few sizes" in fact for fact in facts_of(fitted))
 
 
 def test_the_papers_prediction_is_limited_by_memory_in_large_groups() -> None:

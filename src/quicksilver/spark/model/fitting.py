@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import isclose
 
 from quicksilver.spark.model.equations import Parameters, ring_hops
 from quicksilver.spark.model.loads import fit_load
 from quicksilver.spark.model.observations import Observation, full_rate
-from quicksilver.spark.model.regression import least_squares
+from quicksilver.spark.model.regression import RESOLUTION, least_squares
 from quicksilver.spark.model.results import (
     Equation,
     Fitted,
@@ -229,55 +230,70 @@ def _round_trip_forms(some: Sequence[Observation], mark: str, rate: float | None
 
 
 def better_form(fitted: Fitted) -> str | None:
-    """Return which form of 4.5 predicts runs better that it was not fitted to."""
+    """Return which form of 4.5 predicts runs better that it was not fitted to.
+
+    None where the runs do not say: too few sizes to leave one out, or sizes for which
+    both forms are the same line (in one ring every node is a hop).
+    """
     linear, nested = fitted.find("4.5"), fitted.find("4.5 nested")
     if linear is None or nested is None:
         return None
-    a, b = (
-        e.fit.left_out_rmse if e.fit.left_out_rmse is not None else e.fit.rmse
-        for e in (linear, nested)
-    )
+    a, b = linear.fit.left_out_rmse, nested.fit.left_out_rmse
+    if a is None or b is None or isclose(a, b, rel_tol=1e-6, abs_tol=_indistinct(linear)):
+        return None
     return "nested" if b < a else "linear"
 
 
-def timing_equations(fitted: Fitted, saturated: bool) -> tuple[str, ...]:
-    """Return the forms of 4.3 and 4.4 to take: of the load in question, else what there is."""
+def _indistinct(equation: Equation) -> float:
+    """Return a difference of times that is not one: what measuring the largest leaves open."""
+    fit = equation.fit
+    return RESOLUTION * max(abs(fit[name]) for name in fit.names)
+
+
+def sources_of(fitted: Fitted, *, nested: bool, saturated: bool) -> dict[str, str]:
+    """Return for each fitted parameter the equation that it is taken from.
+
+    Several equations estimate the same parameter. Which one counts is a matter of the
+    form and of the equations that there are, never of how well they fit.
+    """
+    trip = "4.5 nested" if nested else "4.5"
     first, second = ("4.4 saturated", "4.4") if saturated else ("4.4", "4.4 saturated")
     timing = first if fitted.find(first) is not None else second
-    return ("4.3 saturated", timing) if saturated else (timing,)
+    sources = {
+        "base_bytes": "4.2",
+        "copies": "4.2",
+        "unexplained_s": timing,
+        "fixed_hop_s": trip,
+        "hop_s": trip,
+        "idle_load": "4.8 kept",
+        "load_per_byte": "4.8 kept",
+        "message_s": "4.9" if saturated else "4.8 kept",
+    }
+    if saturated:
+        sources["waiting_s"] = "4.3 saturated"
+    else:
+        sources["message_s_per_byte"] = "4.8 kept"
+    return sources
+
+
+OPTIONAL = frozenset({"waiting_s", "idle_load", "load_per_byte", "message_s_per_byte"})
+"""Parameters that are zero where no run tells them from it."""
 
 
 def parameters_of(fitted: Fitted, *, nested: bool, saturated: bool) -> Parameters | None:
     """Return the parameters for the equations; None where one is missing."""
-    trip = fitted.find("4.5 nested" if nested else "4.5")
-    limit = fitted.find("4.9") if saturated else fitted.find("4.8 kept")
-    memory = fitted.find("4.2")
-    unexplained = None
-    for number in timing_equations(fitted, saturated):
-        unexplained = fitted.value(number, "unexplained_s", unexplained)
-    if (
-        trip is None
-        or limit is None
-        or memory is None
-        or unexplained is None
-        or fitted.token_interval_s is None
-        or fitted.latency_s is None
-    ):
+    if fitted.token_interval_s is None or fitted.latency_s is None:
         return None
+    values: dict[str, float] = {}
+    for name, number in sources_of(fitted, nested=nested, saturated=saturated).items():
+        value = fitted.value(number, name)
+        if value is not None:
+            values[name] = value
+        elif name not in OPTIONAL:
+            return None
     return Parameters(
-        base_bytes=memory.fit["base_bytes"],
-        copies=memory.fit["copies"],
         message_bytes=fitted.message_bytes,
         latency_s=fitted.latency_s,
-        unexplained_s=unexplained,
         token_interval_s=fitted.token_interval_s,
-        waiting_s=known(fitted.value("4.3 saturated", "waiting_s", 0.0)) if saturated else 0.0,
-        fixed_hop_s=trip.fit["fixed_hop_s"],
-        hop_s=trip.fit["hop_s"],
-        idle_load=known(fitted.value("4.8 kept", "idle_load", 0.0)),
-        load_per_byte=known(fitted.value("4.8 kept", "load_per_byte", 0.0)),
-        message_s=limit.fit["message_s"],
-        message_s_per_byte=0.0
-        if saturated
-        else known(fitted.value("4.8 kept", "message_s_per_byte", 0.0)),
+        **values,
     )

@@ -119,9 +119,13 @@ def choose_terms(light: Sequence[Observation]) -> tuple[tuple[str, ...], Fit | N
 
 
 def _strength(estimate: Estimate) -> float:
+    """Return how many standard errors a value is above zero.
+
+    To a thousandth: of terms that are all about zero, rounding must not choose one.
+    """
     if not estimate.standard_error:
         return 0.0
-    return estimate.value / estimate.standard_error
+    return round(estimate.value / estimate.standard_error, 3)
 
 
 def _saturated_form(saturated: Sequence[Observation], found: Sequence[Equation]) -> Equation:

@@ -27,7 +27,8 @@ from quicksilver.spark.model.equations import (
     round_trip_linear,
     round_trip_nested,
 )
-from quicksilver.spark.model.fitting import parameters_of, timing_equations
+from quicksilver.spark.model.fitting import parameters_of, sources_of
+from quicksilver.spark.model.regression import Fit
 from quicksilver.spark.model.results import Fitted
 
 MEMORY_MAX = 100e6
@@ -118,6 +119,7 @@ def predict(
         middle = parameters_of(fitted, nested=form.is_nested, saturated=form.is_saturated)
         if middle is None:
             continue
+        middle = bounded(middle)
         drawn = draw_parameters(fitted, form, middle, draws)
         found += [_predict_one(fitted, form, middle, drawn, nodes, memory_max) for nodes in sizes]
     return found
@@ -156,7 +158,9 @@ def _predict_one(
     bounds = {}
     for key, value in values.items():
         if others:
-            low, high = np.percentile([other[key] for other in others], [2.5, 97.5])
+            low, high = np.percentile(
+                [other[key] for other in others], [2.5, 97.5], method="nearest"
+            )
             bounds[key] = Bounds(value, float(low), float(high))
         else:
             bounds[key] = Bounds(value)
@@ -164,31 +168,45 @@ def _predict_one(
 
 
 def draw_parameters(fitted: Fitted, form: Form, middle: Parameters, draws: int) -> list[Parameters]:
-    """Return parameters as they might be, each equation's by its covariance."""
-    trip = "4.5 nested" if form.is_nested else "4.5"
-    limit = "4.9" if form.is_saturated else "4.8 kept"
-    rng = np.random.default_rng(0)
+    """Return parameters as they might be, each equation's by its covariance.
+
+    None at all where no equation has intervals: all have as many parameters as runs.
+    """
+    sources = sources_of(fitted, nested=form.is_nested, saturated=form.is_saturated)
     columns: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
-    for number in ("4.2", *timing_equations(fitted, form.is_saturated), trip, "4.8 kept", limit):
+    for seed, number in enumerate(dict.fromkeys(sources.values())):
         equation = fitted.find(number)
-        if equation is None or not np.any(equation.fit.covariance):
+        if equation is None or not equation.fit.has_intervals:
             continue
-        means = [equation.fit[name] for name in equation.fit.names]
-        samples = rng.multivariate_normal(means, equation.fit.covariance, size=draws)
-        for place, name in enumerate(equation.fit.names):
-            columns[name] = samples[:, place]
-    if form.is_saturated:
-        columns.pop("message_s_per_byte", None)
+        samples = _draw(equation.fit, np.random.default_rng(seed), draws)
+        columns |= {name: drawn for name, drawn in samples.items() if sources.get(name) == number}
     if not columns:
         return []
     return [
-        _bounded(replace(middle, **{name: float(column[i]) for name, column in columns.items()}))
+        bounded(replace(middle, **{name: float(column[i]) for name, column in columns.items()}))
         for i in range(draws)
     ]
 
 
-def _bounded(p: Parameters) -> Parameters:
-    """Costs are not negative; a drawn one may be."""
+def _draw(
+    fit: Fit, rng: np.random.Generator, draws: int
+) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Draw the values of one equation.
+
+    In units of their standard errors, as they differ by ten orders of magnitude; values
+    that are known exactly vary with no other.
+    """
+    covariance = np.array(fit.covariance)
+    errors = np.sqrt(np.maximum(0.0, np.diag(covariance)))
+    products = np.outer(errors, errors)
+    related = np.eye(len(errors))
+    np.divide(covariance, products, out=related, where=products > 0)
+    drawn = rng.multivariate_normal(np.zeros(len(errors)), related, size=draws)
+    return {name: fit[name] + errors[at] * drawn[:, at] for at, name in enumerate(fit.names)}
+
+
+def bounded(p: Parameters) -> Parameters:
+    """Return parameters with no cost below zero, which a fitted or a drawn one may be."""
     return replace(
         p,
         copies=max(0.0, p.copies),

@@ -9,6 +9,17 @@ import numpy as np
 
 from quicksilver.spark.report.intervals import t95
 
+RESOLUTION = 1e-9
+"""No measurement is taken to be better than this part of itself.
+
+Runs may agree to the last bit, and what a fit then leaves over is the rounding of its
+own arithmetic, which differs between processors and may be exactly zero. Standard
+errors never go below this, so nothing that is decided by them is decided by rounding.
+"""
+
+RANK_TOLERANCE = 1e-7
+"""Columns that depend on each other but for this part do not determine a fit."""
+
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A fitted value with its 95 % interval; none where no run was left to judge by."""
@@ -21,7 +32,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_distinct_from_zero(self) -> bool:
         """Whether zero is outside of the interval."""
-        return self.low is not None and self.high is not None and self.low * self.high > 0
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +50,11 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """The same when every run is predicted by a fit of the others (leave one out)."""
     runs: int
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there were more runs than values to find, so that errors are known."""
+        return self.runs > len(self.names)
+
     def __getitem__(self, name: str) -> float:
         return self.estimates[name].value
 
@@ -53,17 +69,18 @@ def least_squares(columns: Mapping[str, Sequence[float]], target: Sequence[float
     scale = np.abs(x).max(axis=0) if count else np.ones(width)
     if count < width or not np.all(scale > 0):
         return None
-    scaled = x / scale
-    if np.linalg.matrix_rank(scaled, tol=1e-9 * count) < width:
+    left, sizes, right = np.linalg.svd(x / scale, full_matrices=False)
+    if sizes[-1] < RANK_TOLERANCE * sizes[0]:
         return None
-    inverse = np.linalg.inv(scaled.T @ scaled)
-    solved = inverse @ scaled.T @ y
-    rest = y - scaled @ solved
+    back = right.T / sizes
+    solved = back @ (left.T @ y)
+    rest = y - x @ (solved / scale)
     freedom = count - width
     squares = float(rest @ rest)
     covariance = np.zeros((width, width))
     if freedom > 0:
-        covariance = inverse * (squares / freedom) / np.outer(scale, scale)
+        variance = max(squares / freedom, RESOLUTION**2 * float(y @ y) / count)
+        covariance = variance * (back @ back.T) / np.outer(scale, scale)
     values = solved / scale
     errors = np.sqrt(np.diag(covariance))
     return Fit(
@@ -75,7 +92,7 @@ def least_squares(columns: Mapping[str, Sequence[float]], target: Sequence[float
         covariance=tuple(tuple(float(v) for v in row) for row in covariance),
         r2=r_squared(y.tolist(), (y - rest).tolist()),
         rmse=(squares / count) ** 0.5,
-        left_out_rmse=_left_out(scaled, inverse, rest) if freedom > 0 else None,
+        left_out_rmse=_left_out(left, rest) if freedom > 0 else None,
         runs=count,
     )
 
@@ -88,13 +105,12 @@ def _estimate(value: float, error: float, freedom: int) -> Estimate:
 
 
 def _left_out(
-    x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-    inverse: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    left: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     rest: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> float | None:
     """What a run is missed by when it is not fitted, out of the leverages."""
-    free = 1.0 - np.einsum("ij,jk,ik->i", x, inverse, x)
-    if np.any(free < 1e-9):
+    free = 1.0 - np.sum(left * left, axis=1)
+    if np.any(free < RESOLUTION):
         return None
     return float(np.sqrt(np.mean((rest / free) ** 2)))
 

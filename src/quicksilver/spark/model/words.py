@@ -112,11 +112,11 @@ def describe_runs(runs: tuple[str, ...]) -> str:
 def facts_of(fitted: Fitted) -> list[str]:
     """Return what the fit says about the model, a sentence each."""
     found = []
-    form = better_form(fitted)
     linear, nested = fitted.find("4.5"), fitted.find("4.5 nested")
-    if form is not None and linear is not None and nested is not None:
-        a, b = (e.fit.left_out_rmse for e in (linear, nested))
-        if a is not None and b is not None:
+    if linear is not None and nested is not None:
+        form = better_form(fitted)
+        a, b = linear.fit.left_out_rmse, nested.fit.left_out_rmse
+        if form is not None and a is not None and b is not None:
             found.append(
                 f"Equation 4.5 with {'nested rings' if form == 'nested' else 'a line'} fits "
                 f"better: runs that were left out are missed by {1e3 * min(a, b):.3g} ms, by the "
@@ -124,10 +124,11 @@ def facts_of(fitted: Fitted) -> list[str]:
             )
         else:
             found.append(
-                "Too few sizes to say which form of Equation 4.5 fits better; three or more "
-                "would: quicksilver experiment scale --senders 1 --nodes 2,5,10,20,50."
+                "Too few sizes to say which form of Equation 4.5 fits better; three or more, some "
+                "beyond one ring, would: quicksilver experiment scale --senders 1 "
+                "--nodes 2,5,10,20,50."
             )
-    single = [e.number for e in fitted.equations if e.fit.runs <= len(e.fit.names)]
+    single = [e.number for e in fitted.equations if not e.fit.has_intervals]
     if single:
         found.append(
             f"No interval can be given for {', '.join(single)}: as many parameters as runs."
