@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from quicksilver.spark.telemetry.waves import find_wave
+from quicksilver.spark.telemetry.waves import Wave, find_wave, strongest_wave
 
 pytest.importorskip("numpy")
 
@@ -49,3 +49,9 @@ def test_noise_is_no_wave() -> None:
 )
 def test_what_is_even_or_changes_once_does_not_oscillate(rates: list[float]) -> None:
     assert not find_wave(rates)[-1]
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 4321.7])
+def test_rounding_is_no_wave(value: float) -> None:
+    """The mean of equal values need not be that value."""
+    assert strongest_wave([value] * 61) == Wave(0.0, 0.0, 0.0)

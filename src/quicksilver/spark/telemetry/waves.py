@@ -14,6 +14,8 @@ RHYTHM_MIN = 0.5
 """if the rate resembles itself so much one period later,"""
 CHANCES = 3.0
 """and by so many times more than noise of that length would."""
+ROUNDING = 1e-9
+"""Differences of this part of the mean are the arithmetic's own."""
 
 
 class Wave(NamedTuple):
@@ -39,14 +41,14 @@ def strongest_wave(values: Sequence[float]) -> Wave:
     series = numpy.asarray(values, dtype=float)
     count = len(series)
     middle = float(series.mean()) if count else 0.0
-    if count < 4 or middle <= 0 or not series.var():
+    if count < 4 or middle <= 0 or series.std() <= ROUNDING * middle:
         return Wave(0.0, 0.0, 0.0)
     spectrum = numpy.fft.rfft(series - middle, 2 * count)
     heights = 2 * numpy.abs(numpy.fft.rfft(series - middle))[1:] / count
     amplitude = float(heights.max()) / middle
     same = numpy.fft.irfft(spectrum * numpy.conj(spectrum))[:count]
     likeness = same / same[0] * count / numpy.arange(count, 0, -1)
-    unlike = numpy.flatnonzero(likeness < 0)
+    unlike = numpy.flatnonzero(likeness < -ROUNDING)
     candidates = likeness[: count // 2 + 1]
     if not len(unlike) or unlike[0] >= len(candidates):
         return Wave(0.0, amplitude, 0.0)
