@@ -40,9 +40,9 @@ class Result(msgspec.Struct, frozen=True):
 
 def measure(spark: SparkSession, folder: Path, rows: int, seed: int) -> Result:
     """Make a trace, unless it is there, and time what is made of it."""
-    from quicksilver.spark.report.runs import section_of
     from quicksilver.spark.telemetry.anomalies import VIEWS
     from quicksilver.spark.telemetry.incremental import read_gold, update_gold
+    from quicksilver.spark.telemetry.run_report import section_of
     from quicksilver.spark.telemetry.views import register
 
     traces = folder / f"traces-{rows}"

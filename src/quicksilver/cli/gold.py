@@ -42,7 +42,7 @@ def gold(
 
     settings = parse_conf(conf or [])
     try:
-        from quicksilver.spark.telemetry.files import find_traces
+        from quicksilver.analysis.inputs import find_traces
         from quicksilver.spark.telemetry.incremental import start_gold
     except ModuleNotFoundError as error:
         raise CommandError(f"gold needs {error.name}: pip install 'quicksilver[spark]'") from None

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from pyspark.sql import functions as F
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.membership.gms import TableNames
 from quicksilver.membership.planning.files import LoadedPlanner, load_plan
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
-from quicksilver.spark.errors import BadInputError
 from quicksilver.spark.overlap.files import read_pairs, read_traffic
 from quicksilver.spark.overlap.generate import Workload, generate_pairs, groups_of
 from quicksilver.spark.overlap.measure import measure

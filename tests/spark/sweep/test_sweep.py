@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.cli.main import run
-from quicksilver.spark.errors import BadInputError
 from quicksilver.spark.sweep.config import Seeds, Sweep, load_sweep
 from quicksilver.spark.sweep.job import count_parts, round_size, run_sweep, summarise
 from quicksilver.spark.sweep.running import run_task

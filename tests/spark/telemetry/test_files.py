@@ -9,12 +9,10 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyspark")
 
-from quicksilver.spark.errors import BadInputError  # noqa: E402  # needs the extra
-from quicksilver.spark.telemetry.files import (  # noqa: E402  # the same
+from quicksilver.spark.telemetry.files import (  # noqa: E402  # needs the extra
     check_file,
     files_of,
     find_problems,
-    find_traces,
     shorten,
     sort_out,
 )
@@ -34,22 +32,6 @@ def table(path: Path, **columns: list[object]) -> Path:
 
     pyarrow.write_table(arrow.table(columns), path)
     return path
-
-
-def test_paths_without_a_trace_are_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="is no folder"):
-        find_traces(tmp_path / "nothing")
-    with pytest.raises(BadInputError, match="has no runs"):
-        find_traces(tmp_path)
-    (tmp_path / "run=empty").mkdir()
-    with pytest.raises(BadInputError, match="no records"):
-        find_traces(tmp_path / "run=empty")
-
-
-def test_an_empty_run_beside_a_full_one_is_passed_over(tmp_path: Path) -> None:
-    write(tmp_path)
-    (tmp_path / "run=empty").mkdir()
-    assert find_traces(tmp_path) == (tmp_path, ["r"])
 
 
 def test_every_kind_of_record_is_a_good_file(tmp_path: Path) -> None:

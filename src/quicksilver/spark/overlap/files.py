@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, NumericType
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.errors import BadInputError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

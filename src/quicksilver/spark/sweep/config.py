@@ -25,7 +25,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.errors import BadInputError
 
 TASKS_MAX = 1_000_000
 Value = int | float | str | bool

@@ -9,37 +9,15 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.inputs import PATTERN
 from quicksilver.spark.telemetry.schemas import KINDS, RECORD_TYPES
-from quicksilver.trace.folders import KIND, RUN, find_runs
+from quicksilver.trace.folders import KIND, RUN
 from quicksilver.trace.parquet import arrow_type
 
-PATTERN = f"{KIND}*/[!._]*.parquet"
 NEEDED = ("writer", "number", "at", "node")
 """Columns without which a row is no record."""
 
 REMARKS_MAX = 20
-
-
-def find_traces(path: Path) -> tuple[Path, list[str]]:
-    """Return the folder of runs behind a path and the runs that are meant.
-
-    The path is a folder of runs, one run, or an experiment's folder with its traces.
-    Raises BadInputError.
-    """
-    if not path.is_dir():
-        raise BadInputError(f"{path} is no folder; give one that --trace wrote, or a run in it")
-    if path.name.startswith(RUN):
-        folder, runs = path.parent, [path.name.removeprefix(RUN)]
-    else:
-        folder = path / "traces" if (path / "traces").is_dir() else path
-        runs = find_runs(folder)
-    if not runs:
-        raise BadInputError(f"{path} has no runs; a trace is in folders named run=NAME")
-    filled = [run for run in runs if any((folder / f"{RUN}{run}").glob(PATTERN))]
-    if not filled:
-        raise BadInputError(f"{path}: no records were written in {', '.join(runs[:5])}")
-    return folder, filled
 
 
 def files_of(folder: Path, runs: Iterable[str]) -> list[Path]:

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlparse
 import msgspec
 from pyspark.sql import functions as f
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.spark.telemetry import schemas
 from quicksilver.spark.telemetry.clocks import align_clocks
 from quicksilver.spark.telemetry.files import files_of, shorten, sort_out

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.spark.telemetry import schemas
 from quicksilver.spark.telemetry.files import files_of, sort_out
 from quicksilver.spark.telemetry.transforms import contract, to_evidence, to_offsets
