@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--make-only", action="store_true", help="only write the traces")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    from quicksilver.spark.session import session
+    from quicksilver.spark.sessions import session
 
     settings = {"spark.driver.memory": given.memory}
     with session("bench telemetry", master="local[2]", conf=settings) as spark:

@@ -38,7 +38,7 @@ def gold(
     Only files that are new since the last time are read; `quicksilver sql --gold DIR`
     queries the tables. With --watch until Ctrl-C, while runs are still writing.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:

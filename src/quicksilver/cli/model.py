@@ -55,7 +55,7 @@ def fit(
     _need_extra()
     from quicksilver.analysis.model.job import PAGE, PARAMETERS, fit_runs
     from quicksilver.analysis.model.tables import facts_of, table_of
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
 

@@ -50,7 +50,7 @@ def generate(
 ) -> int:
     """Make up who joins which groups, distributed and repeatable."""
     from quicksilver.spark.overlap.generate import Workload, generate_pairs
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     workload = Workload(
         model=model.value,
@@ -103,7 +103,7 @@ def plan(
     from quicksilver.spark.overlap.measure import measure
     from quicksilver.spark.overlap.planfiles import write_plan
     from quicksilver.spark.overlap.strategies import PlanOptions, make_plan
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     chosen = PlanOptions(
         strategy=strategy.value,

@@ -40,7 +40,7 @@ def report(
     Each figure stands next to the papers' claim; traces are told as a timeline: who
     lost what, who repaired it, tokens, views.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:

@@ -41,7 +41,7 @@ def sql(
     repairs; slow_receivers, convoys, oscillation, priority_inversions, hot_regions,
     partitions, late_alarms, failures.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:

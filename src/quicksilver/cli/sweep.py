@@ -26,7 +26,7 @@ def sweep(
     """
     import msgspec
 
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
     from quicksilver.spark.sweep.config import load_sweep
     from quicksilver.spark.sweep.job import RESULTS, TRACES, run_sweep, summarise, write_points
 

@@ -1,4 +1,8 @@
-"""Spark sessions with defaults that suit a laptop; whatever the user sets wins."""
+"""Spark sessions that need no set-up: no activated environment, no Java on the PATH.
+
+A session gets a Java (``java``), the Python that quicksilver is installed for, the
+format ``quicksilver`` and defaults that suit a laptop. Whatever the user sets wins.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quicksilver.spark.archive import archive_options, find_archive
 from quicksilver.spark.errors import NoSparkError, OptionError
 from quicksilver.spark.java import find_java
 
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTER = "local[*]"
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 DEFAULTS: Mapping[str, str] = {
     # One machine: eight partitions keep both cores busy, 200 would only cost.
@@ -47,7 +49,7 @@ def parse_conf(pairs: list[str]) -> dict[str, str]:
 def make_session(
     app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return a session; raises NoSparkError, NoJavaError.
+    """Return a session, which the caller stops; raises NoSparkError, NoJavaError.
 
     ``conf`` wins over the defaults, and so does what ``spark-submit`` or
     ``SPARK_CONF_DIR`` set: a default is only for a setting that nobody made.
@@ -57,8 +59,7 @@ def make_session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise NoSparkError("Spark is not installed: pip install 'quicksilver[spark]'") from None
-    java = find_java()
-    os.environ.setdefault("JAVA_HOME", java.home)
+    os.environ.setdefault("JAVA_HOME", find_java().home)
     given = dict(conf or {})
     settings = SparkConf()
     for name, value in {**DEFAULTS, **given}.items():
@@ -73,10 +74,6 @@ def make_session(
         # Spark would run whatever python3 is on the PATH, which need not be the one with
         # quicksilver in it. Where it is, a cluster's workers may have theirs elsewhere.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if is_local:
-        archive = find_archive(java)
-        if archive is not None and not settings.contains(JAVA_OPTIONS):
-            settings.set(JAVA_OPTIONS, archive_options(archive))
     builder: Any = SparkSession.builder
     made: SparkSession = builder.appName(app).config(conf=settings).getOrCreate()
     # Spark finds the connector by itself, but where the search fails it says nothing and never
@@ -95,9 +92,12 @@ def _is_ours(name: str) -> bool:
 
 @contextmanager
 def session(
-    app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None
+    app: str = "quicksilver", *, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Have a session for the time of a job."""
+    """Have a session for the time of a job; raises NoSparkError, NoJavaError.
+
+    ``conf`` are settings of Spark, ``master`` is ``local[*]`` unless somebody set another.
+    """
     made = make_session(app, master=master, conf=conf)
     try:
         yield made

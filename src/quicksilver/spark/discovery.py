@@ -1,18 +1,18 @@
-"""How Spark finds the format ``quicksilver``, done in advance to see whether it will.
+"""How a session that Spark makes finds the format ``quicksilver``, done in advance.
 
 Before the first format that it does not know, Spark starts a Python, which
 imports every package named ``pyspark_*`` of its path and reports their data
 sources. It is the Python of ``PYSPARK_DRIVER_PYTHON``, else of
 ``PYSPARK_PYTHON``, else ``python3`` of the PATH. If any of the imports fails,
 Spark logs a warning and knows none of the formats, for as long as the session
-lives.
+lives. Where a virtual environment is active, ``python3`` is its own and all is
+well; elsewhere ``quicksilver.spark.session()`` registers the format itself.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 
 SEARCH_TIMEOUT_S = 60.0
@@ -33,14 +33,11 @@ else:
 
 
 def find_python(environment: Mapping[str, str]) -> str:
-    """Return the Python that Spark would search with in a process such as this one."""
-    completed = dict(environment)
-    if "quicksilver_spark_start" in sys.modules:
-        sys.modules["quicksilver_spark_start"].name_python(completed)
+    """Return the Python that Spark would search with in this environment."""
     for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
-        if completed.get(name):
-            return completed[name]
-    return shutil.which("python3", path=completed.get("PATH")) or "python3"
+        if environment.get(name):
+            return environment[name]
+    return shutil.which("python3", path=environment.get("PATH")) or "python3"
 
 
 def search(python: str) -> str | None:
