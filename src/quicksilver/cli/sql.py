@@ -46,8 +46,8 @@ def sql(
     settings = parse_conf(conf or [])
     try:
         from quicksilver.analysis.inputs import find_traces
-        from quicksilver.spark.telemetry.files import find_problems
         from quicksilver.spark.telemetry.incremental import read_gold
+        from quicksilver.spark.telemetry.reading import find_problems
         from quicksilver.spark.telemetry.views import make_views, register
     except ModuleNotFoundError as error:
         raise CommandError(f"sql needs {error.name}: pip install 'quicksilver[spark]'") from None

@@ -26,8 +26,7 @@ from pyspark.sql import functions as f
 from quicksilver.analysis.errors import BadInputError
 from quicksilver.spark.telemetry import schemas
 from quicksilver.spark.telemetry.clocks import align_clocks
-from quicksilver.spark.telemetry.files import files_of, shorten, sort_out
-from quicksilver.spark.telemetry.job import read_files
+from quicksilver.spark.telemetry.reading import files_of, read_files, shorten, sort_out
 from quicksilver.spark.telemetry.transforms import (
     GOLD,
     HORIZON_S,

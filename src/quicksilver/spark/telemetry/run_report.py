@@ -20,7 +20,7 @@ from quicksilver.analysis.report.events import (
     tell,
 )
 from quicksilver.analysis.report.timelines import draw_events, draw_seconds
-from quicksilver.spark.telemetry.files import find_problems
+from quicksilver.spark.telemetry.reading import find_problems
 from quicksilver.spark.telemetry.views import make_views
 from quicksilver.stdx.bins import percentile_ms
 from quicksilver.trace.folders import run_folder, safe_name

@@ -9,7 +9,7 @@ import pytest
 pyarrow = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pyspark")
 
-from quicksilver.spark.telemetry.files import (  # noqa: E402  # needs the extra
+from quicksilver.spark.telemetry.reading import (  # noqa: E402  # needs the extra
     check_file,
     files_of,
     find_problems,

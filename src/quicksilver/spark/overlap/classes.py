@@ -1,4 +1,4 @@
-"""Regions: nodes with the same groups, found without a sort and without a list.
+"""Classes of nodes with the same groups, found without a sort and without a list.
 
 A node's groups are hashed one by one and the hashes are added up, so that order
 does not matter, partial results merge on the map side, and one group can be taken
@@ -10,14 +10,20 @@ Sums, unlike exclusive or, count repeats: a pair that is in the table twice make
 a node look different from its peers, never equal to a stranger. Repeats are
 dropped afterwards, among one representative of each class, which are few where
 planning regions makes sense.
+
+Classes make a problem smaller: they, and *bundles* of groups with equal members,
+are planned as one (``collapse``), and connected components of what is left each by
+itself (``find_components``).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.keeping import keep
+from quicksilver.spark.overlap.checkpoints import keep
 from quicksilver.spark.overlap.schemas import CLASS_KEY, PAIRS
 
 _SECOND_SEED = "quicksilver"
@@ -127,14 +133,78 @@ def select_nodes(pairs: DataFrame, nodes: DataFrame) -> DataFrame:
     return pairs.join(F.broadcast(chosen) if few else chosen, on="node", how="left_semi")
 
 
-def group_regions(pairs: DataFrame, regions: DataFrame) -> DataFrame:
-    """Return the regions of each group: ``group``, ``class``, ``nodes``.
+class Collapsed(NamedTuple):
+    """A smaller problem with the same answer."""
 
-    Only the pairs of the representatives are looked at: as many as there are
-    regions, however many nodes.
-    """
-    chosen = regions.select(F.col("class").alias("node"), "nodes")
+    pairs: DataFrame
+    """``class``, ``bundle``: one row for each bundle of groups that a class of nodes is in."""
+    classes: DataFrame
+    """``class``, ``node``: who is in a class; its smallest node names it."""
+    bundles: DataFrame
+    """``bundle``, ``group``: which groups a bundle holds; its smallest group names it."""
+    weights: DataFrame
+    """``class``, ``weight``: how many nodes a class has."""
+
+
+def collapse(pairs: DataFrame) -> Collapsed:
+    """Return the classes of nodes, the bundles of groups, and who wants what."""
+    classes = keep(find_classes(pairs).select("class", "node"))
+    weights = keep(classes.groupBy("class").agg(F.count("*").alias("weight")))
+    chosen = weights.select(F.col("class").alias("node"))
     wanted = drop_repeats(select_nodes(pairs, chosen))
-    return wanted.join(chosen, on="node", how="inner").select(
-        "group", F.col("node").alias("class"), "nodes"
+    wanted = keep(wanted.select(F.col("node").alias("class"), "group"))
+    groups = wanted.groupBy("group").agg(*fingerprint("class"))
+    twins = groups.groupBy(*CLASS_KEY).agg(F.min("group").alias("bundle"))
+    bundles = keep(groups.join(twins, on=list(CLASS_KEY), how="inner").select("bundle", "group"))
+    named = bundles.select(F.col("bundle").alias("group")).distinct()
+    small = wanted.join(named, on="group", how="left_semi")
+    return Collapsed(
+        keep(small.select("class", F.col("group").alias("bundle"))), classes, bundles, weights
     )
+
+
+ROUNDS_MAX = 64
+"""Labels halve their distance every round, so this is enough for any graph that fits a disk."""
+
+
+def find_components(pairs: DataFrame) -> DataFrame:
+    """Return ``class``, ``component``: equal for classes that share a bundle, over any path.
+
+    Every class takes the smallest label that a neighbour has, and then the label
+    of its label, until none changes.
+    """
+    edges = pairs.select("class", "bundle").persist()
+    labels = edges.select("class").distinct().withColumn("component", F.col("class"))
+    try:
+        for _ in range(ROUNDS_MAX):
+            heard = (
+                edges.join(labels, on="class", how="inner")
+                .groupBy("bundle")
+                .agg(F.min("component").alias("component"))
+            )
+            nearest = (
+                edges.join(heard, on="bundle", how="inner")
+                .groupBy("class")
+                .agg(F.min("component").alias("component"))
+            )
+            shortcut = nearest.select(
+                F.col("class").alias("component"), F.col("component").alias("further")
+            )
+            moved = nearest.join(shortcut, on="component", how="left").select(
+                "class", F.least("component", F.coalesce("further", "component")).alias("component")
+            )
+            # The lineage is cut: otherwise every round would run all rounds before it again.
+            following = keep(moved)
+            changed = (
+                following.alias("new")
+                .join(labels.alias("old"), on="class", how="inner")
+                .where(F.col("new.component") != F.col("old.component"))
+                .limit(1)
+                .count()
+            )
+            labels = following
+            if not changed:
+                break
+    finally:
+        edges.unpersist()
+    return labels.select("class", "component")
