@@ -27,7 +27,9 @@ def _need_extra() -> None:
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
         import numpy  # noqa: F401  # the same
     except ModuleNotFoundError as error:
-        raise CommandError(f"model needs {error.name}: pip install 'quicksilver[spark]'") from None
+        raise CommandError(
+            f"model needs {error.name}: pip install 'quicksilver[analysis]'"
+        ) from None
 
 
 @app.command()
@@ -60,9 +62,9 @@ def fit(
     settings = parse_conf(conf or [])
 
     def read_traces(paths: Sequence[Path]) -> list[Observation]:
-        from quicksilver.spark.telemetry.observations import observe_runs
-
         with session("quicksilver model", master=master, conf=settings) as spark:
+            from quicksilver.spark.telemetry.observations import observe_runs
+
             return [each for path in paths for each in observe_runs(spark, path, remark)]
 
     fitted = fit_runs(runs, out, read_traces=read_traces, remark=remark)

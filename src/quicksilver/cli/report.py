@@ -47,13 +47,16 @@ def report(
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
 
         from quicksilver.analysis.report.job import make_report
-        from quicksilver.spark.telemetry.run_report import tell_runs
     except ModuleNotFoundError as error:
-        raise CommandError(f"report needs {error.name}: pip install 'quicksilver[spark]'") from None
+        raise CommandError(
+            f"report needs {error.name}: pip install 'quicksilver[analysis]'"
+        ) from None
     before = {path: path.stat().st_mtime_ns for path in out.glob("*.svg")}
 
     def tell_traces(traced: Mapping[Path, Sequence[str]]) -> list[Section]:
         with session("quicksilver report", master=master, conf=settings) as spark:
+            from quicksilver.spark.telemetry.run_report import tell_runs
+
             return tell_runs(spark, traced, out, remark)
 
     page = make_report(runs, out, tell_traces=tell_traces, timelines=timelines)
