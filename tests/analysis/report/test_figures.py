@@ -24,7 +24,7 @@ from quicksilver.analysis.report.events import (
 )
 from quicksilver.analysis.report.experiments import in_words, section_of
 from quicksilver.analysis.report.papers import BARS, DISTRIBUTIONS, FIGURES
-from quicksilver.analysis.report.timelines import choose_lanes, draw_events
+from quicksilver.analysis.report.timelines import choose_tracks, draw_events
 from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.stdx.bins import number_of, upper_ms
 
@@ -163,13 +163,13 @@ def test_a_failure_and_the_most_losses_are_shown_and_one_loss_close_up() -> None
     assert alone[1] == 3.0
 
 
-def test_lanes_are_of_those_who_failed_lost_and_repaired() -> None:
+def test_tracks_are_of_those_who_failed_lost_and_repaired() -> None:
     events = [
         Event(1.0, 5, "NodesFailed", "", failed=(9,)),
         Event(1.0, 3, "PacketsMissed", "", other=7),
         *(Event(1.0, node, "ViewInstalled", "") for node in range(100, 130)),
     ]
-    assert choose_lanes(events, limit=3) == [3, 7, 9]
+    assert choose_tracks(events, limit=3) == [3, 7, 9]
 
 
 def test_counts_of_rounds_are_added_up_and_what_is_no_count_is_left_out() -> None:
@@ -221,8 +221,8 @@ def test_distributions_bars_and_events_are_drawn(tmp_path: Path) -> None:
         Event(1.2, 3, "NodesFailed", "", failed=(1,)),
     ]
     rounds = [Round(1.0, 0, 0.001), Round(1.1, 1, 0.002)]
-    lanes = draw_events(tmp_path, "e", "t", events, rounds, [(1.05, 2)], (0.9, 1.3), 0.0)
-    assert lanes == 3
+    tracks = draw_events(tmp_path, "e", "t", events, rounds, [(1.05, 2)], (0.9, 1.3), 0.0)
+    assert tracks == 3
     for name in (DISTRIBUTIONS[0].name, DISTRIBUTIONS[-1].name, "e"):
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
         assert b"<svg" in (tmp_path / f"{name}.svg").read_bytes()

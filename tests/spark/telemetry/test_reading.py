@@ -11,10 +11,10 @@ pytest.importorskip("pyspark")
 
 from quicksilver.spark.telemetry.reading import (  # noqa: E402  # needs the extra
     check_file,
+    check_files,
     files_of,
     find_problems,
     shorten,
-    sort_out,
 )
 from quicksilver.trace import records  # noqa: E402  # the same
 from quicksilver.trace.parquet import ParquetTrace  # noqa: E402  # the same
@@ -38,7 +38,7 @@ def test_every_kind_of_record_is_a_good_file(tmp_path: Path) -> None:
     write(tmp_path)
     files = files_of(tmp_path, ["r"])
     assert len(files) == 3
-    assert sort_out(files) == (files, [])
+    assert check_files(files) == (files, [])
 
 
 def test_what_cannot_be_read_is_named_with_its_reason(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_what_cannot_be_read_is_named_with_its_reason(tmp_path: Path) -> None:
     table(place / "other.parquet", price=[1.0])
     table(place / "text.parquet", at=["noon"], node=[1], writer=["w"], number=[1])
     (place / ".w-000009.parquet.unfinished").write_bytes(b"PAR1")
-    good, problems = sort_out(files_of(tmp_path, ["r"]))
+    good, problems = check_files(files_of(tmp_path, ["r"]))
     assert whole in good
     assert len(good) == 3
     assert problems == [
@@ -72,7 +72,7 @@ def test_a_kind_of_a_newer_version_is_read_and_said_once(tmp_path: Path) -> None
     columns = {"at": [1.0], "node": [1], "writer": ["w"], "number": [7], "colour": ["red"]}
     for number in range(2):
         table(newer / f"w-{number}.parquet", **columns)
-    good, problems = sort_out(files_of(tmp_path, ["r"]))
+    good, problems = check_files(files_of(tmp_path, ["r"]))
     assert len(good) == 5
     (problem,) = problems
     assert "kind FromTheFuture" in problem

@@ -1,4 +1,4 @@
-"""A traced run becomes a section: seconds, delays, who repaired whom, a failure in lanes."""
+"""A traced run becomes a section: seconds, delays, who repaired whom, a failure in tracks."""
 
 from __future__ import annotations
 

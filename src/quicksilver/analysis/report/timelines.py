@@ -25,8 +25,8 @@ MARKS = {
 ARROWS_MAX = 400
 FEW_SECONDS = 5
 """Of so few seconds one sees where they are."""
-LANES_MAX = 16
-LANE_INCHES = 0.26
+TRACKS_MAX = 16
+TRACK_INCHES = 0.26
 SECONDS_HIDDEN = 12
 """Nodes of which one cannot tell the lines apart: they become a band."""
 
@@ -95,7 +95,7 @@ def draw_seconds(
             each[-1].legend(fontsize=8, ncols=6, loc="upper center", bbox_to_anchor=(0.5, -0.45))
 
 
-def choose_lanes(events: Sequence[Event], limit: int = LANES_MAX) -> list[int]:
+def choose_tracks(events: Sequence[Event], limit: int = TRACKS_MAX) -> list[int]:
     """Return the nodes to be shown, in order: those that failed, lost and repaired most."""
     weights: Counter[int] = Counter()
     for event in events:
@@ -119,29 +119,29 @@ def draw_events(
     span: tuple[float, float],
     began: float,
 ) -> int:
-    """Draw who lost what and who repaired it: a lane a node, an arrow a repair.
+    """Draw who lost what and who repaired it: a track a node, an arrow a repair.
 
     Sampled arrivals of packets are dots: where they are missing, nothing came. Returns how
-    many nodes have a lane.
+    many nodes have a track.
     """
-    nodes = choose_lanes(events)
-    lanes = {node: place for place, node in enumerate(nodes)}
-    height = max(2.0, LANE_INCHES * len(nodes) + 1.3)
+    nodes = choose_tracks(events)
+    tracks = {node: place for place, node in enumerate(nodes)}
+    height = max(2.0, TRACK_INCHES * len(nodes) + 1.3)
     ratios = {"height_ratios": [height, 1.5]}
     with drawing(folder, name, rows=2, height=height + 1.9, gridspec_kw=ratios) as (
         canvas,
         (axes, tokens),
     ):
-        heard = [(at, lanes[node]) for at, node in arrivals if node in lanes]
+        heard = [(at, tracks[node]) for at, node in arrivals if node in tracks]
         axes.scatter(
             [at - began for at, _ in heard],
-            [lane for _, lane in heard],
+            [track for _, track in heard],
             s=4,
             color="#b4bac6",
             label="receives (sampled)",
             zorder=1,
         )
-        _draw_lanes(axes, events, lanes, span, began)
+        _draw_tracks(axes, events, tracks, span, began)
         axes.set_title(title, loc="left", fontsize=10.5)
         levels = sorted({each.level for each in rounds})
         for level in levels:
@@ -166,32 +166,32 @@ def draw_events(
     return len(nodes)
 
 
-def _draw_lanes(
+def _draw_tracks(
     axes: Axes,
     events: Sequence[Event],
-    lanes: Mapping[int, int],
+    tracks: Mapping[int, int],
     span: tuple[float, float],
     began: float,
 ) -> None:
     for kind, (mark, colour, label) in MARKS.items():
-        chosen = [event for event in events if event.kind == kind and event.node in lanes]
+        chosen = [event for event in events if event.kind == kind and event.node in tracks]
         if chosen:
             axes.scatter(
                 [event.at - began for event in chosen],
-                [lanes[event.node] for event in chosen],
+                [tracks[event.node] for event in chosen],
                 marker=mark,
                 s=[150.0 if mark == "|" else 18.0 + min(60, event.packets) for event in chosen],
                 color=colour,
                 label=label,
                 zorder=3,
             )
-    repairs = [e for e in events if e.kind == "RepairsSent" and e.other in lanes]
+    repairs = [e for e in events if e.kind == "RepairsSent" and e.other in tracks]
     for event in repairs[:ARROWS_MAX]:
-        if event.node in lanes and event.other is not None:
+        if event.node in tracks and event.other is not None:
             axes.annotate(
                 "",
-                xy=(event.at - began, lanes[event.other]),
-                xytext=(event.at - began, lanes[event.node]),
+                xy=(event.at - began, tracks[event.other]),
+                xytext=(event.at - began, tracks[event.node]),
                 arrowprops={"arrowstyle": "->", "color": "#1f5fa8", "alpha": 0.35},
             )
     ends: dict[int, float] = {}
@@ -199,15 +199,15 @@ def _draw_lanes(
         for failed in event.failed:
             ends[failed] = min(event.at, ends.get(failed, event.at))
     for failed, at in ends.items():
-        if failed in lanes:
+        if failed in tracks:
             axes.plot(
                 [at - began, span[1] - began],
-                [lanes[failed]] * 2,
+                [tracks[failed]] * 2,
                 color="#c01717",
                 linewidth=7,
                 alpha=0.3,
                 solid_capstyle="butt",
             )
     axes.set_xlim(span[0] - began, span[1] - began)
-    axes.set_ylim(-0.7, len(lanes) - 0.3)
-    axes.set_yticks(list(lanes.values()), [f"node {node}" for node in lanes], fontsize=8)
+    axes.set_ylim(-0.7, len(tracks) - 0.3)
+    axes.set_yticks(list(tracks.values()), [f"node {node}" for node in tracks], fontsize=8)

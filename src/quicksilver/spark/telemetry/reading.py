@@ -32,7 +32,7 @@ def files_of(folder: Path, runs: Iterable[str]) -> list[Path]:
     return [path for run in runs for path in sorted((folder / f"{RUN}{run}").glob(PATTERN))]
 
 
-def sort_out(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
+def check_files(paths: Iterable[Path]) -> tuple[list[Path], list[str]]:
     """Return the files that can be read, and a line for each thing that is wrong.
 
     Looks only at the ends of files, where Parquet has its schema.
@@ -84,7 +84,7 @@ def _is_same(type_: Any, wanted: Any) -> bool:
 
 def find_problems(folder: Path, runs: Sequence[str]) -> list[str]:
     """Return what of runs cannot be read, a line each, at most a page of them."""
-    return shorten(sort_out(files_of(folder, runs))[1])
+    return shorten(check_files(files_of(folder, runs))[1])
 
 
 def shorten(problems: Sequence[str]) -> list[str]:
@@ -101,7 +101,7 @@ def read_bronze(spark: SparkSession, folder: Path, runs: Sequence[str]) -> DataF
     ``find_problems``.
     """
     files = files_of(folder, runs)
-    good, problems = sort_out(files)
+    good, problems = check_files(files)
     if not good:
         first = problems[0] if problems else "there is no file"
         raise BadInputError(f"{folder}: nothing can be read; {first}")

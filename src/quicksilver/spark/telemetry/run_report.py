@@ -158,7 +158,7 @@ def _add_events(
         seen: list[Event] = [event for event in told if start <= event.at <= end]
         rounds = _rounds(trace, start, end)
         name = f"{section.name}-events-{place + 1}"
-        lanes = draw_events(
+        tracks = draw_events(
             out, name, what, seen, rounds, _arrivals(trace, start, end), (start, end), began
         )
         nodes = len({event.node for event in seen})
@@ -166,9 +166,9 @@ def _add_events(
             Picture(
                 image=as_image(out / f"{name}.svg"),
                 title=f"{what}: from {start - began:.2f} to {end - began:.2f} s",
-                measured=f"{len(seen):,} events of {nodes} nodes; {min(lanes, nodes)} have a lane. "
+                measured=f"{len(seen):,} events of {nodes} nodes; {min(tracks, nodes)} are drawn. "
                 "Dots are sampled packets that arrived. Arrows go from who repairs to who lacked "
-                "packets; larger marks are more packets; a red lane is a node that failed.",
+                "packets; larger marks are more packets; a red track is a node that failed.",
                 is_wide=True,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.spark.telemetry.clocks import solve_offsets
+from quicksilver.analysis.clocks import solve_offsets
 from quicksilver.stdx.bins import percentile_ms, upper_ms
 
 

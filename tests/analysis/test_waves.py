@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from quicksilver.spark.telemetry.waves import Wave, find_wave, strongest_wave
+from quicksilver.analysis.waves import Wave, find_wave, strongest_wave
 
 pytest.importorskip("numpy")
 
