@@ -13,9 +13,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from quicksilver.spark.overlap.generate import MODELS, Workload, generate_pairs
-from quicksilver.spark.overlap.measure import measure
+from quicksilver.spark.overlap.measures import measure
 from quicksilver.spark.overlap.strategies import PlanOptions, make_plan
-from quicksilver.spark.session import session
+from quicksilver.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

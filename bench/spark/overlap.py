@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from quicksilver.spark.overlap.classes import find_regions
 from quicksilver.spark.overlap.generate import MODELS, Workload, generate_pairs
-from quicksilver.spark.overlap.regions import find_regions
-from quicksilver.spark.session import session
+from quicksilver.spark.sessions import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -167,7 +167,7 @@ def measure(plan: Plan, spark: SparkSession, path: Path, receiver: Receiver) -> 
 
 def main() -> None:
     """Measure and print, as text and as one line of JSON."""
-    from quicksilver.spark.session import session
+    from quicksilver.spark.sessions import session
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=400_000)

@@ -40,9 +40,9 @@ class Result(msgspec.Struct, frozen=True):
 
 def measure(spark: SparkSession, folder: Path, rows: int, seed: int) -> Result:
     """Make a trace, unless it is there, and time what is made of it."""
-    from quicksilver.spark.report.runs import section_of
     from quicksilver.spark.telemetry.anomalies import VIEWS
     from quicksilver.spark.telemetry.incremental import read_gold, update_gold
+    from quicksilver.spark.telemetry.run_report import section_of
     from quicksilver.spark.telemetry.views import register
 
     traces = folder / f"traces-{rows}"
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--make-only", action="store_true", help="only write the traces")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    from quicksilver.spark.session import session
+    from quicksilver.spark.sessions import session
 
     settings = {"spark.driver.memory": given.memory}
     with session("bench telemetry", master="local[2]", conf=settings) as spark:

@@ -25,7 +25,7 @@ from pyspark.sql.streaming import StreamingQuery
 import quicksilver
 from quicksilver.recorder.process import Recorder
 from quicksilver.recorder.subscribing import exactly_once
-from quicksilver.spark.session import make_session
+from quicksilver.spark.sessions import make_session
 
 GROUPS = {"quotes.fx": {"EURUSD": 1.08, "EURCHF": 0.94}, "quotes.metals": {"XAU": 2650.0}}
 ROUNDS = 40

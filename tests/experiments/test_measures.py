@@ -93,6 +93,15 @@ def test_a_wave_is_found_by_its_period() -> None:
     assert strongest_wave([], 0.25) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("value", [5.0, 0.1, 1 / 3, 1e-300])
+def test_rounding_is_no_wave_and_does_not_choose_one(value: float) -> None:
+    """The mean of equal values need not be that value; a pulse has all waves alike."""
+    assert strongest_wave([value] * 63, 0.25) == (0.0, 0.0)
+    for at in range(64):
+        pulse = [0.0] * at + [value] + [0.0] * (63 - at)
+        assert strongest_wave(pulse, 0.25)[0] == 16.0
+
+
 def test_a_slope_is_never_below_zero() -> None:
     assert slope([(1, 3.0), (2, 5.0), (4, 9.0)]) == pytest.approx(2.0)
     assert slope([(1, 3.0), (2, 1.0)]) == 0.0

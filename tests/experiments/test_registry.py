@@ -45,6 +45,7 @@ class TestDeclaration:
         for text in (experiment.figures, experiment.title, experiment.varies):
             assert text
         assert len(experiment.claim) > 40
+        assert not [text for text in experiment.claims.values() if text.endswith(".")]
         assert experiment.places
         assert experiment.columns
 

@@ -24,7 +24,7 @@ TUNED = {
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session of two cores with small defaults."""
-    from quicksilver.spark.session import make_session
+    from quicksilver.spark.sessions import make_session
 
     # What PySpark warns of, and the sockets that its gateway keeps, are not ours to mend.
     with warnings.catch_warnings():

@@ -1,19 +1,41 @@
-"""A user's program: a session that Spark makes, and the format ``quicksilver`` by its name alone.
+"""A user's program: the format ``quicksilver`` by its name, in a session of either kind.
 
-``python plain.py GMS RECORDING CHECKPOINT``; prints how many rows each way gave.
+``python plain.py plain|ours GMS RECORDING CHECKPOINT``: a session that Spark makes, or
+that of ``quicksilver.spark``. Prints how many rows each way gave.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
 
-def main() -> None:
-    gms, recording, checkpoint = sys.argv[1:]
-    spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+@contextmanager
+def made(kind: str) -> Iterator[SparkSession]:
+    if kind == "ours":
+        # Not even imported where Spark makes the session.
+        from quicksilver.spark import session
+
+        with session() as spark:
+            yield spark
+    else:
+        spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+        yield spark
+        spark.stop()
+
+
+def main(kind: str, gms: str, recording: str, checkpoint: str) -> None:
+    with made(kind) as spark:
+        told = copy(spark, gms, recording, checkpoint)
+    print(json.dumps(told), flush=True)
+
+
+def copy(spark: SparkSession, gms: str, recording: str, checkpoint: str) -> dict[str, object]:
+    """Read a batch and a stream, write both."""
     java = spark.sparkContext._jvm.System.getProperty("java.home")
     options = {"path": recording, "subscribe": "prices"}
     batch = spark.read.format("quicksilver").options(**options).load()
@@ -32,8 +54,7 @@ def main() -> None:
         gms=gms, topic="copied"
     ).save()
     streamed = sum(progress.numInputRows for progress in stream.recentProgress)
-    print(json.dumps({"batch": batch.count(), "stream": streamed, "java": java}), flush=True)
-    spark.stop()
+    return {"batch": batch.count(), "stream": streamed, "java": java}
 
 
-main()
+main(*sys.argv[1:])

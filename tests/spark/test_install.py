@@ -1,4 +1,4 @@
-"""``pip install 'quicksilver[spark]'`` is all the set-up, also where there is no Java.
+"""What ``pip install 'quicksilver[spark]'`` gives, with and without activation and Java.
 
 Installing takes a minute: ``make soak-spark`` runs it.
 """
@@ -64,14 +64,30 @@ def started(home: Path, environment: dict[str, str], *arguments: str) -> Iterato
         process.communicate(timeout=20)
 
 
-@pytest.mark.parametrize("has_java", [True, False])
-def test_a_plain_session_reads_streams_and_writes(
-    home: Path, tmp_path: Path, has_java: bool
+@pytest.mark.parametrize(
+    ("kind", "is_active", "has_java"),
+    [("plain", True, True), ("plain", True, False), ("ours", False, True), ("ours", False, False)],
+)
+def test_a_session_reads_streams_and_writes(
+    home: Path, tmp_path: Path, kind: str, is_active: bool, has_java: bool
 ) -> None:
-    """Nothing is set, nothing is registered, and the virtual environment is not even active."""
+    """In an active environment any session does, and nothing is registered; elsewhere ours does.
+
+    Where there is no Java, a session that Spark makes needs what doctor says.
+    """
     left_out = () if has_java else ("java", "jre", "jdk")
     path = programs_without(tmp_path / "bin", *left_out, "python")
     environment = {"PATH": str(path), "HOME": str(tmp_path)}
+    if is_active:
+        environment["PATH"] = f"{home / 'venv' / 'bin'}:{path}"
+    if kind == "plain" and not has_java:
+        environment["JAVA_HOME"] = subprocess.run(
+            [home / "venv" / "bin" / "python", "-m", "quicksilver.spark.java"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        ).stdout.strip()
     recording = ("--path", str(tmp_path / "logs"))
     with started(home, environment, "gms", "--port", "0") as service:
         gms = str(service["address"])
@@ -90,6 +106,7 @@ def test_a_plain_session_reads_streams_and_writes(
                 [
                     home / "venv" / "bin" / "python",
                     PLAIN,
+                    kind,
                     gms,
                     tmp_path / "logs",
                     tmp_path / "work",

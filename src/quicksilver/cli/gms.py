@@ -159,9 +159,9 @@ def export(
     as_json: options.Json = False,
 ) -> int:
     """Write who is in which group, for planning elsewhere; the GMS may be running."""
+    from quicksilver.analysis.memberships import export_memberships
     from quicksilver.cli.output import emit, plural, say
     from quicksilver.membership.store import StoreError
-    from quicksilver.spark.overlap.exporting import export_memberships
 
     try:
         pairs = export_memberships(state, out)

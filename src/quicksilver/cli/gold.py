@@ -38,11 +38,11 @@ def gold(
     Only files that are new since the last time are read; `quicksilver sql --gold DIR`
     queries the tables. With --watch until Ctrl-C, while runs are still writing.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:
-        from quicksilver.spark.telemetry.files import find_traces
+        from quicksilver.analysis.inputs import find_traces
         from quicksilver.spark.telemetry.incremental import start_gold
     except ModuleNotFoundError as error:
         raise CommandError(f"gold needs {error.name}: pip install 'quicksilver[spark]'") from None

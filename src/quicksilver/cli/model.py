@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, make_console, remark, say
 from quicksilver.cli.problems import CommandError
+
+if TYPE_CHECKING:
+    from quicksilver.analysis.model.observations import Observation
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,7 +27,9 @@ def _need_extra() -> None:
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
         import numpy  # noqa: F401  # the same
     except ModuleNotFoundError as error:
-        raise CommandError(f"model needs {error.name}: pip install 'quicksilver[spark]'") from None
+        raise CommandError(
+            f"model needs {error.name}: pip install 'quicksilver[analysis]'"
+        ) from None
 
 
 @app.command()
@@ -49,17 +55,19 @@ def fit(
     experiments need none.
     """
     _need_extra()
-    from quicksilver.spark.model.job import PAGE, PARAMETERS, fit_runs
-    from quicksilver.spark.model.words import facts_of, table_of
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.analysis.model.job import PAGE, PARAMETERS, fit_runs
+    from quicksilver.analysis.model.tables import facts_of, table_of
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
-    fitted = fit_runs(
-        runs,
-        out,
-        session=lambda: session("quicksilver model", master=master, conf=settings),
-        remark=remark,
-    )
+
+    def read_traces(paths: Sequence[Path]) -> list[Observation]:
+        with session("quicksilver model", master=master, conf=settings) as spark:
+            from quicksilver.spark.telemetry.observations import observe_runs
+
+            return [each for path in paths for each in observe_runs(spark, path, remark)]
+
+    fitted = fit_runs(runs, out, read_traces=read_traces, remark=remark)
     figures = sorted(path.name for path in out.glob("model-*.svg"))
     if as_json:
         emit(
@@ -101,8 +109,8 @@ def predict(
     Each form of the model has its line; "papers" are the papers' own values.
     """
     _need_extra()
-    from quicksilver.spark.model.job import load_parameters, parse_sizes
-    from quicksilver.spark.model.prediction import papers_predict, predict
+    from quicksilver.analysis.model.job import load_parameters, parse_sizes
+    from quicksilver.analysis.model.prediction import papers_predict, predict
 
     sizes = parse_sizes(nodes)
     fitted = load_parameters(parameters)
@@ -137,8 +145,8 @@ def predict(
 
 
 def _bounds(bounds: object, scale: float) -> str:
-    from quicksilver.spark.model.prediction import Bounds
-    from quicksilver.spark.model.words import number
+    from quicksilver.analysis.model.prediction import Bounds
+    from quicksilver.analysis.model.tables import number
 
     assert isinstance(bounds, Bounds)
     text = number(scale * bounds.value)
@@ -149,7 +157,7 @@ def _bounds(bounds: object, scale: float) -> str:
 
 def _limit(prediction: object) -> str:
     """What limits the rate: the processor, memory (4.12), or our window."""
-    from quicksilver.spark.model.prediction import Prediction
+    from quicksilver.analysis.model.prediction import Prediction
 
     assert isinstance(prediction, Prediction)
     rate = prediction.rate.value

@@ -50,7 +50,7 @@ def generate(
 ) -> int:
     """Make up who joins which groups, distributed and repeatable."""
     from quicksilver.spark.overlap.generate import Workload, generate_pairs
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     workload = Workload(
         model=model.value,
@@ -97,13 +97,11 @@ def plan(
     """Plan regions; the file plan.json is what `quicksilver gms --plan` loads."""
     import msgspec
 
-    from quicksilver.spark.overlap.draw import draw_plan
-    from quicksilver.spark.overlap.files import read_pairs, read_traffic
-    from quicksilver.spark.overlap.keeping import checkpoints
-    from quicksilver.spark.overlap.measure import measure
-    from quicksilver.spark.overlap.planfiles import write_plan
+    from quicksilver.spark.overlap.checkpoints import checkpoints
+    from quicksilver.spark.overlap.files import read_pairs, read_traffic, write_plan
+    from quicksilver.spark.overlap.measures import draw_plan, measure
     from quicksilver.spark.overlap.strategies import PlanOptions, make_plan
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     chosen = PlanOptions(
         strategy=strategy.value,

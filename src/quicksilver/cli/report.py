@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import CommandError
+
+if TYPE_CHECKING:
+    from quicksilver.analysis.page import Section
 
 DEFAULT_OUT = Path("out/report")
 
@@ -36,23 +40,26 @@ def report(
     Each figure stands next to the papers' claim; traces are told as a timeline: who
     lost what, who repaired it, tokens, views.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
 
-        from quicksilver.spark.report.job import make_report
+        from quicksilver.analysis.report.job import make_report
     except ModuleNotFoundError as error:
-        raise CommandError(f"report needs {error.name}: pip install 'quicksilver[spark]'") from None
+        raise CommandError(
+            f"report needs {error.name}: pip install 'quicksilver[analysis]'"
+        ) from None
     before = {path: path.stat().st_mtime_ns for path in out.glob("*.svg")}
-    page = make_report(
-        runs,
-        out,
-        session=lambda: session("quicksilver report", master=master, conf=settings),
-        timelines=timelines,
-        remark=remark,
-    )
+
+    def tell_traces(traced: Mapping[Path, Sequence[str]]) -> list[Section]:
+        with session("quicksilver report", master=master, conf=settings) as spark:
+            from quicksilver.spark.telemetry.run_report import tell_runs
+
+            return tell_runs(spark, traced, out, remark)
+
+    page = make_report(runs, out, tell_traces=tell_traces, timelines=timelines)
     # The folder may have figures of an earlier report, too.
     figures = sorted(
         path.name for path in out.glob("*.svg") if path.stat().st_mtime_ns != before.get(path)

@@ -41,12 +41,13 @@ def sql(
     repairs; slow_receivers, convoys, oscillation, priority_inversions, hot_regions,
     partitions, late_alarms, failures.
     """
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
     try:
-        from quicksilver.spark.telemetry.files import find_problems, find_traces
+        from quicksilver.analysis.inputs import find_traces
         from quicksilver.spark.telemetry.incremental import read_gold
+        from quicksilver.spark.telemetry.reading import find_problems
         from quicksilver.spark.telemetry.views import make_views, register
     except ModuleNotFoundError as error:
         raise CommandError(f"sql needs {error.name}: pip install 'quicksilver[spark]'") from None

@@ -27,7 +27,7 @@ def sweep(
     import msgspec
 
     from quicksilver.experiments.sweep import load_sweep
-    from quicksilver.spark.session import parse_conf, session
+    from quicksilver.spark.sessions import parse_conf, session
     from quicksilver.spark.sweep import RESULTS, TRACES, run_sweep, summarise, write_points
 
     asked = load_sweep(file)

@@ -97,8 +97,11 @@ class Experiment(ABC):
     figures: str
     """Figures of the dissertation that it repeats."""
     title: str
-    claim: str
-    """What the papers say, in words and numbers."""
+    claims: Mapping[str, str]
+    """What the papers say, in words and numbers, by figure or section; no full stop.
+
+    The only place where it is said: summaries, commands and reports take it from here.
+    """
     varies: str
     places: tuple[Place, ...] = ("sim",)
     """Where it can run; the first is where it runs when nobody says."""
@@ -110,6 +113,14 @@ class Experiment(ABC):
     """Everything else that ``--set`` can change."""
     quick_settings: Mapping[str, Value] = {}
     columns: tuple[Column, ...] = ()
+
+    @property
+    def claim(self) -> str:
+        """All that the papers say, with the figures where they say it."""
+        return " ".join(
+            f"{text} ({figures})." if figures != "–" else f"{text}."
+            for figures, text in self.claims.items()
+        )
 
     def points(
         self,

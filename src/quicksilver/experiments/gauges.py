@@ -70,7 +70,8 @@ def strongest_wave(values: Sequence[float], step_s: float) -> tuple[float, float
         real = sum((v - middle) * cos(turn * at) for at, v in enumerate(values))
         imaginary = sum((v - middle) * sin(turn * at) for at, v in enumerate(values))
         amplitude = 2 * hypot(real, imaginary) / count / middle
-        if amplitude > best:
+        # Of waves that are equally strong the longest counts; rounding must not choose.
+        if amplitude > best + 1e-9:
             best_s, best = count * step_s / waves, amplitude
     return best_s, best
 

@@ -100,18 +100,3 @@ class PeerError(RecorderError):
 
     def __str__(self) -> str:
         return f"recorder at {self.address}: {self.problem}"
-
-
-class HistoryGapError(RecorderError):
-    """A late joiner asked for a history that its source does not have."""
-
-    def __init__(self, group: str, sender: int, first: int, end: int) -> None:
-        super().__init__(group, sender, first, end)
-        self.group = group
-        self.sender = sender
-        self.first = first
-        self.end = end
-
-    def __str__(self) -> str:
-        missing = f"messages {self.first} to {self.end - 1} of sender {self.sender}"
-        return f"the history of group {self.group!r} lacks {missing}"

@@ -34,9 +34,5 @@ class OptionError(PipelineError):
     """An option of the connector that is unknown, missing or malformed."""
 
 
-class BadInputError(PipelineError):
-    """Data that a job was given is not what it needs."""
-
-
 class PublishError(PipelineError):
     """Rows could not be published."""

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from quicksilver.spark.errors import reason
-from quicksilver.spark.session import make_session
+from quicksilver.spark.sessions import make_session
 from tests.spark.conftest import TUNED
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.recorder.envelope import Origin, pack_envelope, parse_envelope
 from quicksilver.spark.connector.packing import Packer, normalise
-from quicksilver.spark.errors import BadInputError
 
 QUERY = b"0123456789abcdef"
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

@@ -9,16 +9,15 @@ import msgspec
 import pytest
 from pyspark.sql import functions as F
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.membership.gms import TableNames
 from quicksilver.membership.planning.files import LoadedPlanner, load_plan
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
-from quicksilver.spark.errors import BadInputError
-from quicksilver.spark.overlap.files import read_pairs, read_traffic
+from quicksilver.spark.overlap.classes import find_regions, select_pairs
+from quicksilver.spark.overlap.files import read_pairs, read_traffic, write_plan
 from quicksilver.spark.overlap.generate import Workload, generate_pairs, groups_of
-from quicksilver.spark.overlap.measure import measure
-from quicksilver.spark.overlap.planfiles import write_plan
-from quicksilver.spark.overlap.regions import find_regions, group_regions, select_pairs
+from quicksilver.spark.overlap.measures import measure
 from quicksilver.spark.overlap.strategies import Planned, PlanOptions, make_plan
 from quicksilver.trials.cluster import Cluster
 from tests.spark.overlap.test_tasks import engine_plan
@@ -79,13 +78,6 @@ def test_regions_are_nodes_with_the_same_groups(pairs: DataFrame, exact: bool) -
     assert sorted(row["nodes"] for row in regions.collect()) == sorted(
         list(sets.values()).count(one) for one in set(sets.values())
     )
-    fans: dict[str, int] = {}
-    for row in group_regions(repeated, regions).collect():
-        fans[row["group"]] = fans.get(row["group"], 0) + 1
-    assert fans == {
-        group: len({groups for groups in sets.values() if group in groups})
-        for group in {one for groups in sets.values() for one in groups}
-    }
 
 
 @pytest.mark.parametrize("strategy", ["exact", "perfect", "regular", "merged"])

@@ -43,7 +43,12 @@ class Agree(Experiment):
     title = "simulation against reality"
     varies = "nodes; where it runs (medians of --rounds)"
     places = ("sim", "real")
-    claim = "None in the papers: our own condition for believing the simulator (within 25 %)."
+    claims = {
+        "–": "None in the papers: our own condition for believing the simulator is that it and "
+        "reality agree within 25 %",
+        "4.20, 4.21": "From 2 to 200 nodes time in the runtime grows, allocation by 10 %, "
+        "collection by 15 %, while throughput falls by 5 %",
+    }
     sweep = {"nodes": (2, 4, 8, 12)}
     quick = {"nodes": (2,)}
     settings = {

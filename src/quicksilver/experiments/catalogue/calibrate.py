@@ -19,10 +19,10 @@ class Calibrate(Experiment):
     title = "costs on this machine"
     varies = "nothing; several rounds tell the noise"
     places = ("real",)
-    claim = (
-        "A message costs the sender 110 µs when saturated (4.10), of which memory is a part; a "
-        "receiver delays a token by 3.4 ms and the sender by 191 ms (4.5)."
-    )
+    claims = {
+        "4.10": "A message costs the sender 110 µs when saturated, of which memory is a part",
+        "4.5": "A receiver delays a token by 3.4 ms and the sender by 191 ms",
+    }
     sweep = {"form": ("processes",)}
     quick = {"form": ("processes",)}
     settings = {"seconds": 2.0, "rounds_each": 3}

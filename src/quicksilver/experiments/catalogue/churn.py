@@ -27,10 +27,10 @@ class Churn(Experiment):
     figures = "section 4.3.7"
     title = "churn"
     varies = "joins and leaves a second"
-    claim = (
-        "Reconfiguration can destabilise a large system; QSM suspends multicast and recovery "
-        "meanwhile and buffers unexpected packets for a while."
-    )
+    claims = {
+        "section 4.3.7": "Reconfiguration can destabilise a large system; QSM suspends multicast "
+        "and recovery meanwhile and buffers unexpected packets for a while",
+    }
     sweep = {"changes": (0.0, 1.0, 10.0, 50.0)}
     quick = {"changes": (0.0, 5.0)}
     settings = {

@@ -17,10 +17,10 @@ class Crash(Experiment):
     figures = "4.63"
     title = "crash and reconfiguration"
     varies = "nodes; how the crash is noticed"
-    claim = (
-        "After a crash the rate of sending, receiving and acknowledging dips while the system "
-        "reconfigures, over some ten seconds, and then recovers."
-    )
+    claims = {
+        "4.63": "After a crash the rate of sending, receiving and acknowledging dips while the "
+        "system reconfigures, over some ten seconds, and then recovers",
+    }
     sweep = {"nodes": (20, 100), "silent": (False, True)}
     quick = {"nodes": (6,), "silent": (False,)}
     settings = {**SETTINGS, "machine": "gigabit", "warmup": 1.0, "seconds": 6.0}

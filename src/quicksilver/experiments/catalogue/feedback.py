@@ -31,11 +31,12 @@ class Feedback(Experiment):
     figures = "4.26–4.28"
     title = "O(n) feedback"
     varies = "ranges in tokens and acknowledgements (0: as many as nodes), nodes"
-    claim = (
-        "With ranges proportional to the number of nodes, unacknowledged data falls by 30 % but "
-        "throughput falls, too, because tokens cost more, and becomes unstable: receivers must "
-        "deliver in order, and the window no longer says what they hold."
-    )
+    claims = {
+        "4.26": "With as many ranges as nodes throughput falls, because tokens cost more",
+        "4.27": "With ranges proportional to the number of nodes unacknowledged data falls by 30 %",
+        "4.28": "Throughput becomes unstable: receivers must deliver in order, and the window no "
+        "longer says what they hold",
+    }
     sweep = {"ranges": (1, 24, 0), "nodes": (10, 50, 100)}
     quick = {"ranges": (1, 24), "nodes": (5,)}
     settings = {

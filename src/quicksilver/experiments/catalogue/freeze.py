@@ -26,11 +26,11 @@ class Freeze(Experiment):
     figures = "4.62"
     title = "one receiver freezes for 10 s"
     varies = "whether the failure detector gives the frozen node up; messages a second"
-    claim = (
-        "A receiver sleeps for 10 s undetected, 80 MB behind: recovery runs at a steady, limited "
-        "rate, multicast is suppressed until the node starts to catch up, and the system "
-        "stabilises."
-    )
+    claims = {
+        "4.62": "A receiver sleeps for 10 s undetected, 80 MB behind: recovery runs at a steady, "
+        "limited rate, multicast is suppressed until the node starts to catch up, and the system "
+        "stabilises",
+    }
     sweep = {"failure_timeout": (20.0, 3.0), "rate": (0.0, 1000.0)}
     quick = {"failure_timeout": (20.0, 1.2), "rate": (0.0,)}
     settings = {

@@ -19,7 +19,9 @@ class Joins(Experiment):
     figures = "section 4.3.7"
     title = "joining in full traffic"
     varies = "nodes that join at once"
-    claim = "A join results in a slowdown, but the system soon recovers."
+    claims = {
+        "section 4.3.7": "A join results in a slowdown, but the system soon recovers",
+    }
     sweep = {"joiners": (1, 10, 50)}
     quick = {"joiners": (1, 3)}
     settings = {**SETTINGS, "machine": "gigabit", "nodes": 50, "warmup": 1.0, "seconds": 3.0}

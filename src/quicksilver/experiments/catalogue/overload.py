@@ -35,10 +35,10 @@ class Overload(Experiment):
     figures = "4.61"
     title = "offered load beyond capacity"
     varies = "offered load, as a part of what receivers can take"
-    claim = (
-        "In a group of 110 nodes the combined rate oscillates with a period of 30 s when the "
-        "offered load exceeds the capacity of receivers."
-    )
+    claims = {
+        "4.61": "In a group of 110 nodes the combined rate oscillates with a period of 30 s when "
+        "the offered load exceeds the capacity of receivers",
+    }
     sweep = {"load": (0.9, 1.1, 1.5), "senders": (1, 2)}
     quick = {"load": (0.9, 1.1), "senders": (1,)}
     settings = {

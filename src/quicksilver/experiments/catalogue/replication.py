@@ -17,11 +17,11 @@ class Replication(Experiment):
     figures = "4.29–4.30"
     title = "caching replicas of a packet"
     varies = "replicas"
-    claim = (
-        "In a region of 192 nodes memory of receivers grows linearly with the replicas; with half "
-        "of the nodes caching each packet the token takes three times as long, and throughput "
-        "falls sharply although receivers' processors are half idle."
-    )
+    claims = {
+        "4.29": "In a region of 192 nodes memory of receivers grows linearly with the replicas",
+        "4.30": "With half of the nodes caching each packet the token takes three times as long, "
+        "and throughput falls sharply although receivers' processors are half idle",
+    }
     sweep = {"replicas": (1, 2, 5, 10, 24, 48, 96)}
     quick = {"replicas": (1, 5)}
     settings = {**SETTINGS, "machine": "papers", "nodes": 96, "seconds": 0.5, "warmup": 0.5}

@@ -16,10 +16,11 @@ class TokenRate(Experiment):
     figures = "4.25"
     title = "rate of tokens"
     varies = "bytes of data after which a token is released"
-    claim = (
-        "From 1 to 5 tokens a second unacknowledged data falls by 30 % and throughput gains less "
-        "than 1 %; beyond 1.25 a second several tokens are under way and do redundant work."
-    )
+    claims = {
+        "4.25": "From 1 to 5 tokens a second unacknowledged data falls by 30 % and throughput "
+        "gains less than 1 %; beyond 1.25 a second several tokens are under way and do redundant "
+        "work",
+    }
     sweep = {"token_bytes": (256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)}
     quick = {"token_bytes": (1 << 20, 2 << 20)}
     settings = {**SETTINGS, "nodes": 50, "seconds": 0.5, "warmup": 0.2}

@@ -12,11 +12,10 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from quicksilver.spark.connector.columns import find_decoder, row_schema
 from quicksilver.spark.connector.options import parse_sink_options, parse_source_options
-from quicksilver.spark.connector.rows import row_schema
 from quicksilver.spark.connector.sink import GroupStreamWriter, GroupWriter, check_columns
 from quicksilver.spark.connector.source import GroupReader, GroupStreamReader
-from quicksilver.spark.connector.typed import find_decoder
 from quicksilver.spark.errors import OptionError
 
 if TYPE_CHECKING:

@@ -181,7 +181,7 @@ def _groups(options: Mapping[str, str]) -> tuple[str, ...]:
             parts = msgspec.json.decode(assigned, type=dict[str, list[int]])
         except msgspec.MsgspecError as error:
             raise OptionError(f'option assign: write {{"group": [0]}}; {error}') from None
-        if any(lanes != [0] for lanes in parts.values()):
+        if any(numbers != [0] for numbers in parts.values()):
             raise OptionError("option assign: a recorded group has one partition, 0")
         return tuple(sorted(parts))
     named = options.get("subscribe")
@@ -203,7 +203,7 @@ def _offsets(
         return text  # type: ignore[return-value]  # one of the two
     try:
         parts = msgspec.json.decode(text, type=dict[str, dict[str, int]])
-        return {group: lanes["0"] for group, lanes in parts.items()}
+        return {group: numbers["0"] for group, numbers in parts.items()}
     except (msgspec.MsgspecError, KeyError):
         shape = '{"group": {"0": 17}}'
         raise OptionError(f"option {name}: write earliest, latest or {shape}, not {text}") from None

@@ -17,8 +17,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.recorder.envelope import MARK
-from quicksilver.spark.errors import BadInputError
 
 _PREFIX = struct.Struct("<4sB16sQI")
 _ROW = struct.Struct("<Q")

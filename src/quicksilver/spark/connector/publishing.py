@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Iterable
 
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.coverage import Coverage
-from quicksilver.spark.errors import BadInputError, PublishError
+from quicksilver.spark.errors import PublishError
 
 IDLE_S = 15.0
 MEMBERS_WAIT_S = 20.0

@@ -25,10 +25,9 @@ from pyspark.sql.streaming.datasource import (
 
 from quicksilver.recorder.errors import OffsetsLostError
 from quicksilver.recorder.retention import store_commit
+from quicksilver.spark.connector.columns import find_decoder, to_rows
 from quicksilver.spark.connector.offsets import Offsets, Positions, limit_rows
 from quicksilver.spark.connector.options import SourceOptions
-from quicksilver.spark.connector.rows import to_rows
-from quicksilver.spark.connector.typed import find_decoder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,13 +16,22 @@ from pyspark.sql import functions as F
 
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.spark.overlap.blocks import plan_in_blocks
-from quicksilver.spark.overlap.collapse import Collapsed, collapse
-from quicksilver.spark.overlap.components import find_components
-from quicksilver.spark.overlap.keeping import keep
-from quicksilver.spark.overlap.regions import find_classes, select_pairs
+from quicksilver.spark.overlap.checkpoints import keep
+from quicksilver.spark.overlap.classes import (
+    Collapsed,
+    collapse,
+    find_classes,
+    find_components,
+    select_pairs,
+)
 from quicksilver.spark.overlap.rounds import plan_in_rounds
-from quicksilver.spark.overlap.rows import WITH_COMPONENT, as_frame, number_regions
-from quicksilver.spark.overlap.schemas import LEVELS, PLACES
+from quicksilver.spark.overlap.schemas import (
+    LEVELS,
+    PLACES,
+    WITH_COMPONENT,
+    as_frame,
+    number_regions,
+)
 from quicksilver.spark.overlap.tasks import GROUP, NODE, Strategy, plan_part
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from urllib.parse import unquote, urlparse
 import msgspec
 from pyspark.sql import functions as f
 
-from quicksilver.spark.errors import BadInputError
+from quicksilver.analysis.clocks import align_clocks
+from quicksilver.analysis.errors import BadInputError
 from quicksilver.spark.telemetry import schemas
-from quicksilver.spark.telemetry.clocks import align_clocks
-from quicksilver.spark.telemetry.files import files_of, shorten, sort_out
-from quicksilver.spark.telemetry.job import read_files
+from quicksilver.spark.telemetry.reading import check_files, files_of, read_files, shorten
 from quicksilver.spark.telemetry.transforms import (
     GOLD,
     HORIZON_S,
@@ -101,7 +100,7 @@ class GoldFolder:
     def take(self, names: DataFrame, batch: int) -> None:
         """Bring the tables up to date with some files."""
         paths = sorted(local_path(row["path"]) for row in names.collect())
-        good, problems = sort_out(path for path in paths if path.exists())
+        good, problems = check_files(path for path in paths if path.exists())
         for problem in shorten(problems):
             self._remark(problem)
         if not good:
@@ -112,7 +111,7 @@ class GoldFolder:
             self._remark(f"clocks are known better now; made anew: {', '.join(moved)}")
             self._forget(moved)
             new = [path for path in good if run_of(path) not in moved]
-            again = sort_out(files_of(self._folder, moved))[0]
+            again = check_files(files_of(self._folder, moved))[0]
             bronze = read_files(self._spark, self._folder, new + again)
         self._add_silver(bronze, clocks, batch)
         self._make_gold(self._minutes_of(batch))

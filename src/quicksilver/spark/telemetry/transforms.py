@@ -16,9 +16,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, Window, types
 from pyspark.sql import functions as f
 
+from quicksilver.analysis.clocks import align_clocks
+from quicksilver.analysis.waves import find_wave
 from quicksilver.spark.telemetry import schemas
-from quicksilver.spark.telemetry.clocks import align_clocks
-from quicksilver.spark.telemetry.waves import find_wave
 from quicksilver.stdx.bins import BINS_AN_OCTAVE, FLOOR_US
 from quicksilver.trace.records import SAMPLE_EVERY
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quicksilver.spark.telemetry import anomalies
-from quicksilver.spark.telemetry.job import clock_offsets, read_bronze
+from quicksilver.spark.telemetry.reading import clock_offsets, read_bronze
 from quicksilver.spark.telemetry.transforms import GOLD, to_silver, to_waves
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Plain Python on small tables: the papers' figures, their analytical model, reports."""
