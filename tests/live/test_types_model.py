@@ -52,6 +52,13 @@ class TestStructure:
         assert union(INT, STR, NONE) == union(NONE, union(STR, INT), STR)
         assert LiteralOf(("b", "a", "b")) == LiteralOf(("a", "b"))
 
+    def test_equal_is_never_unequal(self) -> None:
+        """Both signs compare digests, whichever value a type is read into."""
+        one, other = EndpointType(title="one"), EndpointType(title="other")
+        assert one == other
+        assert (one != other) is False
+        assert ListOf(INT) != ListOf(STR)
+
     def test_true_is_not_one(self) -> None:
         assert LiteralOf((True,)) != LiteralOf((1,))
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from quicksilver.live.references.elements import DEFAULT_LIMITS, Limits
 from quicksilver.live.references.errors import MalformedReferenceError, UnfitReferenceError
 from quicksilver.live.references.model import Component, Composite, Primitive, Reference
 from quicksilver.live.references.xml import canonical, load, parse, write
+from quicksilver.live.references.xml.elements import DEFAULT_LIMITS, Limits
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
 SAMPLE = next(path for path in EXAMPLES if "2-2" in path.stem).read_bytes()
@@ -326,6 +326,27 @@ class TestPlaces:
                 ),
                 "primitive/as/object",
                 "two endpoints are called 'e'",
+            ),
+            (
+                (
+                    "<primitive id='0x1'><as><object>"
+                    "<endpoint name='e' parameter='E'><input name='i' type='int'/></endpoint>"
+                    "</object></as></primitive>"
+                ),
+                "primitive/as/object/endpoint[e]",
+                "is a parameter or has events",
+            ),
+            (
+                "<primitive id='0x1'><as><object><doc/><doc/></object></as></primitive>",
+                "primitive/as/object",
+                "has a second <doc>",
+            ),
+            ("<registry><doc x='1'/></registry>", "registry", "<doc> has no attribute 'x'"),
+            ("<registry id='0x7'/>", "registry", "<registry> has no attribute 'id'"),
+            (
+                "<primitive id='0x1'><as><objectref/></as></primitive>",
+                "primitive/as/objectref",
+                "needs one object type or one parameter",
             ),
             (
                 "<primitive id='0x1'><as><recur index='0'/></as></primitive>",

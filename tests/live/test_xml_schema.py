@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from quicksilver.live.references.elements import NAMESPACE
 from quicksilver.live.references.model import Reference
-from quicksilver.live.references.reading import REFERENCE_TAGS
-from quicksilver.live.references.reading_types import TYPE_TAGS, VALUE_TAGS
-from quicksilver.live.references.reading_values import VALUE_TAGS as VALUES
 from quicksilver.live.references.starters import STARTERS
+from quicksilver.live.references.values import Value
 from quicksilver.live.references.xml import canonical, write
+from quicksilver.live.references.xml.elements import NAMESPACE
+from quicksilver.live.references.xml.grammar import walk_rules
+from quicksilver.live.references.xml.rules import LIVEOBJECT, REFERENCES
+from quicksilver.live.references.xml.schema import render_schema
+from quicksilver.live.references.xml.type_rules import TYPES, VALUE_TYPES, VALUES
+from quicksilver.live.types import model as types
+from quicksilver.live.types.model import ValueType
 from tests.live.reference_strategies import references
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
-SCHEMA = (resources.files("quicksilver.live.references") / "liveobject.xsd").read_text("utf-8")
+SCHEMA = render_schema()
 XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
@@ -98,14 +101,31 @@ def judge(data: bytes) -> None:
     schema().check(root)
 
 
-def test_the_schema_knows_the_elements_of_the_reader() -> None:
-    """A new element must be published."""
+def test_the_schema_has_the_elements_of_the_grammar() -> None:
+    """Each is published, and each group under its name."""
+    assert set(schema().elements) == {rule.tag for rule in walk_rules(LIVEOBJECT)}
     assert schema().groups == {
-        "reference": list(REFERENCE_TAGS),
-        "value": list(VALUES),
-        "valueType": list(VALUE_TAGS),
-        "type": list(TYPE_TAGS),
+        group.name: list(group.rules) for group in (REFERENCES, VALUES, VALUE_TYPES, TYPES)
     }
+
+
+def test_rules_of_one_tag_are_published_alike() -> None:
+    """A tag that is used in several places means the same in each."""
+    published: dict[str, set[object]] = {}
+    for rule in walk_rules(LIVEOBJECT):
+        for part in rule.parts:
+            for inner in (one for group in part.groups for one in group.rules.values()):
+                attributes = tuple(one[:1] for held in inner.parts for one in held.attributes)
+                published.setdefault(inner.tag, set()).add((attributes, inner.doc))
+    assert all(len(forms) == 1 for forms in published.values())
+
+
+def test_every_kind_of_value_has_a_rule() -> None:
+    """Whatever the model can hold can be written and read."""
+    for union, group in ((Reference, REFERENCES), (Value, VALUES), (ValueType, VALUE_TYPES)):
+        named = {types.Scalar} if group is VALUE_TYPES else set()
+        classes = {rule.of for rule in group.rules.values()} | named
+        assert set(get_args(union)) <= classes
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -15,8 +15,7 @@ from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
     from quicksilver.live.references.check import Checked, Finding
-    from quicksilver.live.references.registryfiles import RegistryEntries
-    from quicksilver.live.references.xml import Parsed
+    from quicksilver.live.references.xml import Parsed, RegistryEntries
 
 app = typer.Typer(
     help="Live objects: check, show, compare and run references (.liveobject files).",
@@ -224,6 +223,18 @@ def new(
     return 0
 
 
+@app.command()
+def schema(as_json: options.Json = False) -> int:
+    """Print the XML Schema of .liveobject files, for editors."""
+    from quicksilver.live.references.xml.schema import render_schema
+
+    if as_json:
+        emit({"schema": render_schema()})
+    else:
+        sys.stdout.write(render_schema())
+    return 0
+
+
 @app.command("diff")
 def compare(
     one: Annotated[Path, typer.Argument(metavar="A", help="A .liveobject file.")],
@@ -253,7 +264,7 @@ def _load(file: Path) -> Parsed:
 
 
 def _load_registry(directory: Path | None) -> RegistryEntries | None:
-    from quicksilver.live.references.registryfiles import load_registry
+    from quicksilver.live.references.xml import load_registry
 
     return None if directory is None else load_registry(directory)
 

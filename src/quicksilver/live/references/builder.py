@@ -39,8 +39,8 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    parse_endpoint,
 )
-from quicksilver.live.references.reading import parse_endpoint
 from quicksilver.live.references.typenames import (
     TypeLiteral,
     TypeName,

@@ -34,10 +34,10 @@ from quicksilver.live.references.model import (
     Use,
     ValueArgument,
 )
-from quicksilver.live.references.output import escape_attribute, escape_text
 from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm
 from quicksilver.live.references.values import from_value
 from quicksilver.live.references.wellknown import find_library, is_registry
+from quicksilver.live.references.xml.elements import escape_attribute, escape_text
 from quicksilver.live.types.notation import render_type
 
 MARGIN = 16.0

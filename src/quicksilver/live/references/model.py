@@ -42,6 +42,14 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
         return f"{self.component}.{self.name}"
 
 
+def parse_endpoint(text: str) -> Endpoint:
+    """Return the endpoint that ``component.endpoint`` names; raises UnfitReferenceError."""
+    component, dot, name = text.partition(".")
+    if not dot:
+        raise UnfitReferenceError(f"the endpoint {text[:60]!a}", "is not component.endpoint")
+    return Endpoint(component, name)
+
+
 class Connection(msgspec.Struct, frozen=True):
     """Two endpoints that meet. Neither comes first: they are kept in order of their names."""
 

@@ -60,6 +60,9 @@ class Term(
             return True
         return isinstance(other, Term) and self.digest == other.digest
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # Struct has an answer of its own, by identity
+
     def __hash__(self) -> int:
         return hash(self.digest)
 

@@ -1,21 +1,46 @@
-"""XML, read safely: from bytes to a small tree that remembers its places.
+"""XML as a small tree: parsed safely from bytes, and rendered in one way.
 
 The standard library's expat does the scanning. A document type, an entity or
 a processing instruction ends the reading at once, so there is nothing to
 expand; depth, size, elements and attributes are bounded while they are
 counted, before anything is built from them.
+
+A tree is rendered compactly or with indentation; the two differ in white space
+that no reader keeps. Attributes are double-quoted and in the order given, empty
+elements are closed at once, and every character that a reader would change is
+written as its number.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from xml.parsers import expat
 
 import msgspec
 
-from quicksilver.live.references.errors import MalformedReferenceError, Place
+from quicksilver.live.references.errors import (
+    MalformedReferenceError,
+    Place,
+    UnfitReferenceError,
+)
+from quicksilver.live.references.names import check_text
 
 NAMESPACE: Final = "urn:quicksilver:liveobject:1"
+ROOT: Final = "liveobject"
+"""The tag of the outermost element."""
+
+_IN_TEXT = re.compile(r"[&<>\r]")
+_IN_ATTRIBUTE = re.compile(r'[&<>"\t\n\r]')
+_ESCAPES = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "\t": "&#9;",
+    "\n": "&#10;",
+    "\r": "&#13;",
+}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +67,18 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class Element:
-    """One element as it was read."""
+    """One element: attributes in order, then children or text.
+
+    Line and column, from 1, are where it was read; 0 if it was not.
+    """
 
     __slots__ = ("attributes", "children", "column", "line", "tag", "text")
 
-    def __init__(self, tag: str, attributes: dict[str, str], line: int, column: int) -> None:
+    def __init__(
+        self, tag: str, attributes: dict[str, str] | None = None, line: int = 0, column: int = 0
+    ) -> None:
         self.tag = tag
-        self.attributes = attributes
+        self.attributes = {} if attributes is None else attributes
         self.line = line
         self.column = column
         self.children: list[Element] = []
@@ -81,7 +111,7 @@ class _Builder:
         self.parser = parser
 
     def fail(self, problem: str, line: int, column: int) -> MalformedReferenceError:
-        path = "/".join(element.tag for element in self._open[1:]) or "liveobject"
+        path = "/".join(element.tag for element in self._open[1:]) or ROOT
         return MalformedReferenceError(Place(path, line, column, self._source), problem)
 
     def fail_here(self, problem: str) -> MalformedReferenceError:
@@ -163,3 +193,60 @@ def parse_elements(data: bytes, limits: Limits = DEFAULT_LIMITS, source: str = "
         raise builder.fail(problem, error.lineno, error.offset + 1) from None
     assert builder.root is not None
     return builder.root
+
+
+def escape_text(text: str) -> str:
+    """Return text as it stands between tags; raises UnfitReferenceError if XML cannot say it."""
+    check_text("a text", text)
+    return _IN_TEXT.sub(_escape, text)
+
+
+def escape_attribute(text: str) -> str:
+    """Return text as it stands in double quotes; raises UnfitReferenceError as above."""
+    check_text("an attribute", text)
+    return _IN_ATTRIBUTE.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _ESCAPES[found.group()]
+
+
+def render_elements(root: Element, *, is_pretty: bool) -> str:
+    """Return the document of which this is the root, in our namespace."""
+    root.attributes = {"xmlns": NAMESPACE, **root.attributes}
+    parts: list[str] = []
+    count = _render(root, parts, "\n" if is_pretty else "", 1)
+    if count > DEFAULT_LIMITS.elements_max:
+        raise UnfitReferenceError(
+            "the reference", f"has {count} elements; at most {DEFAULT_LIMITS.elements_max} are read"
+        )
+    if is_pretty:
+        return '<?xml version="1.0" encoding="UTF-8"?>' + "".join(parts) + "\n"
+    return "".join(parts)
+
+
+def _render(element: Element, parts: list[str], line: str, depth: int) -> int:
+    count = 1
+    if depth > DEFAULT_LIMITS.depth_max:
+        raise UnfitReferenceError(
+            "the reference", f"is nested more than {DEFAULT_LIMITS.depth_max} elements deep"
+        )
+    parts.append(f"{line}<{element.tag}")
+    parts.extend(f' {name}="{escape_attribute(text)}"' for name, text in element.attributes.items())
+    if element.children:
+        parts.append(">")
+        inner = line + "  " if line else ""
+        for child in element.children:
+            count += _render(child, parts, inner, depth + 1)
+        parts.append(f"{line}</{element.tag}>")
+    elif element.tag == "doc" and line and "\n" in element.text:
+        # Readers of documentation take the spaces around its lines away again.
+        lines = escape_text(element.text).split("\n")
+        parts.append(">")
+        parts.extend(f"{line}  {one}" if one else "\n" for one in lines)
+        parts.append(f"{line}</{element.tag}>")
+    elif element.text:
+        parts.append(f">{escape_text(element.text)}</{element.tag}>")
+    else:
+        parts.append("/>")
+    return count

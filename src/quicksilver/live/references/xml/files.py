@@ -4,7 +4,7 @@
 one pretty form of a reference, in which everything is kept: ``parse(write(r))``
 is ``r``. ``canonical`` gives the bytes that identify it: no white space, and no
 titles or documentation, on which nothing depends. Same meaning, same bytes,
-same ``fingerprint``.
+same ``fingerprint``. A registry is a directory of such files.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from typing import Final
 
 import msgspec
 
-from quicksilver.live.references.elements import DEFAULT_LIMITS, Limits, parse_elements
 from quicksilver.live.references.errors import Place, UnfitReferenceError
 from quicksilver.live.references.model import Reference
-from quicksilver.live.references.output import Out, render
-from quicksilver.live.references.reader import Reader
-from quicksilver.live.references.reading import REFERENCE_TAGS, read_reference
-from quicksilver.live.references.writing import write_reference
+from quicksilver.live.references.xml.elements import (
+    DEFAULT_LIMITS,
+    ROOT,
+    Limits,
+    parse_elements,
+    render_elements,
+)
+from quicksilver.live.references.xml.grammar import Reading
+from quicksilver.live.references.xml.rules import LIVEOBJECT
 
 SUFFIX: Final = ".liveobject"
+ENTRIES_MAX: Final = 10_000
+"""Files of a registry that are read."""
 
 _FINGERPRINT = "fingerprint"
 
@@ -60,13 +66,11 @@ def parse(data: bytes | str, *, source: str = "", limits: Limits = DEFAULT_LIMIT
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
     root = parse_elements(data, limits, source)
-    reader = Reader(source)
-    if root.tag != "liveobject":
-        raise reader.fail(root, root.tag, f"the root is <liveobject>, not <{root.tag[:40]}>")
-    reader.take(root, "liveobject", ())
-    inner = reader.only(root, "liveobject", REFERENCE_TAGS, "reference")
-    reference = read_reference(reader, inner, "")
-    return Parsed(reference, MappingProxyType(reader.places), source)
+    reading = Reading(source)
+    if root.tag != ROOT:
+        raise reading.fail(root, root.tag, f"the root is <{ROOT}>, not <{root.tag[:40]}>")
+    reference = LIVEOBJECT.read(reading, root, "")
+    return Parsed(reference, MappingProxyType(reading.places), source)
 
 
 def load(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Parsed:
@@ -102,8 +106,8 @@ def fingerprint(reference: Reference) -> str:
 
 def _document(reference: Reference, *, with_hints: bool, is_pretty: bool) -> str:
     try:
-        root = Out("liveobject").add(write_reference(reference, with_hints=with_hints))
-        return render(root, is_pretty=is_pretty)
+        root = LIVEOBJECT.write_known(reference, with_hints=with_hints)
+        return render_elements(root, is_pretty=is_pretty)
     except RecursionError:
         raise UnfitReferenceError("the reference", "is nested too deep to be written") from None
 
@@ -113,3 +117,31 @@ def _check_size(text: str) -> str:
         problem = f"would be a file of more than {DEFAULT_LIMITS.bytes_max} bytes"
         raise UnfitReferenceError("the reference", problem)
     return text
+
+
+class RegistryEntries(msgspec.Struct, frozen=True):
+    """The references in a registry, and where their parts are."""
+
+    references: Mapping[str, Reference]
+    places: Mapping[str, Place]
+    """By path, as the check says them: ``registry[name]/...``."""
+
+    def around(self, parsed: Parsed) -> Parsed:
+        """Return a parsed reference that also knows the places of the registry's parts."""
+        return Parsed(parsed.reference, {**parsed.places, **self.places}, parsed.source)
+
+
+def load_registry(directory: Path) -> RegistryEntries:
+    """Read a directory of ``.liveobject`` files, each an entry named by its file.
+
+    Raises OSError or MalformedReferenceError for the first that is bad.
+    """
+    references: dict[str, Reference] = {}
+    places: dict[str, Place] = {}
+    files = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
+    for path in files[:ENTRIES_MAX]:
+        parsed = load(path)
+        references[path.stem] = parsed.reference
+        for inner, place in parsed.places.items():
+            places[f"registry[{path.stem}]/{inner}"] = place
+    return RegistryEntries(references, places)
