@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from quicksilver.cli.main import run as run_here
-from quicksilver.live.references.starters import STARTERS
+from quicksilver.live.references.builder import STARTERS
 from tests.cli.processes import check_one_line, run
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"

@@ -21,6 +21,8 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    make_library,
+    make_registry,
 )
 from quicksilver.live.references.typenames import TypeLiteral, TypeName
 from quicksilver.live.references.values import (
@@ -35,7 +37,6 @@ from quicksilver.live.references.values import (
     Text,
     Value,
 )
-from quicksilver.live.references.wellknown import make_library, make_registry
 from quicksilver.live.types import model as types
 
 # What XML can carry, the awkward characters often.

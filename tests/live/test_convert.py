@@ -15,7 +15,7 @@ from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.declare import endpoints_of
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.interfaces import signatures_of
-from quicksilver.live.types.registered import register_class
+from quicksilver.live.types.plain_forms import register_class
 from tests.live import channel_north, channel_south
 from tests.live.channel_north import Author, Note, Priority
 from tests.live.channel_south import Notiz, Verfasser

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.live.formalisms.delivery_monitor import INSTANCES_MAX, REMEMBERED_MAX
+from quicksilver.live.formalisms.delivery import INSTANCES_MAX, REMEMBERED_MAX
 from quicksilver.live.monitors import Violation, Watch
 from quicksilver.live.types.build import endpoint, event
 from quicksilver.live.types.model import BYTES, INT, STR

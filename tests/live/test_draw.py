@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from quicksilver.live.references.builder import composite, external, primitive, registry
-from quicksilver.live.references.draw import draw
+from quicksilver.live.references.display.drawing import draw
 from quicksilver.live.references.model import Composite, Reference
 from quicksilver.live.references.standard import standard_catalogue
 from quicksilver.live.references.xml import load

@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.live.formalisms import base
-from quicksilver.live.formalisms.base import Broken, Formalism, Formalisms, Observed
-from quicksilver.live.formalisms.cardinality import Cardinality
-from quicksilver.live.formalisms.delivery import BEST_EFFORT, STANDARD_PROPERTIES, Delivery
-from quicksilver.live.formalisms.errors import (
+from quicksilver.live.formalisms.base import (
+    Broken,
+    Formalism,
     FormalismLoadError,
+    Formalisms,
     FormulaError,
+    Observed,
     UnknownFormalismError,
 )
+from quicksilver.live.formalisms.cardinality import Cardinality
+from quicksilver.live.formalisms.delivery import BEST_EFFORT, STANDARD_PROPERTIES, Delivery
 from quicksilver.live.formalisms.security import Security
 from quicksilver.live.formalisms.standard import make_formalisms
 from quicksilver.live.formalisms.structure import Structure, endpoint_structure, object_structure

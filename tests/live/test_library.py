@@ -20,7 +20,7 @@ from quicksilver.live.references.library import (
     load_class,
     load_library,
 )
-from quicksilver.live.references.wellknown import LibraryAt
+from quicksilver.live.references.model import LibraryAt
 
 CODE = b"class Thing:\n    answer = 42\n"
 HASH = hashlib.sha256(CODE).hexdigest()

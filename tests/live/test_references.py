@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from quicksilver.live.references.builder import (
+    STARTERS,
     composite,
     external,
     library,
@@ -17,22 +18,20 @@ from quicksilver.live.references.builder import (
     type_named,
     use,
 )
-from quicksilver.live.references.diff import diff
+from quicksilver.live.references.display.differences import diff
+from quicksilver.live.references.display.notation import render_reference
 from quicksilver.live.references.errors import BadTypeTextError, UnfitReferenceError
 from quicksilver.live.references.model import (
     Component,
-    Composite,
     Endpoint,
-    External,
     Primitive,
     Reference,
+    find_library,
+    is_registry,
 )
 from quicksilver.live.references.names import is_sha256, normalise_identifier
-from quicksilver.live.references.notation import render_reference
-from quicksilver.live.references.starters import STARTERS
 from quicksilver.live.references.typenames import parse_type_name
 from quicksilver.live.references.values import Real, Text, from_value, to_value
-from quicksilver.live.references.wellknown import find_library, is_registry, walk
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.types.model import STR
 from tests.live.reference_strategies import references
@@ -223,15 +222,6 @@ class TestForPeople:
             "  from external object “MyPlatform” as Folder[Identifier, Channel]",
             "    from primitive object 0x2",
         ]
-
-    def test_a_walk_passes_every_reference(self) -> None:
-        """With the paths that places have."""
-        reference = STARTERS["template"]()
-        parsed = parse(write(reference))
-        assert {path for path, _ in walk(reference)} <= set(parsed.places)
-        kinds = [type(inner) for _, inner in walk(STARTERS["composite"]())]
-        assert kinds.count(External) == 3
-        assert kinds[0] is Composite
 
     @pytest.mark.slow
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

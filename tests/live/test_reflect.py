@@ -61,8 +61,8 @@ from quicksilver.live.types.model import (
     ValueType,
 )
 from quicksilver.live.types.parameters import GivenValue, free_parameters, instantiate
+from quicksilver.live.types.plain_forms import register_class
 from quicksilver.live.types.reflect import Ref, value_type_of
-from quicksilver.live.types.registered import register_class
 from quicksilver.live.types.subtyping import is_subtype
 from tests.live import channel_north, channel_south
 

@@ -14,8 +14,7 @@ from quicksilver.live.types.build import (
     struct,
     union,
 )
-from quicksilver.live.types.diagnosis import Diagnosis, Step
-from quicksilver.live.types.errors import MismatchError
+from quicksilver.live.types.errors import Diagnosis, MismatchError, Step
 from quicksilver.live.types.model import (
     BYTES,
     FLOAT,

@@ -19,7 +19,6 @@ from quicksilver.live.types.build import (
     struct,
     union,
 )
-from quicksilver.live.types.contains import find_misfit
 from quicksilver.live.types.model import (
     ANY,
     BOOL,
@@ -42,6 +41,7 @@ from quicksilver.live.types.model import (
     ValueType,
 )
 from quicksilver.live.types.subtyping import Checker, is_match, is_subtype
+from quicksilver.live.types.values import find_misfit
 from quicksilver.live.types.walk import unfold
 from tests.live.type_strategies import (
     any_types,

@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from quicksilver.live.references.builder import STARTERS
 from quicksilver.live.references.model import Reference
-from quicksilver.live.references.starters import STARTERS
 from quicksilver.live.references.values import Value
 from quicksilver.live.references.xml import canonical, write
 from quicksilver.live.references.xml.elements import NAMESPACE

@@ -79,8 +79,8 @@ def show(
     """Show what a reference says, as text, as JSON or as a drawing."""
     import msgspec
 
-    from quicksilver.live.references.draw import draw
-    from quicksilver.live.references.notation import render_reference
+    from quicksilver.live.references.display.drawing import draw
+    from quicksilver.live.references.display.notation import render_reference
     from quicksilver.live.references.standard import standard_catalogue
     from quicksilver.live.references.xml import fingerprint
 
@@ -151,7 +151,7 @@ def list_types(as_json: options.Json = False) -> int:
 @app.command()
 def components(as_json: options.Json = False) -> int:
     """List what is built in, with its parameters and type."""
-    from quicksilver.live.references.draw import show_type
+    from quicksilver.live.references.display.notation import show_type
     from quicksilver.live.references.standard import standard_catalogue
     from quicksilver.live.types.notation import render_type
 
@@ -204,7 +204,7 @@ def new(
     as_json: options.Json = False,
 ) -> int:
     """Write a file to start from."""
-    from quicksilver.live.references.starters import STARTERS
+    from quicksilver.live.references.builder import STARTERS
     from quicksilver.live.references.xml import SUFFIX, fingerprint, write
 
     if template not in STARTERS:
@@ -244,7 +244,7 @@ def compare(
     """Show what is different between two references; exit code 1 if anything is."""
     import msgspec
 
-    from quicksilver.live.references.diff import diff
+    from quicksilver.live.references.display.differences import diff
 
     differences = diff(_load(one).reference, _load(other).reference)
     for difference in differences:

@@ -21,8 +21,8 @@ from typing import TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.base import Broken, Formalism, Monitor, Observed
-from quicksilver.live.formalisms.reading import Cursor, Token
 from quicksilver.live.formalisms.structure import Place, Structure
+from quicksilver.live.formalisms.tokens import Cursor, Token
 
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000}
 WAITING_MAX = 10_000

@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from quicksilver.live.references.errors import LiveReferenceError
+from quicksilver.live.references.model import LibraryAt
 from quicksilver.live.references.names import is_sha256
-from quicksilver.live.references.wellknown import LibraryAt
 
 SCHEMES: Final = ("file", "http", "https")
 

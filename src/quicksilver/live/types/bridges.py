@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from quicksilver.live.types.adapting import adapt_event
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.interfaces import Argument, Signature
-from quicksilver.live.types.records import Convert
-from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.live.types.plain_forms import Convert
+from quicksilver.live.types.subtyping import Checker, adapt_event, standard_checker
 
 Handler: TypeAlias = Callable[..., Any]
 

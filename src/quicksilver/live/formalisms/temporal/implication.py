@@ -24,7 +24,7 @@ from typing import TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.structure import Place
-from quicksilver.live.formalisms.temporal.program import Program
+from quicksilver.live.formalisms.temporal.automaton import Program
 from quicksilver.live.formalisms.temporal.syntax import (
     And,
     Compares,

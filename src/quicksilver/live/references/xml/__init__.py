@@ -1,7 +1,7 @@
 """References as XML: ``.liveobject`` files.
 
 ``rules`` and ``type_rules`` describe every element once, in the language of
-``grammar``; the reader, the writer and the ``schema`` all follow that description.
+``grammar`` and ``parts``; the reader, the writer and the ``schema`` all follow that description.
 ``elements`` turns bytes into a bounded tree and back, and ``files`` puts them
 together. What others need is here.
 """

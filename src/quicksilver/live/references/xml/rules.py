@@ -30,24 +30,16 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    find_library,
+    is_registry,
+    make_library,
     parse_endpoint,
 )
 from quicksilver.live.references.names import REGISTRY, show_name
 from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm, parse_type_name
-from quicksilver.live.references.wellknown import find_library, is_registry, make_library
 from quicksilver.live.references.xml.elements import ROOT, Element
-from quicksilver.live.references.xml.grammar import (
-    Attribute,
-    Child,
-    Children,
-    Either,
-    Form,
-    Group,
-    Only,
-    Part,
-    Rule,
-    wrap,
-)
+from quicksilver.live.references.xml.grammar import Form, Group, Part, Rule
+from quicksilver.live.references.xml.parts import Attribute, Child, Children, Either, Only, wrap
 from quicksilver.live.references.xml.type_rules import (
     DOC,
     LINE,

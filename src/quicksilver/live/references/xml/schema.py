@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quicksilver.live.references.xml.elements import DEFAULT_LIMITS, NAMESPACE, escape_text
-from quicksilver.live.references.xml.grammar import Group, Only, Rule, walk_rules
+from quicksilver.live.references.xml.grammar import Group, Rule, walk_rules
+from quicksilver.live.references.xml.parts import Only
 from quicksilver.live.references.xml.rules import LIVEOBJECT
 
 _HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -81,10 +82,10 @@ def _element(rule: Rule) -> Iterator[str]:
     note = list(_lines("annotation", "", said)) if said else []
     head = f' name="{rule.tag}"'
     if rule.text is not None and not attributes:
-        yield from _lines("element", f'{head} type="{rule.text.form.schema}"', note)
+        yield from _lines("element", f'{head} type="{rule.text.schema}"', note)
         return
     if rule.text is not None:
-        base = f' base="{rule.text.form.schema}"'
+        base = f' base="{rule.text.schema}"'
         content = _lines("simpleContent", "", _lines("extension", base, attributes))
     else:
         content = iter([*_children(rule), *attributes])

@@ -36,17 +36,14 @@ from quicksilver.live.references.values import (
 )
 from quicksilver.live.references.values import Text as TextValue
 from quicksilver.live.references.xml.elements import Element
-from quicksilver.live.references.xml.grammar import (
+from quicksilver.live.references.xml.grammar import Form, Group, Part, Rule
+from quicksilver.live.references.xml.parts import (
     Attribute,
     Child,
     Children,
     Either,
-    Form,
-    Group,
     Members,
     Only,
-    Part,
-    Rule,
     Text,
     wrap,
 )

@@ -20,11 +20,11 @@ from quicksilver.live.references.model import (
 from quicksilver.live.references.names import list_names
 from quicksilver.live.references.values import Value, from_value
 from quicksilver.live.types import model as types
-from quicksilver.live.types.contains import find_misfit
 from quicksilver.live.types.parameters import free_parameters
+from quicksilver.live.types.values import find_misfit
 
 if TYPE_CHECKING:
-    from quicksilver.live.references.evaluate import Evaluator
+    from quicksilver.live.references.check.evaluator import Evaluator
 
 _WORDS: dict[ParameterKind, str] = {
     "type": "a type",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from quicksilver.live.references.draw import show_type
 from quicksilver.live.references.model import (
     ArgumentContent,
     Composite,
@@ -20,7 +19,9 @@ from quicksilver.live.references.model import (
     Use,
     ValueArgument,
 )
+from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm
 from quicksilver.live.references.values import Text, from_value
+from quicksilver.live.types.notation import render_type
 
 _INDENT = "  "
 
@@ -103,3 +104,14 @@ def _indent(lines: Iterator[str]) -> Iterator[str]:
 def _after(word: str, lines: Iterator[str]) -> Iterator[str]:
     yield word + next(lines)
     yield from lines
+
+
+def show_type(term: TypeTerm | None) -> str:
+    """Return a type as a reference says it, on one line."""
+    match term:
+        case TypeName():
+            return str(term)
+        case TypeLiteral(type_):
+            return getattr(type_, "title", "") or render_type(type_)
+        case None:
+            return ""

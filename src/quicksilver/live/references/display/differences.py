@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from quicksilver.live.references.draw import show_type
+from quicksilver.live.references.display.notation import show_type
 from quicksilver.live.references.model import (
     ArgumentContent,
     Composite,
@@ -25,10 +25,11 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    find_library,
+    step_of,
 )
 from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm
 from quicksilver.live.references.values import Value, from_value
-from quicksilver.live.references.wellknown import find_library, step_of
 from quicksilver.live.types.notation import render_type
 
 Sign: TypeAlias = Literal["-", "+", "~"]

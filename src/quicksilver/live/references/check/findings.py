@@ -13,11 +13,10 @@ from collections.abc import Mapping
 import msgspec
 
 from quicksilver.live.references.catalogue import Catalogue
+from quicksilver.live.references.check.evaluator import Applicable, Evaluator, Found, Severity
 from quicksilver.live.references.errors import LiveReferenceError, Place, UnfitReferenceError
-from quicksilver.live.references.evaluate import Applicable, Evaluator, Found, Severity
-from quicksilver.live.references.model import Parameter, Reference
+from quicksilver.live.references.model import Parameter, Reference, step_of
 from quicksilver.live.references.standard import standard_catalogue
-from quicksilver.live.references.wellknown import step_of
 from quicksilver.live.references.xml import Parsed, fingerprint, locate
 from quicksilver.live.types import model as types
 from quicksilver.live.types.subtyping import Checker, standard_checker

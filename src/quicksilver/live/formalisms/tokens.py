@@ -7,7 +7,7 @@ from typing import Literal, NoReturn, TypeAlias
 
 import msgspec
 
-from quicksilver.live.formalisms.errors import FormulaError
+from quicksilver.live.formalisms.base import FormulaError
 
 TokenKind: TypeAlias = Literal["word", "number", "text", "sign", "end"]
 

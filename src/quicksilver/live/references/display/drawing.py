@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from quicksilver.live.references.catalogue import Catalogue
-from quicksilver.live.references.layout import (
+from quicksilver.live.references.display.layout import (
     LINE,
     PAD,
     ROW,
@@ -22,6 +22,7 @@ from quicksilver.live.references.layout import (
     place,
     shorten,
 )
+from quicksilver.live.references.display.notation import show_type
 from quicksilver.live.references.model import (
     Composite,
     External,
@@ -33,12 +34,11 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    find_library,
+    is_registry,
 )
-from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm
 from quicksilver.live.references.values import from_value
-from quicksilver.live.references.wellknown import find_library, is_registry
 from quicksilver.live.references.xml.elements import escape_attribute, escape_text
-from quicksilver.live.types.notation import render_type
 
 MARGIN = 16.0
 _STYLE = """
@@ -174,17 +174,6 @@ def _show_content(content: TypeArgument | ValueArgument | ReferenceArgument) -> 
             return describe(reference)[0]
         case _:
             assert_never(content)
-
-
-def show_type(term: TypeTerm | None) -> str:
-    """Return a type as a reference says it, on one line."""
-    match term:
-        case TypeName():
-            return str(term)
-        case TypeLiteral(type_):
-            return getattr(type_, "title", "") or render_type(type_)
-        case None:
-            return ""
 
 
 # --- painting --------------------------------------------------------------------------

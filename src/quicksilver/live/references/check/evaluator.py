@@ -14,14 +14,15 @@ from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
-from quicksilver.live.references.arguments import Slot, bind_arguments, declare
 from quicksilver.live.references.catalogue import (
     Catalogue,
     TypeUseError,
     UnknownTypeError,
+    check_cast,
 )
-from quicksilver.live.references.composites import find_composite_type
-from quicksilver.live.references.externals import check_entry, check_folder
+from quicksilver.live.references.check.arguments import Slot, bind_arguments, declare
+from quicksilver.live.references.check.composites import find_composite_type
+from quicksilver.live.references.check.externals import check_entry, check_folder
 from quicksilver.live.references.model import (
     Composite,
     External,
@@ -31,11 +32,12 @@ from quicksilver.live.references.model import (
     Reference,
     Template,
     Use,
+    find_library,
+    is_registry,
+    step_of,
 )
 from quicksilver.live.references.names import LIBRARY, is_sha256, list_names
 from quicksilver.live.references.typenames import TypeTerm
-from quicksilver.live.references.wellknown import find_library, is_registry, step_of
-from quicksilver.live.references.wrappers import check_cast
 from quicksilver.live.types import model as types
 from quicksilver.live.types.parameters import substitute_parameters
 from quicksilver.live.types.subtyping import Checker

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quicksilver.live.references.catalogue import check_cast
 from quicksilver.live.references.model import External
 from quicksilver.live.references.names import list_names
 from quicksilver.live.references.standard import FOLDER, FOLDER_ENDPOINT, FOLDER_ITEM
-from quicksilver.live.references.wrappers import check_cast
 from quicksilver.live.types import model as types
 
 if TYPE_CHECKING:
-    from quicksilver.live.references.evaluate import Evaluator
+    from quicksilver.live.references.check.evaluator import Evaluator
 
 
 def check_folder(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from quicksilver.live.references.arguments import Slot
+from quicksilver.live.references.check.arguments import Slot
 from quicksilver.live.references.model import Composite, Endpoint
 from quicksilver.live.references.names import list_names
 from quicksilver.live.types import model as types
-from quicksilver.live.types.adapting import check_match
+from quicksilver.live.types.subtyping import check_match
 
 if TYPE_CHECKING:
-    from quicksilver.live.references.evaluate import Evaluator
+    from quicksilver.live.references.check.evaluator import Evaluator
 
 
 def find_composite_type(

@@ -1,0 +1,214 @@
+"""The parts that elements are described by: attributes, texts, children, and one or the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from quicksilver.live.references.names import show_name
+from quicksilver.live.references.xml.elements import Element
+from quicksilver.live.references.xml.grammar import Form, Group, Part, Reading, Rule
+
+_REQUIRED: Final = object()
+
+
+class Attribute(Part):
+    """A part that is an attribute; without a default there must be one."""
+
+    def __init__(
+        self,
+        name: str,
+        form: Form,
+        xml: str = "",
+        *,
+        default: Any = _REQUIRED,
+        is_hint: bool = False,
+    ) -> None:
+        self._form = form
+        self._xml = xml or name
+        self._default = default
+        form_of = (self._xml, form, default is _REQUIRED)
+        super().__init__(name, attributes=(form_of,), is_hint=is_hint)
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the attribute says, or the default."""
+        text = element.attributes.get(self._xml)
+        return self._default if text is None else self._form.parse(text)
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Set the attribute, unless the default says as much."""
+        if value == self._default:
+            return
+        text = self._form.show(value)
+        if text is not None:
+            element.attributes[self._xml] = text
+
+
+class Text(Part):
+    """The text of an element that holds nothing else."""
+
+    def __init__(self, name: str, form: Form) -> None:
+        super().__init__(name, text=form)
+        self._form = form
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the text says."""
+        return self._form.parse(element.text)
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Set the text."""
+        element.text = self._form.show(value) or ""
+
+
+class Child(Part):
+    """A part that is one child; without a default there must be one."""
+
+    def __init__(
+        self, name: str, rule: Rule, *, default: Any = _REQUIRED, is_hint: bool = False
+    ) -> None:
+        super().__init__(name, groups=(Group(rule),), is_hint=is_hint)
+        self._rule = rule
+        self._default = default
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the child says, or the default."""
+        found = self._find(element)
+        tag = self._rule.tag
+        if self._default is _REQUIRED and len(found) != 1:
+            raise reading.fail(
+                element, path, f"<{element.tag}> needs one <{tag}>, not {len(found)}"
+            )
+        if len(found) > 1:
+            raise reading.fail(found[1], path, f"<{element.tag}> has a second <{tag}>")
+        return self._rule.read(reading, found[0], path) if found else self._default
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Add the child, unless the default says as much."""
+        if value != self._default:
+            element.children.append(self._rule.write_known(value, with_hints=with_hints))
+
+
+class Children(Part):
+    """A part that is any number of children of one kind."""
+
+    def __init__(self, name: str, rule: Rule, *, distinct: str = "") -> None:
+        super().__init__(name, groups=(Group(rule),))
+        self._rule = rule
+        self._distinct = distinct
+        """What they are called where no two may have one name; empty if they may."""
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the children say, in their order."""
+        read, tag = self._rule.read, self._rule.tag
+        made: list[Any] = []
+        seen: set[str] = set()
+        for child in element.children:
+            if child.tag != tag:
+                continue
+            made.append(read(reading, child, path))
+            if self._distinct:
+                name = child.attributes["name"]
+                if name in seen:
+                    problem = f"two {self._distinct}s are called {show_name(name)!r}"
+                    raise reading.fail(child, path, problem)
+                seen.add(name)
+        return tuple(made)
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Add the children."""
+        for one in value:
+            element.children.append(self._rule.write_known(one, with_hints=with_hints))
+
+
+class Only(Part):
+    """The one child of an element that wraps something."""
+
+    def __init__(self, name: str, group: Group, what: str) -> None:
+        super().__init__(name, groups=(group,))
+        self._what = what
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the child says."""
+        children = element.children
+        if len(children) != 1:
+            problem = f"<{element.tag}> needs one {self._what}, not {len(children)}"
+            raise reading.fail(element, path, problem)
+        return self.groups[0].rules[children[0].tag].read(reading, children[0], path)
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Add the child."""
+        element.children.append(self.groups[0].write_known(value, with_hints=with_hints))
+
+
+class Members(Part):
+    """All children of an element, of several kinds."""
+
+    def __init__(self, name: str, group: Group) -> None:
+        super().__init__(name, groups=(group,))
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the children say, in their order."""
+        group = self.groups[0]
+        return tuple(
+            group.lift(group.rules[child.tag].read(reading, child, path))
+            for child in element.children
+        )
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Add the children."""
+        for one in value:
+            element.children.append(self.groups[0].write_known(one, with_hints=with_hints))
+
+
+class Either(Part):
+    """A part that is an attribute where a text can say it, and one child where none can."""
+
+    def __init__(self, name: str, form: Form, xml: str, *groups: Group, needs: str = "") -> None:
+        super().__init__(name, attributes=((xml, form, False),), groups=groups)
+        self._form = form
+        self._xml = xml
+        self._needs = needs
+        """What there must be one of; empty if there may be none."""
+
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return what the attribute or the child says; None if neither is there and need not be."""
+        text = element.attributes.get(self._xml)
+        found = self._find(element)
+        count = len(found) + (text is not None)
+        if count == 0 and not self._needs:
+            return None
+        if count != 1:
+            problem = f"needs one {self._needs}" if self._needs else f"says its {self._xml!r} twice"
+            raise reading.fail(element, path, f"<{element.tag}> {problem}")
+        if text is not None:
+            return self._form.parse(text)
+        child = found[0]
+        group = next(one for one in self.groups if child.tag in one.rules)
+        return group.lift(group.rules[child.tag].read(reading, child, path))
+
+    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
+        """Set the attribute or add the child."""
+        if value is None:
+            return
+        text = self._form.show(value)
+        if text is not None:
+            element.attributes[self._xml] = text
+            return
+        for group in self.groups:
+            child = group.write(value, with_hints=with_hints)
+            if child is not None:
+                element.children.append(child)
+                return
+        raise AssertionError(value)
+
+
+def wrap(tag: str, part: Part, *, doc: str = "", is_step: bool = True) -> Rule:
+    """Return the rule of an element that stands for the one part it holds, called ``inner``."""
+    assert part.name == "inner", part.name
+    return Rule(
+        tag,
+        part,
+        make=lambda inner: inner,
+        view=lambda inner: {"inner": inner},
+        step=None if is_step else lambda _: "",
+        doc=doc,
+    )
