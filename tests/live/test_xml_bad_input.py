@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 from pathlib import Path
 
@@ -154,6 +156,19 @@ class TestBombs:
         """Long before the interpreter's own limit."""
         inner = '<external name="x" as="T"><from>' * depth
         assert "more than 100 deep" in refuse(HEAD + inner).problem
+
+    def test_a_deep_caller_gets_the_same_error(self) -> None:
+        """A file within the limits, read where the interpreter has little stack left."""
+        inner = '<external name="x" as="T"><from>' * 48 + "<registry/>"
+        deep = wrap(inner + "</from></external>" * 48)
+        assert parse(deep)
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(len(inspect.stack()) + 150)
+        try:
+            problem = refuse(deep).problem
+        finally:
+            sys.setrecursionlimit(before)
+        assert "nested too deep" in problem
 
     def test_many_elements_are_refused(self) -> None:
         """Counted while they are read."""

@@ -69,7 +69,10 @@ def parse(data: bytes | str, *, source: str = "", limits: Limits = DEFAULT_LIMIT
     reading = Reading(source)
     if root.tag != ROOT:
         raise reading.fail(root, root.tag, f"the root is <{ROOT}>, not <{root.tag[:40]}>")
-    reference = LIVEOBJECT.read(reading, root, "")
+    try:
+        reference = LIVEOBJECT.read(reading, root, "")
+    except RecursionError:  # the caller's own stack is already deep
+        raise reading.fail(root, ROOT, "nested too deep to be read here") from None
     return Parsed(reference, MappingProxyType(reading.places), source)
 
 
@@ -106,7 +109,8 @@ def fingerprint(reference: Reference) -> str:
 
 def _document(reference: Reference, *, with_hints: bool, is_pretty: bool) -> str:
     try:
-        root = LIVEOBJECT.write_known(reference, with_hints=with_hints)
+        root = LIVEOBJECT.write(reference, with_hints=with_hints)
+        assert root is not None
         return render_elements(root, is_pretty=is_pretty)
     except RecursionError:
         raise UnfitReferenceError("the reference", "is nested too deep to be written") from None

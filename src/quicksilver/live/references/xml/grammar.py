@@ -95,10 +95,15 @@ class Part(ABC):
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
         """Say the part in an element."""
 
+    @cached_property
+    def tags(self) -> dict[str, None]:
+        """Tags of the children that belong to it; known once all groups are filled."""
+        return dict.fromkeys(tag for group in self.groups for tag in group.rules)
+
     def _find(self, element: Element) -> list[Element]:
         """Return the children that belong to this part."""
-        children = element.children
-        return [one for one in children if any(one.tag in group.rules for group in self.groups)]
+        tags = self.tags
+        return [child for child in element.children if child.tag in tags]
 
 
 class Group:
@@ -131,8 +136,9 @@ class Group:
         group.rules = self.rules
         return group
 
-    def lift(self, value: Any) -> Any:
-        """Return the value of an element as it is in this place."""
+    def read(self, reading: Reading, element: Element, path: str) -> Any:
+        """Return the value of an element that is one of these."""
+        value = self.rules[element.tag].read(reading, element, path)
         return value if self._lift is None else self._lift(value)
 
     def write(self, value: Any, *, with_hints: bool) -> Element | None:
@@ -196,8 +202,7 @@ class Rule:
 
     @cached_property
     def _tags(self) -> dict[str, None]:
-        groups = (group for part in self.parts for group in part.groups)
-        return dict.fromkeys(tag for group in groups for tag in group.rules)
+        return dict.fromkeys(tag for part in self.parts for tag in part.tags)
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
         """Return the value of an element; raises MalformedReferenceError."""
@@ -261,12 +266,6 @@ class Rule:
         for part in self.parts if with_hints else self._without_hints:
             said = getattr(value, part.name) if given is None else given[part.name]
             part.write(said, element, with_hints=with_hints)
-        return element
-
-    def write_known(self, value: Any, *, with_hints: bool) -> Element:
-        """Return the element that says a value of this rule's kind."""
-        element = self.write(value, with_hints=with_hints)
-        assert element is not None, value
         return element
 
 

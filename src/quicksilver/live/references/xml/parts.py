@@ -59,104 +59,80 @@ class Text(Part):
         element.text = self._form.show(value) or ""
 
 
-class Child(Part):
+class One(Part):
     """A part that is one child; without a default there must be one."""
 
     def __init__(
-        self, name: str, rule: Rule, *, default: Any = _REQUIRED, is_hint: bool = False
+        self,
+        name: str,
+        group: Group,
+        what: str,
+        *,
+        default: Any = _REQUIRED,
+        is_hint: bool = False,
     ) -> None:
-        super().__init__(name, groups=(Group(rule),), is_hint=is_hint)
-        self._rule = rule
+        super().__init__(name, groups=(group,), is_hint=is_hint)
+        self._group = group
+        self.is_required = default is _REQUIRED
+        self._what = what
         self._default = default
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
         """Return what the child says, or the default."""
         found = self._find(element)
-        tag = self._rule.tag
-        if self._default is _REQUIRED and len(found) != 1:
-            raise reading.fail(
-                element, path, f"<{element.tag}> needs one <{tag}>, not {len(found)}"
-            )
-        if len(found) > 1:
-            raise reading.fail(found[1], path, f"<{element.tag}> has a second <{tag}>")
-        return self._rule.read(reading, found[0], path) if found else self._default
+        if len(found) == 1:
+            return self._group.read(reading, found[0], path)
+        if self.is_required:
+            problem = f"<{element.tag}> needs one {self._what}, not {len(found)}"
+            raise reading.fail(element, path, problem)
+        if found:
+            raise reading.fail(found[1], path, f"<{element.tag}> has a second {self._what}")
+        return self._default
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
         """Add the child, unless the default says as much."""
-        if value != self._default:
-            element.children.append(self._rule.write_known(value, with_hints=with_hints))
+        if self.is_required or value != self._default:
+            element.children.append(self._group.write_known(value, with_hints=with_hints))
 
 
-class Children(Part):
-    """A part that is any number of children of one kind."""
+class Many(Part):
+    """A part that is any number of children."""
 
-    def __init__(self, name: str, rule: Rule, *, distinct: str = "") -> None:
-        super().__init__(name, groups=(Group(rule),))
-        self._rule = rule
+    def __init__(self, name: str, group: Group, *, distinct: str = "") -> None:
+        super().__init__(name, groups=(group,))
+        self._group = group
         self._distinct = distinct
         """What they are called where no two may have one name; empty if they may."""
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
         """Return what the children say, in their order."""
-        read, tag = self._rule.read, self._rule.tag
+        found = self._find(element)
         made: list[Any] = []
+        for one in found:  # a loop: a comprehension would cost a frame of the stack each
+            made.append(self._group.read(reading, one, path))  # noqa: PERF401
         seen: set[str] = set()
-        for child in element.children:
-            if child.tag != tag:
-                continue
-            made.append(read(reading, child, path))
-            if self._distinct:
-                name = child.attributes["name"]
-                if name in seen:
-                    problem = f"two {self._distinct}s are called {show_name(name)!r}"
-                    raise reading.fail(child, path, problem)
-                seen.add(name)
+        for one in found if self._distinct else ():
+            name = one.attributes["name"]
+            if name in seen:
+                problem = f"two {self._distinct}s are called {show_name(name)!r}"
+                raise reading.fail(one, path, problem)
+            seen.add(name)
         return tuple(made)
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
         """Add the children."""
         for one in value:
-            element.children.append(self._rule.write_known(one, with_hints=with_hints))
+            element.children.append(self._group.write_known(one, with_hints=with_hints))
 
 
-class Only(Part):
-    """The one child of an element that wraps something."""
-
-    def __init__(self, name: str, group: Group, what: str) -> None:
-        super().__init__(name, groups=(group,))
-        self._what = what
-
-    def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the child says."""
-        children = element.children
-        if len(children) != 1:
-            problem = f"<{element.tag}> needs one {self._what}, not {len(children)}"
-            raise reading.fail(element, path, problem)
-        return self.groups[0].rules[children[0].tag].read(reading, children[0], path)
-
-    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
-        """Add the child."""
-        element.children.append(self.groups[0].write_known(value, with_hints=with_hints))
+def child(name: str, rule: Rule, *, default: Any = _REQUIRED, is_hint: bool = False) -> Part:
+    """Return the part that is one child of one kind."""
+    return One(name, Group(rule), f"<{rule.tag}>", default=default, is_hint=is_hint)
 
 
-class Members(Part):
-    """All children of an element, of several kinds."""
-
-    def __init__(self, name: str, group: Group) -> None:
-        super().__init__(name, groups=(group,))
-
-    def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the children say, in their order."""
-        group = self.groups[0]
-        return tuple(
-            group.lift(group.rules[child.tag].read(reading, child, path))
-            for child in element.children
-        )
-
-    def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
-        """Add the children."""
-        for one in value:
-            element.children.append(self.groups[0].write_known(one, with_hints=with_hints))
+def children(name: str, rule: Rule, *, distinct: str = "") -> Part:
+    """Return the part that is any number of children of one kind."""
+    return Many(name, Group(rule), distinct=distinct)
 
 
 class Either(Part):
@@ -181,9 +157,8 @@ class Either(Part):
             raise reading.fail(element, path, f"<{element.tag}> {problem}")
         if text is not None:
             return self._form.parse(text)
-        child = found[0]
-        group = next(one for one in self.groups if child.tag in one.rules)
-        return group.lift(group.rules[child.tag].read(reading, child, path))
+        group = next(one for one in self.groups if found[0].tag in one.rules)
+        return group.read(reading, found[0], path)
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
         """Set the attribute or add the child."""
@@ -194,9 +169,9 @@ class Either(Part):
             element.attributes[self._xml] = text
             return
         for group in self.groups:
-            child = group.write(value, with_hints=with_hints)
-            if child is not None:
-                element.children.append(child)
+            said = group.write(value, with_hints=with_hints)
+            if said is not None:
+                element.children.append(said)
                 return
         raise AssertionError(value)
 

@@ -39,7 +39,14 @@ from quicksilver.live.references.names import REGISTRY, show_name
 from quicksilver.live.references.typenames import TypeLiteral, TypeName, TypeTerm, parse_type_name
 from quicksilver.live.references.xml.elements import ROOT, Element
 from quicksilver.live.references.xml.grammar import Form, Group, Part, Rule
-from quicksilver.live.references.xml.parts import Attribute, Child, Children, Either, Only, wrap
+from quicksilver.live.references.xml.parts import (
+    Attribute,
+    Either,
+    One,
+    child,
+    children,
+    wrap,
+)
 from quicksilver.live.references.xml.type_rules import (
     DOC,
     LINE,
@@ -72,7 +79,7 @@ def _term(name: str, tag: str, doc: str) -> Part:
     """Return the part that is a type: the attribute names it, the child says it in full."""
     full = Rule(
         tag,
-        Only("inner", TYPES, "type"),
+        One("inner", TYPES, "type"),
         make=_make_literal,
         view=lambda term: {"inner": term.type},
         doc=doc,
@@ -103,7 +110,7 @@ def _content(name: str) -> Part:
     """Return the part that an argument is set to: a type, a value or a reference."""
     full = Rule(
         "type",
-        Only("inner", TYPES, "type"),
+        One("inner", TYPES, "type"),
         make=lambda inner: TypeArgument(_make_literal(inner)),
         of=TypeArgument,
         view=lambda content: {"inner": content.type.type},
@@ -132,7 +139,7 @@ def _parse_kind(text: str) -> ParameterKind:
     raise ValueError(f"a parameter is of kind {', '.join(_KINDS)}, not {text[:40]!a}")
 
 
-_ARGUMENTS = Children(
+_ARGUMENTS = children(
     "arguments",
     Rule(
         "argument",
@@ -144,7 +151,7 @@ _ARGUMENTS = Children(
         doc="What a parameter is set to: one type, value or reference.",
     ),
 )
-_PARAMETERS = Children(
+_PARAMETERS = children(
     "parameters",
     Rule(
         "parameter",
@@ -152,7 +159,7 @@ _PARAMETERS = Children(
         Attribute("kind", Form("parameterKind", _parse_kind)),
         DOC,
         _term("bound", "bound", "A type said in full, which an argument must be of."),
-        Child(
+        child(
             "default",
             wrap("default", _content("inner"), doc="What holds if a parameter is not set."),
             default=None,
@@ -184,19 +191,19 @@ def _make_export(name: str | None, endpoint: Endpoint) -> Export:
     return Export(endpoint.name if name is None else name, endpoint)
 
 
-_COMPONENTS = Children(
+_COMPONENTS = children(
     "components",
     Rule(
         "component",
         Attribute("name", NAME),
-        Only("reference", REFERENCES, "reference"),
+        One("reference", REFERENCES, "reference"),
         make=Component,
         key=name_of,
         is_noted=True,
         doc="An inner object, known by its name there.",
     ),
 )
-_CONNECTIONS = Children(
+_CONNECTIONS = children(
     "connections",
     Rule(
         "connection",
@@ -208,7 +215,7 @@ _CONNECTIONS = Children(
         doc="Two endpoints that meet; neither comes first.",
     ),
 )
-_EXPORTS = Children(
+_EXPORTS = children(
     "exports",
     Rule(
         "export",
@@ -226,7 +233,7 @@ _EXPORTS = Children(
 
 def _inner(name: str, tag: str, doc: str) -> Part:
     """Return the part that is a reference in an element of its own."""
-    return Child(name, wrap(tag, Only("inner", REFERENCES, "reference"), doc=doc))
+    return child(name, wrap(tag, One("inner", REFERENCES, "reference"), doc=doc))
 
 
 def _step_into_primitive(element: Element) -> str:
@@ -375,5 +382,5 @@ REFERENCES.fill(
 )
 
 LIVEOBJECT: Final = wrap(
-    ROOT, Only("inner", REFERENCES, "reference"), is_step=False, doc="A file: one reference."
+    ROOT, One("inner", REFERENCES, "reference"), is_step=False, doc="A file: one reference."
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from quicksilver.live.references.xml.elements import DEFAULT_LIMITS, NAMESPACE, escape_text
 from quicksilver.live.references.xml.grammar import Group, Rule, walk_rules
-from quicksilver.live.references.xml.parts import Only
+from quicksilver.live.references.xml.parts import One
 from quicksilver.live.references.xml.rules import LIVEOBJECT
 
 _HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -97,7 +97,8 @@ def _children(rule: Rule) -> Iterator[str]:
     if not groups:
         return
     # Exactly one, where a rule wraps something; else as many as the reader will allow.
-    is_one = any(isinstance(part, Only) for part in rule.parts)
+    holding = [part for part in rule.parts if part.groups]
+    is_one = len(holding) == 1 and isinstance(holding[0], One) and holding[0].is_required
     often = "" if is_one else ' minOccurs="0" maxOccurs="unbounded"'
     held: list[str] = []
     for group in groups:

@@ -39,12 +39,12 @@ from quicksilver.live.references.xml.elements import Element
 from quicksilver.live.references.xml.grammar import Form, Group, Part, Rule
 from quicksilver.live.references.xml.parts import (
     Attribute,
-    Child,
-    Children,
     Either,
-    Members,
-    Only,
+    Many,
+    One,
     Text,
+    child,
+    children,
     wrap,
 )
 from quicksilver.live.types import model as types
@@ -125,13 +125,12 @@ def _show_value_name(type_: types.ValueType) -> str | None:
 
 LINE: Final = Form()
 NAME: Final = Form("name")
-TYPE_NAME: Final = Form("typeName", parse_type_name)
 _TRUTH = Form("truth", _parse_flag, _show_flag)
 _VALUE_NAME = Form("typeName", _parse_value_name, _show_value_name)
 _ARGUMENT_NAMES = Form(parse=_split_arguments, show=_show_arguments)
 
 TITLE: Final = Attribute("title", Form(show=_show_title), default="", is_hint=True)
-DOC: Final = Child(
+DOC: Final = child(
     "doc",
     wrap(
         "doc",
@@ -158,7 +157,7 @@ _FLAG = _value("flag", Flag, Text("value", _TRUTH))
 _ENTRY = Rule(
     "entry",
     Attribute("key", LINE),
-    Only("value", VALUES, "value"),
+    One("value", VALUES, "value"),
     make=Entry,
     key=lambda element: show_name(element.attributes["key"]),
 )
@@ -169,8 +168,8 @@ VALUES.fill(
     _FLAG,
     _value("binary", Binary, Text("value", Form("xs:base64Binary", _parse_binary, _show_binary))),
     _value("nothing", Nothing),
-    _value("sequence", Sequence, Members("items", VALUES)),
-    _value("mapping", Mapped, Children("entries", _ENTRY)),
+    _value("sequence", Sequence, Many("items", VALUES)),
+    _value("mapping", Mapped, children("entries", _ENTRY)),
 )
 
 # --- value types ---------------------------------------------------------------------
@@ -242,12 +241,7 @@ def _event(tag: str) -> Rule:
     return Rule(
         tag,
         Attribute("name", LINE),
-        Attribute(
-            "arguments",
-            Form(parse=_split_arguments, show=_show_arguments),
-            default=(),
-            is_hint=True,
-        ),
+        Attribute("arguments", _ARGUMENT_NAMES, default=(), is_hint=True),
         DOC,
         _carried("value"),
         make=types.EventType,
@@ -268,14 +262,14 @@ def _constraint(tag: str) -> Rule:
 
 
 _CONSTRAINTS = (
-    Children("provides", _constraint("provides")),
-    Children("requires", _constraint("requires")),
+    children("provides", _constraint("provides")),
+    children("requires", _constraint("requires")),
 )
 _ENDPOINT_TYPE_PARTS = (
     TITLE,
     DOC,
-    Children("inputs", _event("input"), distinct="incoming event"),
-    Children("outputs", _event("output"), distinct="outgoing event"),
+    children("inputs", _event("input"), distinct="incoming event"),
+    children("outputs", _event("output"), distinct="outgoing event"),
     *_CONSTRAINTS,
 )
 
@@ -311,7 +305,7 @@ _ENDPOINT = Rule(
 _OBJECT_PARTS = (
     TITLE,
     DOC,
-    Children("endpoints", _ENDPOINT, distinct="endpoint"),
+    children("endpoints", _ENDPOINT, distinct="endpoint"),
     *_CONSTRAINTS,
 )
 
@@ -352,26 +346,26 @@ VALUE_TYPES.fill(
         Attribute("closed", _TRUTH, default=False),
         TITLE,
         DOC,
-        Children("fields", _FIELD, distinct="field"),
+        children("fields", _FIELD, distinct="field"),
     ),
-    _type("literal", types.LiteralOf, TITLE, Members("values", _LITERALS)),
+    _type("literal", types.LiteralOf, TITLE, Many("values", _LITERALS)),
     _type("list", types.ListOf, _carried("item")),
     _type("set", types.SetOf, _carried("item")),
     _type(
         "dict",
         types.DictOf,
-        Child("key", wrap("key", _carried("inner"))),
-        Child("value", wrap("item", _carried("inner"))),
+        child("key", wrap("key", _carried("inner"))),
+        child("value", wrap("item", _carried("inner"))),
     ),
-    _type("tuple", types.TupleOf, Members("items", VALUE_TYPES)),
-    _type("union", types.UnionOf, Members("members", VALUE_TYPES)),
+    _type("tuple", types.TupleOf, Many("items", VALUE_TYPES)),
+    _type("union", types.UnionOf, Many("members", VALUE_TYPES)),
     _type("recursive", types.Recursive, TITLE, _carried("body")),
     _type("recur", types.Recur, Attribute("index", Form("xs:nonNegativeInteger", _parse_integer))),
     _type("variable", types.Parameter, Attribute("name", LINE)),
     Rule(
         "objectref",
         Attribute("parameter", LINE, default=None),
-        Child("target", _OBJECT, default=None),
+        child("target", _OBJECT, default=None),
         make=_make_objectref,
         of=types.ReferenceOf,
         view=_view_objectref,
