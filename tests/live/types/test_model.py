@@ -36,7 +36,7 @@ from quicksilver.live.types.model import (
 )
 from quicksilver.live.types.notation import render_type
 from quicksilver.live.types.walk import unfold
-from tests.live.type_strategies import any_types, retitle, value_types
+from tests.live.types.strategies import any_types, retitle, value_types
 
 
 class TestStructure:

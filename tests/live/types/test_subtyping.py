@@ -43,7 +43,7 @@ from quicksilver.live.types.model import (
 from quicksilver.live.types.subtyping import Checker, is_match, is_subtype
 from quicksilver.live.types.values import find_misfit
 from quicksilver.live.types.walk import unfold
-from tests.live.type_strategies import (
+from tests.live.types.strategies import (
     any_types,
     channel_pool,
     endpoint_types,

@@ -33,8 +33,8 @@ from quicksilver.live.references.standard import (
     add_standard,
 )
 from quicksilver.live.references.xml import parse, write
-from tests.live.checking import catalogue, only, pair
-from tests.live.reference_strategies import references
+from tests.live.references.check.checking import catalogue, only, pair
+from tests.live.references.strategies import references
 
 __all__ = ["catalogue"]
 

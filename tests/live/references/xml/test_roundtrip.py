@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from quicksilver.live.references.model import Composite, Connection, Endpoint, Reference
 from quicksilver.live.references.xml import canonical, fingerprint, load, parse, write
-from tests.live.reference_strategies import references
+from tests.live.references.strategies import references
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liveobject"))
 
 lenient = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,18 +7,20 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from quicksilver.live.references.library import (
+    Fetch,
     LibraryCodeError,
     LibraryFetchError,
     LibraryHashError,
     LibraryHashMissingError,
     LibraryPolicy,
     LibraryRefusedError,
-    load_class,
-    load_library,
+    make_module,
+    read_library,
 )
 from quicksilver.live.references.model import LibraryAt
 
@@ -37,6 +39,13 @@ def allow(path: Path) -> LibraryPolicy:
     return LibraryPolicy(sources=(f"{path.parent.as_uri()}/",))
 
 
+def load_library(
+    library: LibraryAt, policy: LibraryPolicy, fetch: Fetch | None = None
+) -> ModuleType:
+    """As a folder of a library's objects does it."""
+    return make_module(library, read_library(library, policy, fetch=fetch))
+
+
 def test_nothing_is_allowed_by_default(path: Path) -> None:
     """Even with the right hash."""
     with pytest.raises(LibraryRefusedError, match="not on this node's list"):
@@ -45,8 +54,8 @@ def test_nothing_is_allowed_by_default(path: Path) -> None:
 
 def test_an_allowed_library_with_its_hash_is_loaded(path: Path) -> None:
     """Both are needed, and both are there."""
-    found = load_class(LibraryAt(path.as_uri(), HASH), "Thing", allow(path))
-    assert found.answer == 42  # type: ignore[attr-defined]
+    found = load_library(LibraryAt(path.as_uri(), HASH), allow(path))
+    assert found.Thing.answer == 42
     exact = LibraryPolicy(sources=(path.as_uri(),))
     assert load_library(LibraryAt(path.as_uri(), HASH), exact).Thing
 
@@ -143,12 +152,6 @@ def test_code_that_does_not_work_is_said(path: Path, code: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_class_that_is_not_there_is_said(path: Path) -> None:
-    """The name comes from the reference."""
-    with pytest.raises(LibraryCodeError, match="no class 'Other'"):
-        load_class(LibraryAt(path.as_uri(), HASH), "Other", allow(path))
-
-
 @pytest.fixture
 def server() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
@@ -178,6 +181,6 @@ def server() -> Iterator[str]:
 def test_a_library_comes_over_http(server: str) -> None:
     """With the same conditions; a redirection leads off the list and is not followed."""
     policy = LibraryPolicy(sources=(f"{server}/lib/",))
-    assert load_class(LibraryAt(f"{server}/lib/things.py", HASH), "Thing", policy)
+    assert load_library(LibraryAt(f"{server}/lib/things.py", HASH), policy).Thing
     with pytest.raises(LibraryFetchError, match="302"):
         load_library(LibraryAt(f"{server}/lib/moved.py", HASH), policy)

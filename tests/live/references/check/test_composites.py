@@ -20,7 +20,7 @@ from quicksilver.live.references.standard import (
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.types import model as types
 from quicksilver.live.types.build import event, object_type
-from tests.live.checking import catalogue, only, pair
+from tests.live.references.check.checking import catalogue, only, pair
 
 __all__ = ["catalogue"]
 

@@ -10,15 +10,15 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pytest
 
-from quicksilver.live.types.bridges import bridge_event, bridge_events
+from quicksilver.live.types.bridges import bridge_event
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.declare import endpoints_of
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.interfaces import signatures_of
 from quicksilver.live.types.plain_forms import register_class
-from tests.live import channel_north, channel_south
-from tests.live.channel_north import Author, Note, Priority
-from tests.live.channel_south import Notiz, Verfasser
+from tests.live.types import channel_north, channel_south
+from tests.live.types.channel_north import Author, Note, Priority
+from tests.live.types.channel_south import Notiz, Verfasser
 
 NOTE = Note(
     "hello",
@@ -233,7 +233,11 @@ class TestBridges:
         theirs = declared.signatures({channel_north.M: Note}).outputs
         ours = endpoints_of(channel_south.Brett)["channel"].signatures().inputs
         recorder = Recorder()
-        out = bridge_events(theirs, ours, recorder, converters=Converters())
+        converters = Converters()
+        out = {
+            name: bridge_event(source, ours[name], getattr(recorder, name), converters=converters)
+            for name, source in theirs.items()
+        }
         out["receive"]("ann", NOTE)
         out["closed"]()
         assert recorder.calls == [(NOTIZ, "ann"), ()]

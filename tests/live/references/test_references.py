@@ -34,7 +34,7 @@ from quicksilver.live.references.typenames import parse_type_name
 from quicksilver.live.references.values import Real, Text, from_value, to_value
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.types.model import STR
-from tests.live.reference_strategies import references
+from tests.live.references.strategies import references
 
 
 class TestModel:

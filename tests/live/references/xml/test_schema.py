@@ -26,9 +26,9 @@ from quicksilver.live.references.xml.schema import render_schema
 from quicksilver.live.references.xml.type_rules import TYPES, VALUE_TYPES, VALUES
 from quicksilver.live.types import model as types
 from quicksilver.live.types.model import ValueType
-from tests.live.reference_strategies import references
+from tests.live.references.strategies import references
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liveobject"))
 SCHEMA = render_schema()
 XS = "{http://www.w3.org/2001/XMLSchema}"
 

@@ -13,7 +13,7 @@ from quicksilver.live.formalisms.temporal.monitor import (
     TemporalMonitor,
 )
 from quicksilver.live.formalisms.temporal.syntax import Formula
-from tests.live.temporal_model import (
+from tests.live.formalisms.temporal.model import (
     STRUCTURE,
     History,
     first_broken,

@@ -18,7 +18,7 @@ from quicksilver.live.references.standard import (
 )
 from quicksilver.live.references.xml import load
 from quicksilver.live.types.subtyping import is_subtype
-from tests.live.checking import EXAMPLES, catalogue
+from tests.live.references.check.checking import EXAMPLES, catalogue
 
 __all__ = ["catalogue"]
 

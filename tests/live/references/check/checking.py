@@ -28,7 +28,7 @@ from quicksilver.live.references.typenames import TypeName
 from quicksilver.live.types import model as types
 from quicksilver.live.types.build import event, flip, object_type
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
+EXAMPLES = Path(__file__).parents[4] / "examples" / "live"
 HASH = "ab" * 32
 
 

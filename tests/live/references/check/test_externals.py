@@ -29,7 +29,7 @@ from quicksilver.live.references.standard import (
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.types import model as types
 from quicksilver.live.types.build import object_type
-from tests.live.checking import HASH, catalogue, only
+from tests.live.references.check.checking import HASH, catalogue, only
 
 __all__ = ["catalogue"]
 

@@ -37,7 +37,7 @@ from quicksilver.live.types.errors import (
     ReflectionError,
     UnreadableAnnotationError,
 )
-from quicksilver.live.types.interfaces import events_of
+from quicksilver.live.types.interfaces import signatures_of
 from quicksilver.live.types.model import (
     ANY,
     BOOL,
@@ -64,7 +64,7 @@ from quicksilver.live.types.parameters import GivenValue, free_parameters, insta
 from quicksilver.live.types.plain_forms import register_class
 from quicksilver.live.types.reflect import Ref, value_type_of
 from quicksilver.live.types.subtyping import is_subtype
-from tests.live import channel_north, channel_south
+from tests.live.types import channel_north, channel_south
 
 T = TypeVar("T")
 Seconds = NewType("Seconds", float)
@@ -240,18 +240,18 @@ class Extended(Interface[str], Protocol):
 
 class TestInterfaces:
     def test_a_method_is_an_event(self) -> None:
-        assert events_of(Interface[int]) == (
+        assert tuple(one.event for one in signatures_of(Interface[int]).values()) == (
             event("nothing"),
             event("one", INT),
             event("several", StructOf((Field("b", INT), Field("a", INT, False)))),
         )
 
     def test_argument_names_are_kept_in_the_order_of_calls(self) -> None:
-        arguments = {one.name: one.arguments for one in events_of(Interface)}
+        arguments = {name: one.event.arguments for name, one in signatures_of(Interface).items()}
         assert arguments == {"nothing": (), "one": ("item",), "several": ("b", "a")}
 
     def test_inherited_events_have_the_given_types(self) -> None:
-        found = {one.name: one.value for one in events_of(Extended)}
+        found = {name: one.event.value for name, one in signatures_of(Extended).items()}
         assert found["one"] == STR
         assert found["later"] == FLOAT
 
@@ -290,7 +290,7 @@ class TestInterfaces:
         ]
         for interface, error, says in cases:
             with pytest.raises(error, match=says):
-                events_of(interface)
+                signatures_of(interface)
 
 
 class Listener(Protocol):

@@ -17,7 +17,7 @@ from quicksilver.live.formalisms.temporal.syntax import (
     implication,
     walk,
 )
-from tests.live.temporal_model import (
+from tests.live.formalisms.temporal.model import (
     ENDPOINT,
     STRUCTURE,
     A,

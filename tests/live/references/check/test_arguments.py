@@ -21,7 +21,7 @@ from quicksilver.live.references.standard import (
     TEXT,
 )
 from quicksilver.live.types import model as types
-from tests.live.checking import catalogue, only, pair
+from tests.live.references.check.checking import catalogue, only, pair
 
 __all__ = ["catalogue"]
 

@@ -16,7 +16,7 @@ from quicksilver.live.references.model import Component, Composite, Primitive, R
 from quicksilver.live.references.xml import canonical, load, parse, write
 from quicksilver.live.references.xml.elements import DEFAULT_LIMITS, Limits
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liveobject"))
 SAMPLE = next(path for path in EXAMPLES if "2-2" in path.stem).read_bytes()
 HEAD = '<liveobject xmlns="urn:quicksilver:liveobject:1">'
 

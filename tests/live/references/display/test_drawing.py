@@ -13,9 +13,9 @@ from quicksilver.live.references.display.drawing import draw
 from quicksilver.live.references.model import Composite, Reference
 from quicksilver.live.references.standard import standard_catalogue
 from quicksilver.live.references.xml import load
-from tests.live.reference_strategies import references
+from tests.live.references.strategies import references
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "live").rglob("*.liveobject"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liveobject"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
