@@ -286,6 +286,12 @@ class TestEndpoints:
 class TestObjects:
     CHANNEL = endpoint([event("send", STR)], [event("receive", STR)])
 
+    def test_an_endpoint_that_is_still_to_be_given_is_a_subtype_of_itself(self) -> None:
+        """Also where the two parameters are not one value of Python."""
+        sub = object_type({"e": Parameter("E"), "more": endpoint()})
+        assert is_subtype(sub, object_type({"e": Parameter("E")}))
+        assert not is_subtype(sub, object_type({"e": Parameter("F")}))
+
     def test_more_endpoints_are_a_subtype(self) -> None:
         small = object_type({"channel": self.CHANNEL})
         large = object_type({"channel": self.CHANNEL, "members": endpoint()})

@@ -36,7 +36,7 @@ class Promise(msgspec.Struct, frozen=True):
     """The share in hundredths of a percent."""
     effect: Place
     cause: Place | None
-    """None: of the effect's own first occurrence anywhere."""
+    """What time is counted from; None: the first occurrence of the effect at any instance."""
     everywhere: bool
     within_us: int
 

@@ -288,4 +288,4 @@ STARTERS: Final[dict[str, Callable[[], Reference]]] = {
     "shared-text": _make_shared_text,
     "template": _make_template,
 }
-"""Names and what makes the file of that name."""
+"""Names of the files to start from, and the function that makes each."""

@@ -50,10 +50,10 @@ class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
     """What it is called in names of proxies; of two that would do, the first in order is taken."""
 
     reference: Reference
-    """How to make it."""
+    """The reference that the wrapper itself is made from."""
 
     type: ObjectType
-    """What ``reference`` makes."""
+    """The type of the wrapper itself."""
 
     inside: str
     """Its endpoint that is connected to what it wraps."""
@@ -172,11 +172,8 @@ class Catalogue:
         self.conversions: dict[tuple[bytes, bytes], None] = {}
         """Value types that a registered function turns into others, as pairs of digests."""
         self._resolved: dict[TypeName, types.AnyType] = {}
-        self.version = 0
-        """Grows with every change; what was found out before may not hold after."""
-
         self.kept: dict[object, Any] = {}
-        """Results that hold for this version, kept by those who found them."""
+        """What others found out with this catalogue, under their own keys; a change clears it."""
 
     def add_type(self, name: str, type_: types.AnyType) -> None:
         """Make a type known by a name; raises DuplicateEntryError if it means another."""
@@ -206,7 +203,6 @@ class Catalogue:
         self._change()
 
     def _change(self) -> None:
-        self.version += 1
         self._resolved.clear()
         self.kept.clear()
 
@@ -215,7 +211,7 @@ class Catalogue:
         return self._primitives.get(identifier)
 
     def suggest(self, identifier: str) -> str | None:
-        """Return the known identifier nearest to one that is not."""
+        """Return the known identifier that is spelled most like an unknown one."""
         return _nearest(identifier, self._primitives)
 
     def wrappers(self) -> Iterator[Wrapper]:

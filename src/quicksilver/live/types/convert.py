@@ -240,7 +240,7 @@ class Converters:
 
 
 def compose(first: Convert | None, then: Convert | None) -> Convert | None:
-    """Return the two one after the other; None is nothing to be done."""
+    """Return the function that does one conversion, then the other; None converts nothing."""
     if first is None:
         return then
     if then is None:

@@ -89,7 +89,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def inside(step: Step, cause: Diagnosis | None) -> Diagnosis | None:
-    """Put a diagnosis one step further in; none stays none."""
+    """Return a diagnosis as the cause of one at the step around it; None if there is none."""
     return None if cause is None else Diagnosis(step, "", (cause,))
 
 

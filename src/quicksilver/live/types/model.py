@@ -206,7 +206,7 @@ def union_of(members: tuple[ValueType, ...]) -> ValueType:
 
 
 def _flatten(members: tuple[ValueType, ...]) -> tuple[ValueType, ...]:
-    """Return the members of a union in their one order."""
+    """Return the members of a union: no unions among them, none twice, sorted by digest."""
     flat: dict[bytes, ValueType] = {}
     literals: list[LiteralOf] = []
     pending = list(reversed(members))

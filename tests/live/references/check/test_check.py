@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from importlib.metadata import EntryPoint
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -70,6 +71,7 @@ class TestCatalogue:
     def test_two_meanings_of_one_name_are_refused(self, catalogue: Catalogue) -> None:
         """Adding the same again is no harm."""
         catalogue.add_type("Channel", CHANNEL)
+        catalogue.add_type("Channel", msgspec.structs.replace(CHANNEL, title="the same"))
         with pytest.raises(DuplicateEntryError, match="another type 'Channel'"):
             catalogue.add_type("Channel", TEXT)
         with pytest.raises(DuplicateEntryError, match=r"another primitive 'test\.channel'"):

@@ -139,7 +139,7 @@ _BYTES_KEPT_MAX = 256
 
 
 class _Nothing:
-    """Equal to nothing."""
+    """Stands for a value that is missing: it is equal to no value."""
 
 
 _NOTHING = _Nothing()

@@ -77,7 +77,7 @@ class _Budget:
         self._left = WORK_MAX
 
     def spend(self, work: int) -> bool:
-        """Take some of it; say whether there was enough."""
+        """Use up part of the allowed work; returns whether enough was left."""
         self._left -= work
         return self._left >= 0
 

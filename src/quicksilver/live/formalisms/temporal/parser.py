@@ -78,7 +78,7 @@ class _Parser:
         self._compared: list[tuple[Token, Formula]] = []
 
     def finish(self, formula: Formula) -> None:
-        """Check what can only be seen of the whole."""
+        """Check what depends on the whole formula, once all of it has been read."""
         cursor = self._cursor
         cursor.expect_end()
         bound = {

@@ -19,7 +19,7 @@ def find_composite_type(
     evaluator: Evaluator, reference: Composite, path: str, scope: Mapping[str, Slot]
 ) -> types.ObjectType | None:
     """Return the type of a composite: its exported endpoints. None if one is unknown."""
-    work = _Work(evaluator, path)
+    inside = _Inside(evaluator, path)
     if not reference.components:
         evaluator.warn(path, "empty", "a composite without components does nothing")
     seen: dict[str, int] = {}
@@ -31,9 +31,9 @@ def find_composite_type(
             text = f"two components are called {component.name!r}"
             evaluator.error(place, "duplicate-name", text)
         type_ = evaluator.evaluate_object(component.reference, place, scope)
-        work.components.setdefault(component.name, type_)
+        inside.components.setdefault(component.name, type_)
     for connection in reference.connections:
-        work.connect(connection.one, connection.other)
+        inside.connect(connection.one, connection.other)
     made: list[types.Endpoint] = []
     is_known = True
     names: set[str] = set()
@@ -45,18 +45,18 @@ def find_composite_type(
             )
             continue
         names.add(export.name)
-        work.engage(export.endpoint, place, "exported")
-        inner = work.find(export.endpoint, place)
+        inside.engage(export.endpoint, place, "exported")
+        inner = inside.find(export.endpoint, place)
         if inner is None:
             is_known = False
         else:
             made.append(types.Endpoint(export.name, inner))
-    work.look_for_loose_ends()
+    inside.look_for_loose_ends()
     return types.ObjectType(tuple(made)) if is_known else None
 
 
-class _Work:
-    """The inside of one composite."""
+class _Inside:
+    """The components of one composite, and which of their endpoints are taken."""
 
     def __init__(self, evaluator: Evaluator, path: str) -> None:
         self._evaluator = evaluator

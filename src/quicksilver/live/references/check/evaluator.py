@@ -77,7 +77,7 @@ Meaning: TypeAlias = types.ObjectType | Applicable | None
 
 
 class Evaluator:
-    """Goes through one reference."""
+    """Finds the type of one reference and notes what is wrong with it."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Evaluator:
         """What entries of the registry mean, once known."""
 
         self.fetching: list[str] = []
-        """Entries that are being gone through, from the outside in."""
+        """Entries of the registry that are being evaluated, the outermost first."""
 
         self._depth = 0
         self._steps = 0

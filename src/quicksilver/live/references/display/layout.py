@@ -165,7 +165,7 @@ def _measure_inside(inside: Inside) -> tuple[float, float]:
 
 
 def measure_gutter(inside: Inside) -> float:
-    """Return the room that the names of exports need."""
+    """Return the width that the names of exports need at the left."""
     names = [measure_text(name) for name, _ in inside.exports]
     return max(names) + GUTTER + PAD if names else 0.0
 

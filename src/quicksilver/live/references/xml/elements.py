@@ -54,13 +54,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     elements_max: int = 20_000
     attributes_max: int = 8
-    """Of one element; none of ours has more than five."""
+    """Attributes of one element; none of ours has more than five."""
 
     attribute_characters_max: int = 8192
-    """Of one attribute's value."""
+    """Length of an attribute's value."""
 
     name_characters_max: int = 200
-    """Of the name of an element or attribute, namespace included."""
+    """Length of the name of an element or attribute, its namespace included."""
 
 
 DEFAULT_LIMITS: Final = Limits()

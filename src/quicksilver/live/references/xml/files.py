@@ -31,7 +31,7 @@ from quicksilver.live.references.xml.rules import LIVEOBJECT
 
 SUFFIX: Final = ".liveobject"
 ENTRIES_MAX: Final = 10_000
-"""Files of a registry that are read."""
+"""A registry's files after these, in order of their names, are not read."""
 
 _FINGERPRINT = "fingerprint"
 

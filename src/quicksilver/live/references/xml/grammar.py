@@ -62,7 +62,7 @@ class Form(msgspec.Struct, frozen=True):
     """Returns the value; raises ValueError or an error of this package."""
 
     show: Callable[[Any], str | None] = str
-    """Returns the text, or None if no text says this value."""
+    """Returns the text, or None if this value has no short text."""
 
 
 class Part(ABC):
@@ -89,11 +89,11 @@ class Part(ABC):
 
     @abstractmethod
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what an element says of this part."""
+        """Return the value of this part, read from an element that may hold it."""
 
     @abstractmethod
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
-        """Say the part in an element."""
+        """Add the part to an element, as attribute, text or children."""
 
     @cached_property
     def tags(self) -> dict[str, None]:
@@ -126,7 +126,7 @@ class Group:
     def fill(self, *rules: Rule) -> None:
         """Set the kinds; rules that use each other are made after their groups.
 
-        Of several that can say a value, the first is written.
+        Where several are for one value, the first is written.
         """
         self.rules.update((rule.tag, rule) for rule in rules)
 
@@ -142,7 +142,7 @@ class Group:
         return value if self._lift is None else self._lift(value)
 
     def write(self, value: Any, *, with_hints: bool) -> Element | None:
-        """Return the element that says a value; None if none of these can."""
+        """Return the element for a value; None if none of these kinds is for it."""
         if self._lower is not None:
             value = self._lower(value)
         kind = type(value)
@@ -155,7 +155,7 @@ class Group:
         return None
 
     def write_known(self, value: Any, *, with_hints: bool) -> Element:
-        """Return the element that says a value that one of these can say."""
+        """Return the element for a value that one of these kinds is for."""
         element = self.write(value, with_hints=with_hints)
         assert element is not None, value
         return element
@@ -182,7 +182,7 @@ class Rule:
         self.of = of
         """The class of the values that may be written so."""
         self.doc = doc
-        """What the schema says of it."""
+        """Its description in the schema."""
         self._make = make
         """Takes the parts by name."""
         self._view = view
@@ -256,7 +256,7 @@ class Rule:
                 raise reading.fail(child, path, problem)
 
     def write(self, value: Any, *, with_hints: bool) -> Element | None:
-        """Return the element that says a value; None if this rule cannot."""
+        """Return the element for a value; None if this rule is not for it."""
         given: Mapping[str, Any] | None = None
         if self._view is not None:
             given = self._view(value)

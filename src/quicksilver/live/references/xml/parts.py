@@ -30,12 +30,12 @@ class Attribute(Part):
         super().__init__(name, attributes=(form_of,), is_hint=is_hint)
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the attribute says, or the default."""
+        """Return the attribute's value, or the default."""
         text = element.attributes.get(self._xml)
         return self._default if text is None else self._form.parse(text)
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
-        """Set the attribute, unless the default says as much."""
+        """Set the attribute, unless the value is the default."""
         if value == self._default:
             return
         text = self._form.show(value)
@@ -51,7 +51,7 @@ class Text(Part):
         self._form = form
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the text says."""
+        """Return the value of the text."""
         return self._form.parse(element.text)
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
@@ -78,7 +78,7 @@ class One(Part):
         self._default = default
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the child says, or the default."""
+        """Return the child's value, or the default."""
         found = self._find(element)
         if len(found) == 1:
             return self._group.read(reading, found[0], path)
@@ -90,7 +90,7 @@ class One(Part):
         return self._default
 
     def write(self, value: Any, element: Element, *, with_hints: bool) -> None:
-        """Add the child, unless the default says as much."""
+        """Add the child, unless the value is the default."""
         if self.is_required or value != self._default:
             element.children.append(self._group.write_known(value, with_hints=with_hints))
 
@@ -105,7 +105,7 @@ class Many(Part):
         """What they are called where no two may have one name; empty if they may."""
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the children say, in their order."""
+        """Return the children's values, in their order."""
         found = self._find(element)
         made: list[Any] = []
         for one in found:  # a loop: a comprehension would cost a frame of the stack each
@@ -136,7 +136,7 @@ def children(name: str, rule: Rule, *, distinct: str = "") -> Part:
 
 
 class Either(Part):
-    """A part that is an attribute where a text can say it, and one child where none can."""
+    """A part that is an attribute if its value has a short text, and one child otherwise."""
 
     def __init__(self, name: str, form: Form, xml: str, *groups: Group, needs: str = "") -> None:
         super().__init__(name, attributes=((xml, form, False),), groups=groups)
@@ -146,7 +146,7 @@ class Either(Part):
         """What there must be one of; empty if there may be none."""
 
     def read(self, reading: Reading, element: Element, path: str) -> Any:
-        """Return what the attribute or the child says; None if neither is there and need not be."""
+        """Return the value of the attribute or child; None if there is neither and need not be."""
         text = element.attributes.get(self._xml)
         found = self._find(element)
         count = len(found) + (text is not None)

@@ -63,7 +63,7 @@ _KINDS: Final[tuple[ParameterKind, ...]] = ("type", "value", "reference")
 
 REFERENCES: Final = Group(name="reference")
 
-# --- types, by name or in full -------------------------------------------------------
+# --- types, by name or written out -------------------------------------------------------
 
 
 def _show_type_name(term: TypeTerm) -> str | None:
@@ -76,7 +76,7 @@ def _make_literal(inner: AnyType) -> TypeLiteral:
 
 
 def _term(name: str, tag: str, doc: str) -> Part:
-    """Return the part that is a type: the attribute names it, the child says it in full."""
+    """Return the part that is a type: the attribute names it, the child writes it out."""
     full = Rule(
         tag,
         One("inner", TYPES, "type"),
@@ -88,7 +88,7 @@ def _term(name: str, tag: str, doc: str) -> Part:
     return Either(name, form, tag, Group(full))
 
 
-_COMMON = (TITLE, DOC, _term("declared", "as", "A type said in full, to see the object as."))
+_COMMON = (TITLE, DOC, _term("declared", "as", "A type written out, to see the object as."))
 
 
 def _common_of(reference: Reference) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _content(name: str) -> Part:
         make=lambda inner: TypeArgument(_make_literal(inner)),
         of=TypeArgument,
         view=lambda content: {"inner": content.type.type},
-        doc="A type said in full, as an argument.",
+        doc="A type written out, as an argument.",
     )
     return Either(
         name,
@@ -158,7 +158,7 @@ _PARAMETERS = children(
         Attribute("name", NAME),
         Attribute("kind", Form("parameterKind", _parse_kind)),
         DOC,
-        _term("bound", "bound", "A type said in full, which an argument must be of."),
+        _term("bound", "bound", "A type written out, which an argument must be of."),
         child(
             "default",
             wrap("default", _content("inner"), doc="What holds if a parameter is not set."),

@@ -1,8 +1,8 @@
-"""The grammar of types said in full, and of the values that arguments are set to.
+"""The grammar of types written out, and of the values that arguments are set to.
 
 An object type lists its endpoints, an endpoint its events and constraints. What
-an event carries is an attribute where a name can say it (``type="list[int]"``)
-and an element where none can: a struct, a literal, a recursive type, a
+an event carries is an attribute where the type has a name (``type="list[int]"``)
+and an element where it has none: a struct, a literal, a recursive type, a
 reference to an object. Titles, documentation and names of arguments are hints
 for readers; the canonical form leaves them out, as comparison does.
 """
@@ -188,7 +188,7 @@ _NEEDS = "type: the attribute 'type' or one element"
 
 
 def _carried(name: str) -> Part:
-    """Return the part that is one value type: by name if one will do, else said in full."""
+    """Return the part that is one value type: by name if it has one, else written out."""
     return Either(name, _VALUE_NAME, "type", VALUE_TYPES, needs=_NEEDS)
 
 
@@ -312,7 +312,7 @@ _OBJECT_PARTS = (
 
 def _view_object(type_: types.ObjectType) -> Mapping[str, Any]:
     if type_.parameters:
-        raise UnfitReferenceError("a type said in full", "still has parameters")
+        raise UnfitReferenceError("a type written out", "still has parameters")
     return {part.name: getattr(type_, part.name) for part in _OBJECT_PARTS}
 
 
@@ -338,7 +338,7 @@ VALUE_TYPES.fill(
         Attribute("named", Form("typeName", _parse_value_name), "type"),
         make=lambda named: named,
         view=_view_named,
-        doc="A value type that a name can say.",
+        doc="A value type that has a name.",
     ),
     _type(
         "struct",
