@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from quicksilver.cli.main import run as run_here
-from quicksilver.live.references.starters import STARTERS
+from quicksilver.live.references.builder import STARTERS
 from tests.cli.processes import check_one_line, run
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "live"
@@ -21,7 +21,9 @@ CODE_2_4 = str(EXAMPLES / "code-2-4-hybrid.liveobject")
 class TestProcess:
     """A few through a real process; the rest below calls the same entry point."""
 
-    @pytest.mark.parametrize("command", ["check", "show", "types", "components", "new", "diff"])
+    @pytest.mark.parametrize(
+        "command", ["check", "show", "types", "components", "new", "diff", "schema"]
+    )
     def test_every_command_explains_itself(self, command: str) -> None:
         """And every one has a form for programs."""
         outcome = run("object", command, "--help")
@@ -224,3 +226,12 @@ class TestDiff:
             "argument[LocalController]",
             "doc",
         }
+
+
+class TestSchema:
+    def test_it_is_printed_as_a_file_or_as_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Redirected into a file, it is what an editor can use."""
+        code, out, _ = say(capsys, "schema")
+        assert code == 0
+        assert ET.fromstring(out).tag == "{http://www.w3.org/2001/XMLSchema}schema"
+        assert json.loads(say(capsys, "schema", "--json")[1]) == {"schema": out}

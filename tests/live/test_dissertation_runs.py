@@ -20,8 +20,7 @@ import pytest
 from quicksilver import live
 from quicksilver.live.api import SyncAttachment, SyncObject, SyncPlatform
 from quicksilver.live.references.check import check
-from quicksilver.live.references.registryfiles import load_registry
-from quicksilver.live.references.xml import load
+from quicksilver.live.references.xml import load, load_registry
 from quicksilver.live.runtime.errors import OpenError
 from quicksilver.live.services.local import LocalNetwork
 

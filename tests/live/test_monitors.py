@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.live.formalisms.errors import FormulaError, UnknownFormalismError
+from quicksilver.live.formalisms.base import FormulaError, UnknownFormalismError
 from quicksilver.live.monitors import Watch
 from quicksilver.live.types.build import endpoint, event, object_type
 from quicksilver.live.types.model import INT, STR, EndpointType

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quicksilver.live import platform_in_thread
-from quicksilver.live.references.builder import composite, primitive
+from quicksilver.live.references.builder import STARTERS, composite, primitive
 from quicksilver.live.references.check import check
-from quicksilver.live.references.starters import STARTERS
 from quicksilver.live.references.xml import load
 
 if TYPE_CHECKING:

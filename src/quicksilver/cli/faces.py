@@ -213,7 +213,7 @@ def _read_text(word: str) -> str:
 
 
 def _parse_value(word: str, type_: ValueType) -> Any:
-    from quicksilver.live.types.contains import find_misfit
+    from quicksilver.live.types.values import find_misfit
 
     value: Any
     if type_ == BYTES:

@@ -15,8 +15,7 @@ from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
     from quicksilver.live.references.check import Checked, Finding
-    from quicksilver.live.references.registryfiles import RegistryEntries
-    from quicksilver.live.references.xml import Parsed
+    from quicksilver.live.references.xml import Parsed, RegistryEntries
 
 app = typer.Typer(
     help="Live objects: check, show, compare and run references (.liveobject files).",
@@ -80,8 +79,8 @@ def show(
     """Show what a reference says, as text, as JSON or as a drawing."""
     import msgspec
 
-    from quicksilver.live.references.draw import draw
-    from quicksilver.live.references.notation import render_reference
+    from quicksilver.live.references.display.drawing import draw
+    from quicksilver.live.references.display.notation import render_reference
     from quicksilver.live.references.standard import standard_catalogue
     from quicksilver.live.references.xml import fingerprint
 
@@ -152,7 +151,7 @@ def list_types(as_json: options.Json = False) -> int:
 @app.command()
 def components(as_json: options.Json = False) -> int:
     """List what is built in, with its parameters and type."""
-    from quicksilver.live.references.draw import show_type
+    from quicksilver.live.references.display.notation import show_type
     from quicksilver.live.references.standard import standard_catalogue
     from quicksilver.live.types.notation import render_type
 
@@ -205,7 +204,7 @@ def new(
     as_json: options.Json = False,
 ) -> int:
     """Write a file to start from."""
-    from quicksilver.live.references.starters import STARTERS
+    from quicksilver.live.references.builder import STARTERS
     from quicksilver.live.references.xml import SUFFIX, fingerprint, write
 
     if template not in STARTERS:
@@ -224,6 +223,18 @@ def new(
     return 0
 
 
+@app.command()
+def schema(as_json: options.Json = False) -> int:
+    """Print the XML Schema of .liveobject files, for editors."""
+    from quicksilver.live.references.xml.schema import render_schema
+
+    if as_json:
+        emit({"schema": render_schema()})
+    else:
+        sys.stdout.write(render_schema())
+    return 0
+
+
 @app.command("diff")
 def compare(
     one: Annotated[Path, typer.Argument(metavar="A", help="A .liveobject file.")],
@@ -233,7 +244,7 @@ def compare(
     """Show what is different between two references; exit code 1 if anything is."""
     import msgspec
 
-    from quicksilver.live.references.diff import diff
+    from quicksilver.live.references.display.differences import diff
 
     differences = diff(_load(one).reference, _load(other).reference)
     for difference in differences:
@@ -253,7 +264,7 @@ def _load(file: Path) -> Parsed:
 
 
 def _load_registry(directory: Path | None) -> RegistryEntries | None:
-    from quicksilver.live.references.registryfiles import load_registry
+    from quicksilver.live.references.xml import load_registry
 
     return None if directory is None else load_registry(directory)
 

@@ -36,8 +36,7 @@ from quicksilver.live.components.platform.hosting import Host
 from quicksilver.live.components.platform.keys import KeyRing
 from quicksilver.live.references.library import LibraryPolicy
 from quicksilver.live.references.model import Reference
-from quicksilver.live.references.registryfiles import load_registry
-from quicksilver.live.references.xml import Parsed, load
+from quicksilver.live.references.xml import Parsed, load, load_registry
 from quicksilver.live.runtime.attaching import Attachment
 from quicksilver.live.runtime.endpoints import EndpointReference, Handler
 from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError

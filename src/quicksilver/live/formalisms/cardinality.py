@@ -17,8 +17,8 @@ from typing import TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.base import Broken, Formalism, Monitor, Observed
-from quicksilver.live.formalisms.reading import Cursor
 from quicksilver.live.formalisms.structure import CONNECT, DISCONNECT, Structure
+from quicksilver.live.formalisms.tokens import Cursor
 
 EVENTS_KEPT_MAX = 64
 

@@ -19,8 +19,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.base import Formalism
-from quicksilver.live.formalisms.reading import Cursor
 from quicksilver.live.formalisms.structure import Place, Structure
+from quicksilver.live.formalisms.tokens import Cursor
 
 Guarantee: TypeAlias = Literal["authenticated", "signed", "confidential", "intact", "fresh"]
 

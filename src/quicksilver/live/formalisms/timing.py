@@ -21,8 +21,8 @@ from typing import TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.base import Broken, Formalism, Monitor, Observed
-from quicksilver.live.formalisms.reading import Cursor, Token
 from quicksilver.live.formalisms.structure import Place, Structure
+from quicksilver.live.formalisms.tokens import Cursor, Token
 
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000}
 WAITING_MAX = 10_000
@@ -36,7 +36,7 @@ class Promise(msgspec.Struct, frozen=True):
     """The share in hundredths of a percent."""
     effect: Place
     cause: Place | None
-    """None: of the effect's own first occurrence anywhere."""
+    """What time is counted from; None: the first occurrence of the effect at any instance."""
     everywhere: bool
     within_us: int
 

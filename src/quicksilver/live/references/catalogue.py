@@ -4,6 +4,13 @@ A catalogue is filled by whoever provides objects: the standard types here, the
 component library, and anybody else who installs a package with an entry point
 of the group ``quicksilver.catalogue``. References are checked against one;
 nothing in it runs.
+
+Wrappers are objects that make another object into one of a type that it is not
+(2.1.4 F). When a reference is declared as a type that its object does not have, or a
+proxy is cast to one, a wrapper that is known here may stand between: it is connected
+to one endpoint of the object, and shows endpoints of its own. As the reference says
+so wherever it goes, the wrapper runs on every node where the object does, and the
+distributed object as a whole is wrapped (Example d).
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from quicksilver.live.references.errors import DuplicateEntryError, LiveReferenceError
-from quicksilver.live.references.model import Parameter
+from quicksilver.live.references.model import Parameter, Reference
 from quicksilver.live.references.names import normalise_identifier
 from quicksilver.live.references.typenames import (
     RESERVED,
@@ -25,14 +32,78 @@ from quicksilver.live.references.typenames import (
     TypeTerm,
     build_value_type,
 )
-from quicksilver.live.references.wrappers import Wrapper
 from quicksilver.live.types import model as types
-from quicksilver.live.types.errors import ParameterError
+from quicksilver.live.types.errors import Diagnosis, ParameterError
+from quicksilver.live.types.model import Endpoint, EndpointType, ObjectType
 from quicksilver.live.types.parameters import (
     free_parameters,
     instantiate,
     substitute_parameters,
 )
+from quicksilver.live.types.subtyping import Checker, check_match
+
+
+class Wrapper(msgspec.Struct, frozen=True, kw_only=True):
+    """An object to put around others, and how it is connected to them."""
+
+    title: str
+    """What it is called in names of proxies; of two that would do, the first in order is taken."""
+
+    reference: Reference
+    """The reference that the wrapper itself is made from."""
+
+    type: ObjectType
+    """The type of the wrapper itself."""
+
+    inside: str
+    """Its endpoint that is connected to what it wraps."""
+
+    wraps: str
+    """The endpoint that it wraps."""
+
+    shows: dict[str, str]
+    """Endpoints of the wrapped object as seen from outside, and which of its own each is."""
+
+    def find_type(
+        self, inner: ObjectType, checker: Checker, catalogue: Catalogue
+    ) -> ObjectType | None:
+        """Return the type of an object with this around it; None if it cannot be put around it."""
+        wrapped = inner.by_name.get(self.wraps)
+        mine = self.type.by_name.get(self.inside)
+        if not isinstance(wrapped, EndpointType) or not isinstance(mine, EndpointType):
+            return None
+        if check_match(checker, wrapped, mine, catalogue.conversions) is not None:
+            return None
+        shown = {
+            one.name: one.type
+            for one in inner.endpoints
+            if one.name != self.wraps and one.name not in self.shows
+        }
+        for name, own in self.shows.items():
+            shown[name] = self.type.by_name[own]
+        return ObjectType(tuple(Endpoint(name, type_) for name, type_ in shown.items()))
+
+
+def find_wrapper(
+    checker: Checker, catalogue: Catalogue, inner: ObjectType, wanted: ObjectType
+) -> Wrapper | None:
+    """Return the wrapper that makes objects of one type into objects of another."""
+    for wrapper in catalogue.wrappers():
+        made = wrapper.find_type(inner, checker, catalogue)
+        if made is not None and checker.check_object_subtype(made, wanted) is None:
+            return wrapper
+    return None
+
+
+def check_cast(
+    checker: Checker, catalogue: Catalogue, inner: ObjectType, wanted: ObjectType
+) -> Diagnosis | None:
+    """Return why an object cannot be seen as a type, not even with a wrapper; None if it can."""
+    problem = checker.check_object_subtype(inner, wanted)
+    if problem is None or find_wrapper(checker, catalogue, inner, wanted) is not None:
+        return None
+    return problem
+
 
 ENTRY_POINTS: Final = "quicksilver.catalogue"
 """Group of the functions that take a catalogue and add to it."""
@@ -101,11 +172,8 @@ class Catalogue:
         self.conversions: dict[tuple[bytes, bytes], None] = {}
         """Value types that a registered function turns into others, as pairs of digests."""
         self._resolved: dict[TypeName, types.AnyType] = {}
-        self.version = 0
-        """Grows with every change; what was found out before may not hold after."""
-
         self.kept: dict[object, Any] = {}
-        """Results that hold for this version, kept by those who found them."""
+        """What others found out with this catalogue, under their own keys; a change clears it."""
 
     def add_type(self, name: str, type_: types.AnyType) -> None:
         """Make a type known by a name; raises DuplicateEntryError if it means another."""
@@ -135,7 +203,6 @@ class Catalogue:
         self._change()
 
     def _change(self) -> None:
-        self.version += 1
         self._resolved.clear()
         self.kept.clear()
 
@@ -144,7 +211,7 @@ class Catalogue:
         return self._primitives.get(identifier)
 
     def suggest(self, identifier: str) -> str | None:
-        """Return the known identifier nearest to one that is not."""
+        """Return the known identifier that is spelled most like an unknown one."""
         return _nearest(identifier, self._primitives)
 
     def wrappers(self) -> Iterator[Wrapper]:

@@ -22,8 +22,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from quicksilver.live.references.errors import LiveReferenceError
+from quicksilver.live.references.model import LibraryAt
 from quicksilver.live.references.names import is_sha256
-from quicksilver.live.references.wellknown import LibraryAt
 
 SCHEMES: Final = ("file", "http", "https")
 
@@ -164,19 +164,12 @@ def _normalise(url: str) -> tuple[str, str, str] | None:
     return parts.scheme, f"{host}:{port or default}", path
 
 
-def load_library(
-    library: LibraryAt, policy: LibraryPolicy, *, fetch: Fetch | None = None
-) -> ModuleType:
-    """Return the module that a library's bytes make; raises LibraryError.
+def make_module(library: LibraryAt, source: bytes) -> ModuleType:
+    """Return the module that bytes make which ``read_library`` returned; raises LibraryError.
 
     The module is not entered into ``sys.modules``: two libraries of one name do
     not meet, and nothing can be replaced by loading one.
     """
-    return make_module(library, read_library(library, policy, fetch=fetch))
-
-
-def make_module(library: LibraryAt, source: bytes) -> ModuleType:
-    """Return the module that bytes make which ``read_library`` returned; raises LibraryError."""
     assert library.sha256 is not None
     name = f"quicksilver_library_{library.sha256[:16]}"
     module = ModuleType(name, f"The library at {library.url}.")
@@ -187,16 +180,6 @@ def make_module(library: LibraryAt, source: bytes) -> ModuleType:
         problem = f"{type(error).__name__}: {error}"
         raise LibraryCodeError(library.url, " ".join(problem.split())) from error
     return module
-
-
-def load_class(
-    library: LibraryAt, name: str, policy: LibraryPolicy, *, fetch: Fetch | None = None
-) -> type:
-    """Return a class of a library; raises LibraryError."""
-    found = getattr(load_library(library, policy, fetch=fetch), name, None)
-    if not isinstance(found, type):
-        raise LibraryCodeError(library.url, f"it has no class {name!r}")
-    return found
 
 
 def read_library(library: LibraryAt, policy: LibraryPolicy, *, fetch: Fetch | None = None) -> bytes:

@@ -7,6 +7,11 @@ here runs, loads or looks anything up.
 Order carries no meaning in a reference: components, exports and arguments are
 known by name and a connection has no direction. Constructors therefore sort,
 so that references of equal meaning are equal values.
+
+Two built-in objects that every runtime has, the library and the registry (2.1.5 D),
+are primitives like others. What is special is only how they are written,
+``<registry/>`` and ``<library url="..." sha256="..."/>``, and that a library
+names code, about which there is a policy (see ``library``).
 """
 
 from __future__ import annotations
@@ -18,6 +23,11 @@ from msgspec.structs import force_setattr
 
 from quicksilver.live.references.errors import UnfitReferenceError
 from quicksilver.live.references.names import (
+    LIBRARY,
+    LIBRARY_SHA256,
+    LIBRARY_URL,
+    LINE_CHARACTERS_MAX,
+    REGISTRY,
     check_endpoint_name,
     check_line,
     check_name,
@@ -25,7 +35,7 @@ from quicksilver.live.references.names import (
     normalise_lines,
 )
 from quicksilver.live.references.typenames import TypeTerm
-from quicksilver.live.references.values import Value
+from quicksilver.live.references.values import Text, Value
 
 
 class Endpoint(msgspec.Struct, frozen=True, order=True):
@@ -40,6 +50,14 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.component}.{self.name}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Return the endpoint that ``component.endpoint`` names; raises UnfitReferenceError."""
+    component, dot, name = text.partition(".")
+    if not dot:
+        raise UnfitReferenceError(f"the endpoint {text[:60]!a}", "is not component.endpoint")
+    return Endpoint(component, name)
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -246,3 +264,59 @@ def _sort(node: Node, field: str, parts: tuple[_Named, ...]) -> None:
 
 def _name_of(part: Component | Export | Parameter | Argument) -> str:
     return part.name
+
+
+class LibraryAt(msgspec.Struct, frozen=True):
+    """Where a library is, and what its bytes must hash to."""
+
+    url: str
+    sha256: str | None
+    """As it was written; whether it has the form of a hash is for the check to say."""
+
+
+def make_registry() -> Primitive:
+    """Return the reference to each node's own registry."""
+    return Primitive(identifier=REGISTRY)
+
+
+def make_library(url: str, sha256: str | None = None) -> Parameterized:
+    """Return the reference to the library at a URL."""
+    arguments = [Argument(LIBRARY_URL, ValueArgument(Text(url)))]
+    if sha256 is not None:
+        arguments.append(Argument(LIBRARY_SHA256, ValueArgument(Text(sha256))))
+    return Parameterized(template=Primitive(identifier=LIBRARY), arguments=tuple(arguments))
+
+
+def is_registry(reference: Reference) -> bool:
+    """Whether this is the registry."""
+    return isinstance(reference, Primitive) and reference.identifier == REGISTRY
+
+
+def find_library(reference: Reference) -> LibraryAt | None:
+    """Return what a library's reference says; None if this is no library written plainly."""
+    if not isinstance(reference, Parameterized) or reference.template != _LIBRARY:
+        return None
+    given: dict[str, str] = {}
+    for argument in reference.arguments:
+        match argument:
+            case Argument(name, ValueArgument(Text(text))) if name not in given:
+                given[name] = text
+            case _:
+                return None
+    if not {LIBRARY_URL} <= given.keys() <= {LIBRARY_URL, LIBRARY_SHA256}:
+        return None
+    if any(len(text) > LINE_CHARACTERS_MAX for text in given.values()):
+        return None
+    return LibraryAt(given[LIBRARY_URL], given.get(LIBRARY_SHA256))
+
+
+_LIBRARY = Primitive(identifier=LIBRARY)
+
+
+def step_of(reference: Reference) -> str:
+    """Return the word for this reference in a path."""
+    if is_registry(reference):
+        return "registry"
+    if find_library(reference) is not None:
+        return "library"
+    return type(reference).__struct_config__.tag  # type: ignore[return-value]  # ours are texts

@@ -1,9 +1,9 @@
-"""How a reference says a type: by name, or in full.
+"""Types in a reference: by name, or written out.
 
 A name is looked up in a catalogue when the reference is checked, never before:
 ``Channel``, ``Folder[Identifier, Channel]``, ``list[int]``. Square brackets
 stand where the dissertation has angle brackets, which XML would need escaped.
-A type said in full needs no catalogue; it is data of ``quicksilver.live.types``.
+A type that is written out needs no catalogue; it is data of ``quicksilver.live.types``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class TypeName(msgspec.Struct, frozen=True, tag="named", tag_field="kind", omit_
 
 
 class TypeLiteral(msgspec.Struct, frozen=True, tag="literal", tag_field="kind"):
-    """A type said in full."""
+    """A type that is written out."""
 
     type: AnyType
 

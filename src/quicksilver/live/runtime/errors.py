@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quicksilver.live.references.errors import Place
-from quicksilver.live.types.diagnosis import Diagnosis
+from quicksilver.live.types.errors import Diagnosis
 
 
 class LiveRuntimeError(Exception):

@@ -8,10 +8,9 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from quicksilver.live.references.library import LibraryError, make_module, read_library
-from quicksilver.live.references.model import Primitive, Reference
+from quicksilver.live.references.model import LibraryAt, Primitive, Reference
 from quicksilver.live.references.names import LIBRARY, REGISTRY
 from quicksilver.live.references.standard import ANY_OBJECT, FOLDER_ENDPOINT
-from quicksilver.live.references.wellknown import LibraryAt
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.promises import Promise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import msgspec
 
+from quicksilver.live.references.catalogue import check_cast
 from quicksilver.live.references.check import Checked, check, require_sound
 from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.model import (
@@ -28,13 +29,12 @@ from quicksilver.live.references.model import (
     TypeArgument,
     Use,
     ValueArgument,
+    step_of,
 )
 from quicksilver.live.references.names import list_names
 from quicksilver.live.references.substitute import apply_template, complete
 from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.values import from_value
-from quicksilver.live.references.wellknown import step_of
-from quicksilver.live.references.wrappers import check_cast
 from quicksilver.live.references.xml import Parsed, fingerprint
 from quicksilver.live.runtime.allowance import Allowance
 from quicksilver.live.runtime.asking import ask_folder

@@ -18,7 +18,7 @@ from quicksilver.live.runtime.errors import (
     ComponentFailedError,
     NoEndpointError,
 )
-from quicksilver.live.types.diagnosis import Diagnosis, Step
+from quicksilver.live.types.errors import Diagnosis, Step
 from quicksilver.live.types.model import EndpointType, ObjectType
 
 if TYPE_CHECKING:

@@ -32,11 +32,10 @@ from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.settling import Settling
 from quicksilver.live.runtime.watching import EndWatch, OnViolation
 from quicksilver.live.runtime.wrapping import cast_proxy
-from quicksilver.live.types.adapting import check_match
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.model import ObjectType
 from quicksilver.live.types.reflect import value_type_of
-from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.live.types.subtyping import Checker, check_match, standard_checker
 from quicksilver.stdx.rand import Rng
 
 S = TypeVar("S")

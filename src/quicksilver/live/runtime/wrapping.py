@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quicksilver.live.references.wrappers import Wrapper, find_wrapper
+from quicksilver.live.references.catalogue import Wrapper, find_wrapper
 from quicksilver.live.runtime.endpoints import End
 from quicksilver.live.runtime.errors import CastError
 from quicksilver.live.runtime.proxies import Proxy

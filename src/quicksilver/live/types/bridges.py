@@ -8,15 +8,14 @@ caller's interface.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from quicksilver.live.types.adapting import adapt_event
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.interfaces import Argument, Signature
-from quicksilver.live.types.records import Convert
-from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.live.types.plain_forms import Convert
+from quicksilver.live.types.subtyping import Checker, adapt_event, standard_checker
 
 Handler: TypeAlias = Callable[..., Any]
 
@@ -47,20 +46,6 @@ def bridge_event(
     if len(ours) > 1 and len(theirs) > 1:
         return _bridge_many(ours, theirs, handler, converters)
     return _bridge_shapes(ours, theirs, handler, converters)
-
-
-def bridge_events(
-    sources: Mapping[str, Signature],
-    targets: Mapping[str, Signature],
-    handlers: Any,
-    *,
-    converters: Converters,
-) -> dict[str, Handler]:
-    """Return a bridge for every event that goes out, to the handlers' methods of that name."""
-    return {
-        name: bridge_event(source, targets[name], getattr(handlers, name), converters=converters)
-        for name, source in sources.items()
-    }
 
 
 def _bridge_one(handler: Handler, convert: Convert) -> Handler:

@@ -24,13 +24,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from quicksilver.live.types.contains import find_misfit
 from quicksilver.live.types.errors import MismatchError
 from quicksilver.live.types.model import ValueType
-from quicksilver.live.types.records import Convert, change_fields, make_back, make_front
+from quicksilver.live.types.plain_forms import (
+    Convert,
+    change_fields,
+    find_plain_form,
+    make_back,
+    make_front,
+)
 from quicksilver.live.types.reflect import record_fields, value_type_of
-from quicksilver.live.types.registered import find_plain_form
 from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.live.types.values import find_misfit
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -235,7 +240,7 @@ class Converters:
 
 
 def compose(first: Convert | None, then: Convert | None) -> Convert | None:
-    """Return the two one after the other; None is nothing to be done."""
+    """Return the function that does one conversion, then the other; None converts nothing."""
     if first is None:
         return then
     if then is None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from quicksilver.live.formalisms.base import Formalism, Formalisms
-from quicksilver.live.formalisms.errors import FormalismError
+from quicksilver.live.formalisms.base import Formalism, FormalismError, Formalisms
 from quicksilver.live.formalisms.structure import Structure
-from quicksilver.live.types.diagnosis import Diagnosis, Step, StepKind, gather
+from quicksilver.live.types.errors import Diagnosis, Step, StepKind, gather
 from quicksilver.live.types.model import Constraint, EndpointType, ObjectType
 
 FORMULAS_KEPT_MAX = 20_000

@@ -39,13 +39,11 @@ class Signature(msgspec.Struct, frozen=True):
     arguments: tuple[Argument, ...]
 
 
-def events_of(interface: Any) -> tuple[EventType, ...]:
-    """Return the events of an interface, or raise NotAnInterfaceError."""
-    return tuple(signature.event for signature in signatures_of(interface).values())
-
-
 def signatures_of(interface: Any, reading: Reading | None = None) -> dict[str, Signature]:
-    """Return the events of an interface with their annotations, by name."""
+    """Return the events of an interface with their annotations, by name.
+
+    Raises NotAnInterfaceError for a class that does not describe events.
+    """
     reading = reading if reading is not None else Reading({})
     cls = typing.get_origin(interface) or interface
     if not isinstance(cls, type):

@@ -60,6 +60,9 @@ class Term(
             return True
         return isinstance(other, Term) and self.digest == other.digest
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # Struct has an answer of its own, by identity
+
     def __hash__(self) -> int:
         return hash(self.digest)
 
@@ -203,7 +206,7 @@ def union_of(members: tuple[ValueType, ...]) -> ValueType:
 
 
 def _flatten(members: tuple[ValueType, ...]) -> tuple[ValueType, ...]:
-    """Return the members of a union in their one order."""
+    """Return the members of a union: no unions among them, none twice, sorted by digest."""
     flat: dict[bytes, ValueType] = {}
     literals: list[LiteralOf] = []
     pending = list(reversed(members))

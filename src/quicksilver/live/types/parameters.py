@@ -13,9 +13,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from quicksilver.live.types.contains import find_misfit
-from quicksilver.live.types.diagnosis import Diagnosis, Step, gather, inside
-from quicksilver.live.types.errors import ParameterError
+from quicksilver.live.types.errors import Diagnosis, ParameterError, Step, gather, inside
 from quicksilver.live.types.model import (
     AnyType,
     EndpointType,
@@ -27,6 +25,7 @@ from quicksilver.live.types.model import (
     TypeParameter,
 )
 from quicksilver.live.types.subtyping import Checker, standard_checker
+from quicksilver.live.types.values import find_misfit
 from quicksilver.live.types.walk import children, substitute
 
 Argument: TypeAlias = "AnyType | GivenValue"

@@ -44,7 +44,7 @@ from quicksilver.live.types.model import (
     TupleOf,
     ValueType,
 )
-from quicksilver.live.types.registered import find_plain_form
+from quicksilver.live.types.plain_forms import find_plain_form
 
 T = TypeVar("T")
 

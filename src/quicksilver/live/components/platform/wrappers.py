@@ -5,8 +5,7 @@ from __future__ import annotations
 from quicksilver.live.components.interfaces import RELIABLE
 from quicksilver.live.components.platform.encryption import INSIDE, Encryption
 from quicksilver.live.references.builder import primitive
-from quicksilver.live.references.catalogue import Catalogue
-from quicksilver.live.references.wrappers import Wrapper
+from quicksilver.live.references.catalogue import Catalogue, Wrapper
 from quicksilver.live.runtime.components import known_of
 from quicksilver.live.types.build import object_type
 

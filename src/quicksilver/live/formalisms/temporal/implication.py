@@ -24,7 +24,7 @@ from typing import TypeAlias
 import msgspec
 
 from quicksilver.live.formalisms.structure import Place
-from quicksilver.live.formalisms.temporal.program import Program
+from quicksilver.live.formalisms.temporal.automaton import Program
 from quicksilver.live.formalisms.temporal.syntax import (
     And,
     Compares,
@@ -77,7 +77,7 @@ class _Budget:
         self._left = WORK_MAX
 
     def spend(self, work: int) -> bool:
-        """Take some of it; say whether there was enough."""
+        """Use up part of the allowed work; returns whether enough was left."""
         self._left -= work
         return self._left >= 0
 

@@ -18,7 +18,6 @@ and goes out under one name means either, unless it is said which.
 
 from __future__ import annotations
 
-from quicksilver.live.formalisms.reading import Cursor, Token
 from quicksilver.live.formalisms.structure import CONNECT, DISCONNECT, Direction, Place, Structure
 from quicksilver.live.formalisms.temporal.syntax import (
     And,
@@ -43,6 +42,7 @@ from quicksilver.live.formalisms.temporal.syntax import (
     variables_of,
     walk,
 )
+from quicksilver.live.formalisms.tokens import Cursor, Token
 from quicksilver.live.types.model import EventType, Recursive, StructOf
 from quicksilver.live.types.walk import unfold
 
@@ -78,7 +78,7 @@ class _Parser:
         self._compared: list[tuple[Token, Formula]] = []
 
     def finish(self, formula: Formula) -> None:
-        """Check what can only be seen of the whole."""
+        """Check what depends on the whole formula, once all of it has been read."""
         cursor = self._cursor
         cursor.expect_end()
         bound = {

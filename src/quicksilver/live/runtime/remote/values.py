@@ -13,7 +13,6 @@ from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.model import Node
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.runtime.remote.errors import FrameError
-from quicksilver.live.types.contains import find_misfit
 from quicksilver.live.types.model import (
     ANY,
     DictOf,
@@ -27,6 +26,7 @@ from quicksilver.live.types.model import (
     UnionOf,
     ValueType,
 )
+from quicksilver.live.types.values import find_misfit
 from quicksilver.live.types.walk import children, unfold
 
 

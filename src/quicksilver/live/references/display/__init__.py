@@ -1,0 +1,1 @@
+"""References for people: drawn, in the dissertation's notation, and compared."""
