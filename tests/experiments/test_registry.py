@@ -9,6 +9,7 @@ from quicksilver.experiments.catalogue import EXPERIMENTS, find_experiment
 
 NAMES = (
     "scale",
+    "tokens",
     "tokenrate",
     "feedback",
     "replication",
@@ -28,7 +29,7 @@ NAMES = (
 )
 
 
-def test_every_experiment_of_the_issue_is_there() -> None:
+def test_every_experiment_is_there_in_its_order() -> None:
     assert tuple(EXPERIMENTS) == NAMES
 
 

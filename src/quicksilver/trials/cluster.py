@@ -56,11 +56,14 @@ class Cluster:
         tracer: Tracer | None = None,
         digests: bool = False,
         cores: int = 0,
+        stands: bool = False,
     ) -> None:
         """``fresh_ports``: a node that starts again has another port than before.
 
         ``cores``: all nodes are processes of one machine with so many; 0: each has a
         machine of its own.
+
+        ``stands``: nodes do not ask the GMS; see ``trials.standing``.
 
         ``digests``: keep a digest of every datagram and delivery; costs a few
         microseconds each.
@@ -72,6 +75,7 @@ class Cluster:
         self.config = config or EngineConfig(packet_bytes=1400)
         self.model = model
         self.fresh_ports = fresh_ports
+        self.stands = stands
         self.make_session = make_session
         self.tracer = tracer
         self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)

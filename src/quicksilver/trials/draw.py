@@ -76,7 +76,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 _MOVERS = (faults.Leave, faults.Join, faults.Crash, faults.Partition, faults.Freeze)
 _KINDS: tuple[type[faults.Fault], ...] = (*faults.KINDS, *_MOVERS)
 
-PLANNERS = ("exact", "auto", "regular", "perfect")
+SIZES = ((0.66, 3, 10), (0.85, 11, 24), (0.8, 25, 80), (0.95, 81, 300), (1.0, 2000, 2000))
+"""How likely each range of sizes is, if none before it was drawn; fewest and most nodes."""
+
+PLANNERS = ("exact", "auto", "regular", "perfect", "merged")
+MANY_GROUPS_NODES_MAX = 24
+"""Clusters of up to this many nodes may have hundreds of groups."""
+
 PACKET_BYTES = (576, 1400, 1400, 8900)
 
 
@@ -84,7 +90,7 @@ def draw_plan(seed: int) -> Plan:
     """Return the trial that a seed stands for."""
     rng = Rng(seed).derive("trial")
     shape = rng.derive("shape")
-    nodes = 3 + shape.below(8) if shape.chance(0.7) else 11 + shape.below(14)
+    nodes = _draw_size(rng.derive("size"))
     memberships = _draw_memberships(rng.derive("groups"), nodes)
     load = rng.derive("load")
     seconds = 3.0 + 3.0 * load.uniform()
@@ -123,8 +129,18 @@ def draw_plan(seed: int) -> Plan:
     )
 
 
+def _draw_size(rng: Rng) -> int:
+    """Return how many nodes: mostly few, because many cost time and hide what went wrong."""
+    for chance, least, most in SIZES:
+        if rng.chance(chance):
+            return least + rng.below(most - least + 1)
+    return SIZES[-1][1]
+
+
 def _draw_memberships(rng: Rng, nodes: int) -> tuple[Membership, ...]:
     count = 1 + rng.below(3) if rng.chance(0.5) else 2 + rng.below(7)
+    if nodes <= MANY_GROUPS_NODES_MAX and rng.chance(0.08):
+        count = 30 + rng.below(170)
     everybody = list(range(nodes))
     found = []
     for number in range(count):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
-from quicksilver.membership.directory import GroupView
+from quicksilver.membership.directory import Directory, GroupView
 from quicksilver.membership.events import (
     SubscriptionCompleted,
     ViewsChanged,
@@ -111,7 +111,8 @@ class SimNode:
         self._connection: int | None = None
         self._control: deque[tuple[int, ControlEvent]] = deque()
         """What came on connections to the GMS and was not read yet."""
-        self._reconnect()
+        if not cluster.stands:
+            self._reconnect()
 
     def __repr__(self) -> str:
         return f"node {self.index}.{self.life}"
@@ -148,6 +149,20 @@ class SimNode:
 
     def leave(self, *groups: str) -> None:
         self.change(leave=groups)
+
+    def become_standing(
+        self, directory: Directory, news: tuple[Welcomed, ViewsChanged], group: str
+    ) -> None:
+        """Be in a group as if the GMS had said so, with a directory shared by all nodes."""
+        self.joined.add(group)
+
+        def begin() -> None:
+            request = self.session.subscribe(join={group: self._receive})
+            (view,) = news[1].groups
+            completed = SubscriptionCompleted(request, {group: view.id})
+            self.session.become_standing(directory, (*news, completed), self.host.clock())
+
+        self.host.submit(begin)
 
     def open(self, *groups: str) -> None:
         self.change(open_=groups)

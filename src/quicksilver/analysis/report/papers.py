@@ -69,6 +69,15 @@ SIZES = (
     ),
     _figure("scale-pending", "4.23", "Messages pending acknowledgement", "nodes", **PENDING, **LOG),
     _figure(
+        "tokens-size",
+        "–",
+        "Length of a token",
+        "nodes",
+        y="token_bytes_mean",
+        y_label="bytes",
+        **LOG,
+    ),
+    _figure(
         "tokenrate-pending",
         "4.25",
         "Rate of tokens: unacknowledged data",

@@ -19,11 +19,13 @@ from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
 from quicksilver.experiments.catalogue.replication import Replication
 from quicksilver.experiments.catalogue.scale import Scale
 from quicksilver.experiments.catalogue.tokenrate import TokenRate
+from quicksilver.experiments.catalogue.tokens import Tokens
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         Scale(),
+        Tokens(),
         TokenRate(),
         Feedback(),
         Replication(),
