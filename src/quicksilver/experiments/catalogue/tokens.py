@@ -72,8 +72,9 @@ class Tokens(Experiment):
                         large <= 3 * small,
                     )
                 )
-        silent = sum(row["silent_steps"] for row in rows)
-        found.append(Finding("no sender is left out for long", f"{silent} steps", silent == 0))
+        if rows:
+            silent = sum(row["silent_steps"] for row in rows)
+            found.append(Finding("no sender is left out for long", f"{silent} steps", silent == 0))
         return found
 
 
