@@ -163,7 +163,6 @@ class SimNode:
         self.opened.update(open_)
         self.ready.difference_update(set(leave) - self.opened)
         if leave:
-            self.cluster.watching.on_left(self, leave)
             self._leaving.update(leave)
             for group in [g for g in self.member_since if self.cluster.group_name(g) in leave]:
                 del self.member_since[group]
@@ -179,6 +178,7 @@ class SimNode:
                 self._requests[number] = done
             if leave:
                 self._leaves[number] = leave
+                self.cluster.watching.on_left(self, leave)
             for name in leave:
                 if name not in self.opened:
                     self.senders.pop(name, None)
