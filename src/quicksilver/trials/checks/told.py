@@ -41,7 +41,8 @@ class Told(Watcher):
         if view.view <= number:
             self.fail(f"{node} is told view {view.view} of {view.name} after view {number}")
         members = frozenset(view.members)
-        if (set(event.joined), set(event.left)) != (members - before, before - members):
+        came, went = frozenset(event.joined), frozenset(event.left)
+        if (came, went) != (members - before, before - members):
             self.fail(
                 f"{node}: view {view.view} of {view.name} is {sorted(members)} after "
                 f"{sorted(before)}, and it is told {event.joined} came and {event.left} went"
