@@ -77,7 +77,7 @@ class SimNode:
         """Groups that the GMS counts it in, and the batch in which it came: what is
         committed from then on it may expect."""
         self.started_at = cluster.now
-        self.session = cluster.make_session(
+        self.session = Session(
             name=f"n{index}.{life}",
             address=self.address,
             config=config,
@@ -364,6 +364,3 @@ class SimNode:
                 self.cluster.events.after(RECONNECT_S, self._reconnect)
             return event
         return None
-
-
-SessionMaker = Callable[..., Session]
