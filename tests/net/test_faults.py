@@ -145,10 +145,8 @@ def test_freezes_come_once_a_period_and_end() -> None:
     assert schedule.freeze_until(105.1) == pytest.approx(105.5)
     assert schedule.freeze_until(105.6) is None
     assert schedule.freeze_until(110.0) == pytest.approx(110.5)
-    assert schedule.next_freeze(105.6) == pytest.approx(110.0)
     never = FreezeSchedule(FaultPlan(drop_rate=0.1), 0.0)
     assert never.freeze_until(1e6) is None
-    assert never.next_freeze(1e6) is None
 
 
 def test_a_plan_is_read_from_one_line() -> None:

@@ -12,7 +12,7 @@ from quicksilver.trials.trial import run_trial
 from tests.trials.broken import BROKEN, Broken
 from tests.trials.broken.breaking import patched
 
-NODE = "quicksilver.trials.node"
+UNDER_TEST = tuple(f"quicksilver.{name}" for name in ("core", "multicast", "membership"))
 
 every = pytest.mark.parametrize("broken", BROKEN.values(), ids=list(BROKEN))
 
@@ -71,7 +71,7 @@ def _everything() -> dict[str, int]:
     """What all names of the code under test stand for, by identity."""
     found: dict[str, int] = {}
     for name, module in sorted(sys.modules.items()):
-        if not name.startswith(("quicksilver.multicast", "quicksilver.membership", NODE)):
+        if not name.startswith(UNDER_TEST):
             continue
         for key, value in vars(module).items():
             found[f"{name}.{key}"] = id(value)

@@ -11,6 +11,7 @@ import pytest
 
 from quicksilver.membership.directory import GroupView, RegionView
 from quicksilver.membership.events import ViewsChanged, WasExcluded, Welcomed
+from quicksilver.multicast.events import GroupViewChanged
 from quicksilver.multicast.repair.loss_rounds import RECORDS_SENT_MAX
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.checks.cleanup import Cleanup
@@ -23,9 +24,11 @@ from quicksilver.trials.checks.gaps import Gaps
 from quicksilver.trials.checks.ledger import Ledger, lacking
 from quicksilver.trials.checks.members_only import MembersOnly
 from quicksilver.trials.checks.memory import AUDIT_EVERY, Memory
+from quicksilver.trials.checks.proof import Proof
 from quicksilver.trials.checks.quiescence import Quiescence
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
+from quicksilver.trials.checks.told import Told
 from quicksilver.trials.checks.views import Views
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
@@ -289,6 +292,66 @@ class TestViews:
         event = Welcomed(NodeId(bench.a.id), 1, bench.cluster.gms.settings, False)
         bench.check.on_event(bench.b, event)
         assert bench.is_bad("which node 0.0 had been")
+
+
+class TestTold:
+    def _tell(self, bench: Bench, *members: int, view: int, joined: tuple[int, ...] = ()) -> None:
+        nodes = tuple(NodeId(node) for node in members)
+        told = GroupView(GroupId(50), "x", ViewNumber(view), nodes, (), "")
+        news = GroupViewChanged(told, tuple(NodeId(node) for node in joined), (), True)
+        bench.check.on_event(bench.a, news)
+
+    def test_a_view_told_again(self) -> None:
+        bench = Bench(Told)
+        self._tell(bench, bench.a.id, view=2, joined=(bench.a.id,))
+        assert bench.is_good()
+        self._tell(bench, bench.a.id, view=2)
+        assert bench.is_bad("is told view 2 of x after view 2")
+
+    def test_differences_that_do_not_add_up(self) -> None:
+        bench = Bench(Told)
+        self._tell(bench, bench.a.id, 90, view=1, joined=(bench.a.id,))
+        assert bench.is_bad("it is told")
+
+    def test_a_view_without_the_member(self) -> None:
+        bench = Bench(Told)
+        self._tell(bench, 90, view=1, joined=(90,))
+        assert bench.is_bad("in which it is not")
+
+    def test_a_message_after_leaving(self) -> None:
+        bench = Bench(Told)
+        bench.deliver(bench.b, 0)
+        assert bench.is_good()
+        bench.b.leave("g")
+        bench.cluster.run(1.0)
+        bench.deliver(bench.b, 1)
+        assert bench.is_bad("gets message 1", "is not in it")
+
+    def test_a_view_never_told(self) -> None:
+        bench = Bench(Told)
+        bench.check.on_left(bench.b, ("g",))
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("node 1.0 knows view", "was told 0")
+
+
+class TestProof:
+    def _ask(self, bench: Bench) -> None:
+        bench.cluster.run(1.0)
+        bench.cluster.watching.on_look()
+        bench.b.engine.counters.missing += 1
+        bench.cluster.watching.on_settled()
+
+    def test_asking_for_what_was_not_lost(self) -> None:
+        bench = Bench(Proof)
+        self._ask(bench)
+        assert bench.is_bad("1 packets counted as missing")
+
+    def test_asking_after_a_loss(self) -> None:
+        bench = Bench(Proof)
+        bench.cluster.network.loss = lambda host, packet: host is bench.b.host
+        bench.send(1)
+        self._ask(bench)
+        assert bench.is_good()
 
 
 class TestTheEnd:

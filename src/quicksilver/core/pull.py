@@ -39,10 +39,6 @@ class Policy(Protocol):
         """Account for bytes that leave now."""
         ...
 
-    def next_open(self, now: float) -> float | None:
-        """When time alone opens the policy; None if something else must."""
-        ...
-
 
 class RatePolicy:
     """A token bucket: ``bytes_per_s`` on average, ``burst_bytes`` at once."""
@@ -69,7 +65,8 @@ class RatePolicy:
         self._fill(now)
         self._level -= size
 
-    def next_open(self, now: float) -> float | None:
+    def next_open(self, now: float) -> float:
+        """Return when it opens, if nothing is charged until then."""
         self._fill(now)
         if self._level > 0:
             return now
@@ -95,38 +92,13 @@ class WindowPolicy:
         assert size <= self.pending_bytes
         self.pending_bytes -= size
 
-    def next_open(self, now: float) -> float | None:
-        return now if self.pending_bytes < self.window_bytes else None
-
-
-class ConcurrencyPolicy:
-    """At most ``sends_max`` sends begun and not yet completed."""
-
-    def __init__(self, sends_max: int) -> None:
-        assert sends_max > 0
-        self.sends_max = sends_max
-        self.sends = 0
-
-    def is_open(self, now: float) -> bool:
-        return self.sends < self.sends_max
-
-    def charge(self, size: int, now: float) -> None:
-        self.sends += 1
-
-    def complete(self) -> None:
-        assert self.sends > 0
-        self.sends -= 1
-
-    def next_open(self, now: float) -> float | None:
-        return now if self.sends < self.sends_max else None
-
 
 class Sink:
     """Pulls from its feeds: strictly by priority, in turn within one.
 
     With a parent it is itself a feed there and registers whenever a feed
     registers with it. A closed policy takes it out of the parent; ``resume``
-    puts it back, and ``next_resume`` says when time alone will allow that.
+    puts it back.
     """
 
     def __init__(
@@ -185,15 +157,3 @@ class Sink:
         """Register with the parent again if there is something to pull."""
         if self._parent is not None and self._registered:
             self._parent.register(self, self._priority)
-
-    def next_resume(self, now: float) -> float | None:
-        """When a sink that has feeds but a closed policy opens by time alone."""
-        if not self._registered:
-            return None
-        latest: float | None = now
-        for policy in self._policies:
-            when = policy.next_open(now)
-            if when is None:
-                return None
-            latest = when if latest is None else max(latest, when)
-        return latest

@@ -51,7 +51,11 @@ class GroupReady:
 
 @dataclass(frozen=True, slots=True)
 class GroupViewChanged:
-    """A group that was joined or opened has a new view; each is told once, in order."""
+    """A group has a new view; each is told once and in order.
+
+    Who joined the group and who opened it for sending are told apart: a member is told
+    the views that have it in, from its join on.
+    """
 
     view: GroupView
     joined: tuple[NodeId, ...]
@@ -59,7 +63,7 @@ class GroupViewChanged:
     left: tuple[NodeId, ...]
     """… those that are no longer; both sorted."""
     is_member: bool
-    """True when this node is in the view."""
+    """True for whoever joined, False for whoever opened."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,16 @@ from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages
 
+Told = tuple[int, int, frozenset[NodeId]]
+"""The view that was told last: its group, number and members."""
+
+NOTHING_TOLD: Told = (0, 0, frozenset())
+
 
 class _Joined:
     """A group that the application is in."""
 
-    __slots__ = ("echo", "group", "name", "receiver", "since")
+    __slots__ = ("echo", "group", "name", "receiver", "since", "told")
 
     def __init__(self, name: str, receiver: Receiver, *, echo: bool) -> None:
         self.name = name
@@ -64,6 +69,7 @@ class _Joined:
         """The group's number while messages are routed to the receiver, else 0."""
         self.since = 0
         """The batch in which this node came: older messages are not for it."""
+        self.told = NOTHING_TOLD
 
 
 class Session:
@@ -100,15 +106,14 @@ class Session:
         """A lane that takes nothing: where groups point that may not send, or not yet."""
         self.idle_lane.room = -1
         self._joined: dict[str, _Joined] = {}
-        self._opened: set[str] = set()
+        self._opened: dict[str, Told] = {}
+        """Groups that the application sends to, whether or not it is in them."""
         self._routes: dict[int, _Joined] = {}
         """Joined groups by number, once this node is in their view."""
         self._routed: set[int] = set()
         """The same numbers, and …"""
         self._newest_join = 0
         """… the batch in which the newest of them came: for packets of many groups."""
-        self._told: dict[str, tuple[int, int, frozenset[NodeId]]] = {}
-        """Of each group the view told last: group, number, members."""
         self._leaves: dict[int, tuple[str, ...]] = {}
         """Requests to leave that were not answered, and …"""
         self._leaving: Counter[str] = Counter()
@@ -164,7 +169,7 @@ class Session:
         for name in leaving:
             self._leave(name)
         for name in closing:
-            self._opened.discard(name)
+            self._opened.pop(name, None)
             self._forget_unused(name)
         for name, receiver in joining.items():
             known = self._joined.get(name)
@@ -172,7 +177,8 @@ class Session:
                 self._joined[name] = _Joined(name, receiver, echo=name in echo)
             else:
                 known.receiver, known.echo = receiver, name in echo
-        self._opened.update(opening)
+        for name in opening:
+            self._opened.setdefault(name, NOTHING_TOLD)
         return number
 
     def _leave(self, name: str) -> None:
@@ -187,7 +193,6 @@ class Session:
 
     def _forget_unused(self, name: str) -> None:
         if name not in self._joined and name not in self._opened:
-            self._told.pop(name, None)
             self.engine.outgoing.forget_sender(name)
 
     def is_joined(self, name: str) -> bool:
@@ -341,15 +346,16 @@ class Session:
 
     def _handle_view(self, view: GroupView) -> None:
         """A group has a new view, or its subscription is complete."""
-        is_member = self.client.node in view.members
         joined = self._joined.get(view.name)
         if joined is not None:
-            if not is_member:
+            if self.client.node not in view.members:
                 self._unroute(joined)
             elif view.name not in self._leaving:
                 self._route(joined, view.id)
-        if (joined is not None and is_member) or view.name in self._opened:
-            self._tell_view(view, is_member=is_member)
+                joined.told = self._tell(view, joined.told, is_member=True)
+        told = self._opened.get(view.name)
+        if told is not None:
+            self._opened[view.name] = self._tell(view, told, is_member=False)
 
     def _route(self, joined: _Joined, group: int) -> None:
         """From now on a group's messages go to its receiver."""
@@ -367,16 +373,18 @@ class Session:
             self._routed.discard(joined.group)
             joined.group = 0
 
-    def _tell_view(self, view: GroupView, *, is_member: bool) -> None:
-        group, number, before = self._told.get(view.name, (0, 0, frozenset()))
+    def _tell(self, view: GroupView, told: Told, *, is_member: bool) -> Told:
+        """Tell a view unless it was; return what was told last."""
+        group, number, before = told
         if group != view.id:
+            # The group ended, and another one has its name.
             number, before = 0, frozenset()
         if view.view <= number:
-            return
+            return told
         members = frozenset(view.members)
-        self._told[view.name] = (view.id, view.view, members)
         came, went = tuple(sorted(members - before)), tuple(sorted(before - members))
         self._events.append(GroupViewChanged(view, came, went, is_member))
+        return (view.id, view.view, members)
 
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
         self._forget_leave(event.request)
@@ -403,9 +411,10 @@ class Session:
     def _become_nobody(self) -> None:
         """This incarnation is over; the next one is in the same groups, with other numbers."""
         self._gap = None
-        self._told.clear()
-        for joined in list(self._routes.values()):
+        for joined in self._joined.values():
             self._unroute(joined)
+            joined.told = NOTHING_TOLD
+        self._opened = dict.fromkeys(self._opened, NOTHING_TOLD)
 
     # The fast path
 

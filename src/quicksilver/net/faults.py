@@ -337,10 +337,3 @@ class FreezeSchedule:
         if periods >= 1 and into < self._freeze_s:
             return now + self._freeze_s - into
         return None
-
-    def next_freeze(self, now: float) -> float | None:
-        """Return when the next freeze begins."""
-        if not self._freeze_s:
-            return None
-        periods = (now - self._start) // self._period_s
-        return self._start + (periods + 1) * self._period_s

@@ -393,9 +393,6 @@ class NodeCore:
             left=event.left,
             id=view.id,
         )
-        sink = self._sinks.get(view.name)
-        if sink is not None and event.is_member:
+        sink = (self._sinks if event.is_member else self._openers).get(view.name)
+        if sink is not None:
             sink.view_on_core(news)
-        opener = self._openers.get(view.name)
-        if opener is not None:
-            opener.view_on_core(news)

@@ -47,6 +47,8 @@ class VirtualNetwork:
         self.loss: Loss | None = None
         """Asked about every datagram and every host that it would reach: a scenario that
         loses just what it is about. Loss by chance is a matter of each host's weather."""
+        self.mishaps = 0
+        """Datagrams that were lost on the way, or may have been, or came at odd times."""
         self.sent_packets = 0
         self.sent_bytes = 0
         self._rng = rng.derive("links")
@@ -142,13 +144,18 @@ class VirtualNetwork:
         loss = self.loss
         together: list[Attached] = []
         for target in targets:
-            if target is host or not self.passes(host.index, target.index):
+            if target is host:
+                continue
+            if not self.passes(host.index, target.index):
+                self.mishaps += 1
                 continue
             if loss is not None and loss(target, packet):
+                self.mishaps += 1
                 continue
             if target.weather.is_fine and not link.jitter_s:
                 together.append(target)
                 continue
+            self.mishaps += 1
             for delay, bytes_ in target.weather.pass_on(packet, arrives_at):
                 jitter = link.jitter_s * self._rng.uniform() if link.jitter_s else 0.0
                 self.inject(target, bytes_, source, arrives_at + delay + jitter, is_multicast)

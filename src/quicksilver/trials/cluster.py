@@ -22,7 +22,6 @@ from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import Store
 from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.session import Session
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.machine import SharedCpu
 from quicksilver.sim.model import IDEAL, HostModel, LinkModel
@@ -30,7 +29,7 @@ from quicksilver.sim.network import VirtualNetwork
 from quicksilver.stdx.rand import Rng
 from quicksilver.trace.records import Tracer
 from quicksilver.trials.gms import SimGms
-from quicksilver.trials.node import SessionMaker, SimNode
+from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Digest, Violation, Watcher, Watchers
 from quicksilver.wire.gms import ClusterSettings
 
@@ -51,7 +50,6 @@ class Cluster:
         limits: PlanLimits | None = None,
         store: Store | None = None,
         fresh_ports: bool = True,
-        make_session: SessionMaker = Session,
         make_service: Callable[..., MembershipService] = MembershipService,
         tracer: Tracer | None = None,
         digests: bool = False,
@@ -76,7 +74,6 @@ class Cluster:
         self.model = model
         self.fresh_ports = fresh_ports
         self.stands = stands
-        self.make_session = make_session
         self.tracer = tracer
         self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)
         self.gms = SimGms(

@@ -77,7 +77,7 @@ class SimNode:
         """Groups that the GMS counts it in, and the batch in which it came: what is
         committed from then on it may expect."""
         self.started_at = cluster.now
-        self.session = cluster.make_session(
+        self.session = Session(
             name=f"n{index}.{life}",
             address=self.address,
             config=config,
@@ -182,7 +182,6 @@ class SimNode:
         self.opened.update(open_)
         self.ready.difference_update(set(leave) - self.opened)
         if leave:
-            self.cluster.watching.on_left(self, leave)
             self._leaving.update(leave)
             for group in [g for g in self.member_since if self.cluster.group_name(g) in leave]:
                 del self.member_since[group]
@@ -198,6 +197,7 @@ class SimNode:
                 self._requests[number] = done
             if leave:
                 self._leaves[number] = leave
+                self.cluster.watching.on_left(self, leave)
             for name in leave:
                 if name not in self.opened:
                     self.senders.pop(name, None)
@@ -383,6 +383,3 @@ class SimNode:
                 self.cluster.events.after(RECONNECT_S, self._reconnect)
             return event
         return None
-
-
-SessionMaker = Callable[..., Session]

@@ -56,7 +56,7 @@ class Watcher:
         """A session reported something other than messages, after its engine had acted on it."""
 
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
-        """An application asked to leave groups."""
+        """An application has left groups: nothing of them is for it any more."""
 
     def on_started(self, node: SimNode) -> None:
         """A node was started, for the first time or again."""

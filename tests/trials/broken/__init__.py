@@ -7,6 +7,7 @@ is no check; a mistake that no check finds shows where one is missing.
 from __future__ import annotations
 
 from tests.trials.broken.breaking import Broken
+from tests.trials.broken.driving import DRIVING
 from tests.trials.broken.receiving import RECEIVING
 from tests.trials.broken.recovering import RECOVERING
 from tests.trials.broken.sending import SENDING
@@ -15,6 +16,6 @@ from tests.trials.broken.serving import SERVING
 __all__ = ["BROKEN", "Broken"]
 
 BROKEN: dict[str, Broken] = {
-    broken.name: broken for broken in (*RECEIVING, *RECOVERING, *SENDING, *SERVING)
+    broken.name: broken for broken in (*RECEIVING, *RECOVERING, *SENDING, *SERVING, *DRIVING)
 }
 """All of them, by name."""

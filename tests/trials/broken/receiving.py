@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
 
 from quicksilver.multicast.engine import Engine
 from quicksilver.multicast.receiving.early_packets import EarlyPackets
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.stream import IN_ORDER, ReceiveStream
 from quicksilver.multicast.sending.stream import SendStream
-from quicksilver.multicast.session import Session
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Crash, Cut, Join, Leave
 from quicksilver.trials.gms import GMS_INDEX
-from quicksilver.wire.packets import Fragment, Messages, parse_body
+from quicksilver.wire.packets import Fragment, parse_body
 from tests.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
 
 
@@ -115,25 +112,6 @@ def _gives_up_the_dead() -> AbstractContextManager[None]:
     return patched(Region, "handle_failed", handle)
 
 
-def _takes_everything() -> AbstractContextManager[None]:
-    original = Session._deliver
-
-    def deliver(self: Session, messages: Messages) -> None:
-        for group in messages.groups or (messages.group,):
-            if group is not None and group not in self._routes:
-                self._routes[group] = next(iter(self._joined.values()))
-        original(self, messages)
-
-    return patched(Session, "_deliver", deliver)
-
-
-_TWO_GROUPS: dict[str, Any] = {
-    "memberships": (
-        Membership(group="g0", members=(0, 1, 2, 3)),
-        Membership(group="g1", members=(2, 3)),
-    )
-}
-
 RECEIVING = (
     Broken(
         name="ahead-of-hole",
@@ -208,12 +186,5 @@ RECEIVING = (
             *losses(1, rate=0.5, at=0.5), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
         ),
         caught_by=("survivors",),
-    ),
-    Broken(
-        name="takes-everything",
-        what="A node delivers whatever its region carries, joined or not.",
-        install=_takes_everything,
-        scene=scene(planner="auto", **_TWO_GROUPS),
-        caught_by=("members-only",),
     ),
 )

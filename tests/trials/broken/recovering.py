@@ -75,7 +75,7 @@ def _counts_the_silent_in() -> AbstractContextManager[None]:
 
 
 def _long_tokens() -> AbstractContextManager[None]:
-    def trimmed(ranges: RangeSet, limit: int) -> tuple[tuple[int, ...], int]:
+    def trimmed(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
         return tuple(ranges.to_flat()), limit
 
     return all_of(

@@ -45,7 +45,7 @@ def _open_window() -> AbstractContextManager[None]:
 
 
 def _wrong_view() -> AbstractContextManager[None]:
-    return patched(Outgoing, "batch", property(lambda self: self._host.batch - 1))
+    return patched(Outgoing, "batch", property(lambda self: self._env.batch - 1))
 
 
 def _begins_again() -> AbstractContextManager[None]:

@@ -16,9 +16,11 @@ from quicksilver.trials.checks.fifo import Fifo
 from quicksilver.trials.checks.gaps import Gaps
 from quicksilver.trials.checks.members_only import MembersOnly
 from quicksilver.trials.checks.memory import Memory
+from quicksilver.trials.checks.proof import Proof
 from quicksilver.trials.checks.quiescence import Quiescence
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
+from quicksilver.trials.checks.told import Told
 from quicksilver.trials.checks.views import Views
 from quicksilver.trials.watch import Watcher
 
@@ -31,9 +33,11 @@ ALL: tuple[type[Watcher], ...] = (
     Complete,
     Survivors,
     Views,
+    Told,
     Cleanup,
     Quiescence,
     Memory,
     Tokens,
+    Proof,
     Convergence,
 )
