@@ -108,6 +108,22 @@ class TestEnding:
             assert parent.exit_code != 0
             assert not is_alive(pid)
 
+    def test_a_second_signal_does_not_wait_for_the_stubborn(self) -> None:
+        """Who presses Ctrl-C again means it, and still nothing is left behind."""
+        code = PARENT.replace(repr(SLEEPER), repr(STUBBORN)).replace(
+            "with Children", "import quicksilver.lab.processes as p; p.STOP_S = 500\nwith Children"
+        )
+        with Children() as children:
+            parent = python(children, code)
+            pid = pid_of(parent.expect_line("pid", 20))
+            parent.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert parent.exit_code is None
+            parent.send_signal(signal.SIGINT)
+            with pytest.raises(ChildError, match="KeyboardInterrupt"):
+                parent.expect_line("more", 20)
+            assert not is_alive(pid)
+
     def test_signals_are_answered_as_before_when_the_block_is_over(self) -> None:
         before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
         with Children():
