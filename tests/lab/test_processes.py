@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,23 @@ class TestEnding:
             pid = pid_of(child.expect_line("pid", 20))
             child.kill()
         wait_until(lambda: not is_alive(pid), "a grandchild lives on")
+
+    def test_one_that_cannot_be_watched_is_not_left_behind(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where there are too many threads already, for example."""
+
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        mine = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+        before = mine.read_text()
+        with Children() as children:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", fail)
+                with pytest.raises(RuntimeError):
+                    python(children, SLEEPER)
+            assert mine.read_text() == before
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_a_signal_ends_the_block_and_the_children(self, number: int) -> None:
