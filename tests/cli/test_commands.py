@@ -188,6 +188,19 @@ class TestUp:
         assert ("node-2", "a") not in heard
         assert events[-1]["event"] == "stopped"
 
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_signal_stops_all_of_it(self, number: int) -> None:
+        """Quietly, and with the exit code of Ctrl-C."""
+        with running("up", "-n", "2", "--json") as process:
+            while read_event(process)["event"] != "ready":
+                pass
+            children = _children_of(process.pid)
+            process.send_signal(number)
+            assert process.wait(20) == 130
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+            assert not any(_is_running(child) for child in children)
+
     def test_children_do_not_outlive_a_killed_parent(self) -> None:
         """SIGKILL leaves no time to clean up; the kernel does it."""
         with running("up", "-n", "2", "--json") as process:

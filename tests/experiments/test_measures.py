@@ -19,8 +19,8 @@ from quicksilver.experiments.machines import (
 )
 from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.sharing import SharedParser
+from quicksilver.lab.instruments import Observed, Usage
 from quicksilver.lab.latency import summarise_ages
-from quicksilver.lab.load import Observed, Usage
 from quicksilver.wire.packets import parse_body
 
 

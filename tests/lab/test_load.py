@@ -7,8 +7,9 @@ import gc
 import msgspec
 import pytest
 
+from quicksilver.lab.instruments import CollectorTime, Observed, OrderCheck, take_usage
 from quicksilver.lab.latency import recovery_s, summarise_ages
-from quicksilver.lab.load import CollectorTime, Observed, OrderCheck, count_sent, take_usage
+from quicksilver.lab.load import count_sent
 
 
 def test_an_order_check_counts_and_notices_disorder_and_loss() -> None:

@@ -7,6 +7,7 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,23 @@ class TestEnding:
             child.kill()
         wait_until(lambda: not is_alive(pid), "a grandchild lives on")
 
+    def test_one_that_cannot_be_watched_is_not_left_behind(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where there are too many threads already, for example."""
+
+        def fail(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        mine = Path(f"/proc/self/task/{threading.get_native_id()}/children")
+        before = mine.read_text()
+        with Children() as children:
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", fail)
+                with pytest.raises(RuntimeError):
+                    python(children, SLEEPER)
+            assert mine.read_text() == before
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     def test_a_signal_ends_the_block_and_the_children(self, number: int) -> None:
         """Whoever stops a measurement stops all of it."""
@@ -106,6 +124,22 @@ class TestEnding:
             with pytest.raises(ChildError, match="KeyboardInterrupt"):
                 parent.expect_line("more", 20)
             assert parent.exit_code != 0
+            assert not is_alive(pid)
+
+    def test_a_second_signal_does_not_wait_for_the_stubborn(self) -> None:
+        """Who presses Ctrl-C again means it, and still nothing is left behind."""
+        code = PARENT.replace(repr(SLEEPER), repr(STUBBORN)).replace(
+            "with Children", "import quicksilver.lab.processes as p; p.STOP_S = 500\nwith Children"
+        )
+        with Children() as children:
+            parent = python(children, code)
+            pid = pid_of(parent.expect_line("pid", 20))
+            parent.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert parent.exit_code is None
+            parent.send_signal(signal.SIGINT)
+            with pytest.raises(ChildError, match="KeyboardInterrupt"):
+                parent.expect_line("more", 20)
             assert not is_alive(pid)
 
     def test_signals_are_answered_as_before_when_the_block_is_over(self) -> None:

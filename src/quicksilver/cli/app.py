@@ -7,7 +7,6 @@ imports when it runs, so that ``quicksilver --help`` answers at once.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -77,10 +76,7 @@ app.add_typer(importlib.import_module("quicksilver.cli.model").app, name="model"
 app.add_typer(importlib.import_module("quicksilver.cli.object").app, name="object")
 app.add_typer(importlib.import_module("quicksilver.cli.overlap").app, name="overlap")
 app.command("sweep")(importlib.import_module("quicksilver.cli.sweep").sweep)
-
-_BENCH = "quicksilver.cli.bench.command"
-if importlib.util.find_spec(_BENCH) is not None:
-    app.add_typer(importlib.import_module(_BENCH).app, name="bench")
+app.add_typer(importlib.import_module("quicksilver.cli.bench.command").app, name="bench")
 
 
 def invoke(arguments: Sequence[str]) -> int:

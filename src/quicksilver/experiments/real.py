@@ -9,7 +9,8 @@ from typing import Any
 
 from quicksilver.experiments.base import Context, Metrics
 from quicksilver.experiments.gauges import latency_metrics
-from quicksilver.lab.load import Observed, Receiver, ReceiverReport, Sender, SenderReport, Usage
+from quicksilver.lab.instruments import Observed, Usage
+from quicksilver.lab.load import Receiver, ReceiverReport, Sender, SenderReport
 from quicksilver.lab.measuring import LoadRun, run_load
 from quicksilver.stdx.bins import add_counts
 

@@ -250,7 +250,12 @@ class Children:
                 )
             except (FileNotFoundError, PermissionError):
                 raise ProgramMissingError(name, f"{command[0]} is not installed") from None
-            child = Child(name, process, inbox)
+            try:
+                child = Child(name, process, inbox)
+            except BaseException:  # no thread could be started, for example
+                with process:
+                    process.kill()
+                raise
             self.running.append(child)
         return child
 

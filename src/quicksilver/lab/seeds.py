@@ -24,7 +24,8 @@ def run_seed(seed: int, tracer: Tracer | None = None) -> SeedResult:
     try:
         report = run_trial(draw_plan(seed), tracer=tracer)
     except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
-        return SeedResult(seed=seed, problem=f"raised {type(error).__name__}: {error}")
+        text = " ".join(f"raised {type(error).__name__}: {error}".split())
+        return SeedResult(seed=seed, problem=text)
     first = report.violations[0] if report.violations else None
     problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
     return SeedResult(seed=seed, report=report, problem=problem)

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from quicksilver.cli.bench.measures import Plan, summarise
-from quicksilver.lab.load import Observed, ReceiverReport, SenderReport, Usage
+from quicksilver.lab.instruments import Observed, Usage
+from quicksilver.lab.load import ReceiverReport, SenderReport
 
 
 def test_the_slowest_receiver_counts() -> None:

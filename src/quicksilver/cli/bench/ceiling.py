@@ -16,7 +16,8 @@ import time
 import msgspec
 
 from quicksilver.lab.child import next_order, run_child, tell
-from quicksilver.lab.load import Go, LoadReady, OrderCheck
+from quicksilver.lab.instruments import OrderCheck
+from quicksilver.lab.load import Go, LoadReady
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import (
     FLAG_SINGLE,

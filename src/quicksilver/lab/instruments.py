@@ -1,0 +1,165 @@
+"""What a process measures of itself: processor time, memory, records, order of messages."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from quicksilver.stdx.bins import count_delays
+from quicksilver.trace.records import AckReceived, AnyRecord, NodeSampled, RoundCompleted
+
+
+class CollectorTime:
+    """Adds up the processor time that the cyclic garbage collector takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = 0.0
+
+    def note(self, phase: str, info: dict[str, int]) -> None:
+        """Hear from the collector that it begins or ends."""
+        del info
+        now = time.thread_time()
+        if phase == "start":
+            self._began = now
+        else:
+            self.seconds += now - self._began
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process has used."""
+
+    cpu_s: float
+    kernel_s: float
+    """The part of the processor time that the kernel used for it."""
+    collector_s: float
+    """The part that the cyclic garbage collector took."""
+    switches: int
+    """How often it left its core, by itself or not."""
+    rss_bytes: int
+    """Resident memory now."""
+    rss_max_bytes: int
+
+    def since(self, before: Usage) -> Usage:
+        """Return what was used in between; memory is as it is now."""
+        return msgspec.structs.replace(
+            self,
+            cpu_s=self.cpu_s - before.cpu_s,
+            kernel_s=self.kernel_s - before.kernel_s,
+            collector_s=self.collector_s - before.collector_s,
+            switches=self.switches - before.switches,
+        )
+
+
+def take_usage(collector: CollectorTime) -> Usage:
+    """Return what this process has used so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return Usage(
+        cpu_s=used.ru_utime + used.ru_stime,
+        kernel_s=used.ru_stime,
+        collector_s=collector.seconds,
+        switches=used.ru_nvcsw + used.ru_nivcsw,
+        rss_bytes=rss_bytes(),
+        rss_max_bytes=used.ru_maxrss * 1024,
+    )
+
+
+def rss_bytes() -> int:
+    """Return the resident memory of this process now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node's records say, summed up."""
+
+    rounds: dict[int, tuple[int, float]] = {}
+    """By level of rings: how many token rounds, and how long they took on average."""
+    round_bins: dict[int, list[tuple[int, int]]] = {}
+    slowest_rounds_s: dict[int, list[float]] = {}
+    """The slowest tenth."""
+    pending_bytes_mean: float = 0.0
+    alarm_bins: list[tuple[int, int]] = []
+    memory_bytes: list[int] = []
+
+
+class Observer:
+    """Sums of what the node's records say; a tracer."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, list[float]] = {}
+        self._pending: list[int] = []
+        self._samples: list[NodeSampled] = []
+
+    def __call__(self, record: AnyRecord) -> None:
+        if isinstance(record, RoundCompleted):
+            self._rounds.setdefault(record.level, []).append(record.seconds)
+        elif isinstance(record, AckReceived):
+            self._pending.append(record.pending_bytes)
+        elif isinstance(record, NodeSampled):
+            self._samples.append(record)
+
+    def clear(self) -> None:
+        """Forget the warm-up."""
+        self._rounds.clear()
+        self._pending.clear()
+        self._samples.clear()
+
+    def report(self) -> Observed:
+        pending = self._pending
+        return Observed(
+            rounds={k: (len(some), sum(some) / len(some)) for k, some in self._rounds.items()},
+            round_bins={level: count_delays(some) for level, some in self._rounds.items()},
+            slowest_rounds_s={
+                level: sorted(some)[-max(1, len(some) // 10) :]
+                for level, some in self._rounds.items()
+            },
+            pending_bytes_mean=sum(pending) / len(pending) if pending else 0.0,
+            alarm_bins=count_delays(sample.alarm_delay_s for sample in self._samples),
+            memory_bytes=[sample.memory_bytes for sample in self._samples],
+        )
+
+
+class OrderCheck:
+    """An application that counts messages and checks each group's order, a call a message.
+
+    The same for quicksilver and for the benchmark's ceiling: order and completeness
+    are measured, not assumed.
+    """
+
+    def __init__(self, groups: int) -> None:
+        self.expected = [0] * groups
+        """For each group, the number of its next message."""
+        self.disorders = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.expected)
+
+    def handle(self, place: int, sequence: int, payload: bytes) -> None:
+        """The application's callback: one call a message."""
+        expected = self.expected
+        if sequence != expected[place]:
+            self.disorders += 1
+        expected[place] = sequence + 1
+
+    def handle_run(self, place: int, first: int, payloads: list[bytes]) -> None:
+        """Take consecutive messages of one group."""
+        handle = self.handle
+        for sequence, payload in enumerate(payloads, first):
+            handle(place, sequence, payload)
+
+    def handle_mixed(
+        self, places: Sequence[int], sequences: Sequence[int], payloads: list[bytes]
+    ) -> None:
+        """Take messages of several groups."""
+        handle = self.handle
+        for place, sequence, payload in zip(places, sequences, payloads, strict=True):
+            handle(place, sequence, payload)
+
+    def missing(self, sent: Sequence[int]) -> int:
+        """Return how many of the messages that were sent did not arrive."""
+        return sum(max(0, s - n) for s, n in zip(sent, self.expected, strict=True))
