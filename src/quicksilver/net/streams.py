@@ -338,7 +338,9 @@ class _Stream(asyncio.Protocol):
     def send(self, frame: bytes) -> None:
         """Write a frame; it is counted as sent."""
         assert self._transport is not None
-        self._transport.writelines((len(frame).to_bytes(LENGTH_BYTES, "little"), frame))
+        # Not ``writelines``: in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 it never says that a
+        # reader has stopped, and buffers without bound (CVE-2024-12254).
+        self._transport.write(len(frame).to_bytes(LENGTH_BYTES, "little") + frame)
 
     def finish(self) -> None:
         """Close once the last frames are out, or after a while."""
@@ -366,5 +368,9 @@ def _explain(error: OSError | OverflowError) -> str:
             return "not permitted: choose a port above 1023"
         case _ if isinstance(error, socket.gaierror):
             return "the name cannot be resolved: give an address of this machine"
+        case None:
+            # From Python 3.13 on asyncio passes over addresses that the machine does not
+            # have, and then says without a number that none was left.
+            return _explain(OSError(errno.EADDRNOTAVAIL, ""))
         case _:
             return error.strerror or str(error)
