@@ -1,24 +1,32 @@
-"""quicksilver: reliable multicast that scales with the number of groups."""
+"""quicksilver: reliable multicast that scales with the number of groups.
 
-from quicksilver.node import sync
-from quicksilver.node.aio import Group, Node, connect
-from quicksilver.node.errors import (
-    AddressError,
-    AlreadyJoinedError,
-    ClosedError,
-    CoreFailedError,
-    ExcludedError,
-    GmsUnreachableError,
-    MessageTooLargeError,
-    NotConnectedError,
-    NotJoinedError,
-    OptionError,
-    QueueFullError,
-    QuicksilverError,
-    RefusedError,
-)
-from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
-from quicksilver.node.options import NodeOptions
+What is named here is imported when it is first used. Commands and Spark's many Python
+processes use little of it, and all of it takes a fifth of a second.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quicksilver.node import sync
+    from quicksilver.node.aio import Group, Node, connect
+    from quicksilver.node.errors import (
+        AddressError,
+        AlreadyJoinedError,
+        ClosedError,
+        CoreFailedError,
+        ExcludedError,
+        GmsUnreachableError,
+        MessageTooLargeError,
+        NotConnectedError,
+        NotJoinedError,
+        OptionError,
+        QueueFullError,
+        QuicksilverError,
+        RefusedError,
+    )
+    from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
+    from quicksilver.node.options import NodeOptions
 
 __version__ = "0.1.0"
 
@@ -47,3 +55,17 @@ __all__ = [
     "connect",
     "sync",
 ]
+
+_HOMES = ("errors", "messages", "options", "aio")
+"""Modules of ``node`` that have these names, the light ones first."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sync":
+        return import_module("quicksilver.node.sync")
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"quicksilver.node.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -115,7 +115,7 @@ def test_a_session_reads_streams_and_writes(
                 text=True,
                 env=environment,
                 cwd=tmp_path,
-                timeout=150,
+                timeout=300,
                 check=False,
             )
     assert outcome.returncode == 0, outcome.stderr[-3000:]

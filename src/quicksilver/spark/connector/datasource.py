@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
 
 from quicksilver.spark.connector.columns import find_decoder, row_schema
 from quicksilver.spark.connector.options import parse_sink_options, parse_source_options
-from quicksilver.spark.connector.sink import GroupStreamWriter, GroupWriter, check_columns
 from quicksilver.spark.connector.source import GroupReader, GroupStreamReader
 from quicksilver.spark.errors import OptionError
 
@@ -62,6 +61,9 @@ class GroupSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""
+        # Late: Spark starts a Python for every plan of a query, and readers need no node.
+        from quicksilver.spark.connector.sink import GroupWriter, check_columns
+
         if overwrite:
             raise OptionError("a group cannot be overwritten: use mode append")
         options = parse_sink_options(self.options)
@@ -70,6 +72,8 @@ class GroupSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Return the writer of a streaming query; output mode complete sends all of it again."""
+        from quicksilver.spark.connector.sink import GroupStreamWriter, check_columns
+
         options = parse_sink_options(self.options)
         check_columns(schema, options)
         return GroupStreamWriter(options)
