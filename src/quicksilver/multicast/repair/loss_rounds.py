@@ -99,10 +99,7 @@ class LossRounds(Rounds[Gathered]):
     def report(self, sender: int) -> Report:
         """Return what the domain agreed on last."""
         found = self._aggregates.get(sender)
-        if found is None:
-            # Quiet here, or new: what the region agreed on before still holds.
-            return Report.of_all_below(self._repairer.state.of(sender).stable, self._env.node)
-        return found
+        return self._repairer.report_quiet(sender) if found is None else found
 
     # Rounds
 

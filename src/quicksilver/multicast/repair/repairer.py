@@ -76,6 +76,18 @@ class Repairer:
             unkept_limit=unkept_limit,
         )
 
+    def report_quiet(self, sender: int) -> Report:
+        """Return what a domain says of a stream that is quiet there, or new.
+
+        What the region agreed on before still holds. Of a dead sender's stream that is
+        over nothing more is wanted, however much of it others have: a domain that stuck
+        to what it once had would keep the region from ever agreeing.
+        """
+        stream = self.region.streams.get(sender)
+        if stream is not None and stream.is_over():
+            return self.report(sender)
+        return Report.of_all_below(self.state.of(sender).stable, self._env.node)
+
     def _count_sent(self) -> int:
         own = self.own_stream()
         if own is not None:
