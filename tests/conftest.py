@@ -1,6 +1,8 @@
-"""Settings for all tests, so that they mean the same on every machine."""
+"""Settings for all tests, so that they mean the same on every machine and in every shell."""
 
 from __future__ import annotations
+
+import os
 
 from hypothesis import settings
 
@@ -11,3 +13,12 @@ settings.register_profile("quicksilver", deadline=None)
 settings.load_profile("quicksilver")
 
 give_children_default_signals()
+
+# Settings of the user's that change how commands print, or what they connect to.
+for name in (
+    *("COLUMNS", "LINES", "TERMINAL_WIDTH"),
+    *("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "GITHUB_ACTIONS"),
+    *("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+    "QUICKSILVER_GMS",
+):
+    os.environ.pop(name, None)

@@ -17,18 +17,9 @@ CODE_2_2 = str(EXAMPLES / "code-2-2-shared-text.liveobject")
 CODE_2_4 = str(EXAMPLES / "code-2-4-hybrid.liveobject")
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 class TestProcess:
     """A few through a real process; the rest below calls the same entry point."""
-
-    @pytest.mark.parametrize(
-        "command", ["check", "show", "types", "components", "new", "diff", "schema"]
-    )
-    def test_every_command_explains_itself(self, command: str) -> None:
-        """And every one has a form for programs."""
-        outcome = run("object", command, "--help")
-        assert outcome.returncode == 0
-        assert "--json" in outcome.stdout
 
     def test_a_sound_reference(self) -> None:
         """One line with its type."""
