@@ -330,7 +330,8 @@ def test_a_bad_name_changes_nothing() -> None:
     script = Script().connect()
     with pytest.raises(BadGroupNameError):
         script.subscribe(join="a", open_="\0")
-    assert not script.session.is_joined("a")
+    assert script.hear(update(1, a=(1, (ME, OTHER, 5), ()))) == ["ViewsChanged"]
+    assert script.arrive(1, "a") == []
 
 
 def test_a_paused_group_that_is_left_no_longer_pauses() -> None:
@@ -359,3 +360,15 @@ def test_own_messages_are_heard_by_whoever_asked_for_them_until_it_leaves() -> N
     assert script.lines == ["a: mine"]
     script.subscribe(leave="a")
     assert not sender.echo
+
+
+def test_to_open_a_group_does_not_silence_its_echo() -> None:
+    """Who joined asked to hear itself, whoever else of the process sends to the group."""
+    script = Script().connect()
+    script.session.subscribe(join={"a": script.receiver("a")}, echo=frozenset({"a"}))
+    script.hear(update(1, a=(1, (ME, OTHER, 5), ())), gms.Subscribed(1, (7,)))
+    script.subscribe(open_="a")
+    script.hear(gms.Subscribed(2, (7,)))
+    sender = script.session.find_sender("a")
+    assert sender is not None
+    assert sender.echo

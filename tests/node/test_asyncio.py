@@ -78,6 +78,25 @@ def test_views_are_events_each_once(gms: str) -> None:
     run(work())
 
 
+def test_a_group_may_be_opened_twice_and_joined_as_well(gms: str) -> None:
+    """Each of them is ready when it is returned, and knows the view."""
+
+    async def work() -> None:
+        async with pair(gms) as (one, other):
+            theirs = await other.join("thrice")
+            mine, *opened = await asyncio.gather(
+                one.join("thrice"), one.open("thrice"), one.open("thrice")
+            )
+            late = await one.open("thrice")
+            await mine.wait_members(2)
+            await late.wait_members(2)
+            for group in (mine, *opened, late):
+                await group.send(b"x")
+            assert [m.sequence for m in await take(theirs, 4)] == [0, 1, 2, 3]
+
+    run(work())
+
+
 def test_a_large_message_is_fragmented_and_whole(gms: str) -> None:
     """Messages up to 16 MiB travel in pieces."""
 

@@ -178,7 +178,8 @@ class Session:
             else:
                 known.receiver, known.echo = receiver, name in echo
         for name in opening:
-            self._opened.setdefault(name, NOTHING_TOLD)
+            # Whoever opens it again has not heard of its view.
+            self._opened[name] = NOTHING_TOLD
         return number
 
     def _leave(self, name: str) -> None:
@@ -194,9 +195,6 @@ class Session:
     def _forget_unused(self, name: str) -> None:
         if name not in self._joined and name not in self._opened:
             self.engine.outgoing.forget_sender(name)
-
-    def is_joined(self, name: str) -> bool:
-        return name in self._joined
 
     def find_sender(self, name: str) -> GroupSender | None:
         """Return how a group is sent to, or was before it was left; None if it never was."""

@@ -140,7 +140,6 @@ class NodeCore:
         self.failure: Exception | None = None
         self.is_closed = False
         self.exclusions = 0
-        self.on_excluded: Callable[[str], None] | None = None
         self._sinks: dict[str, GroupSink] = {}
         """Groups that were joined."""
         self._openers: dict[str, GroupSink] = {}
@@ -260,6 +259,9 @@ class NodeCore:
             gone += [self._openers.pop(name, None) for name in closing]
             for left in gone:
                 if left is not None:
+                    waiting = self._waiting.get(left.name, [])
+                    if left in waiting:
+                        waiting.remove(left)
                     left.fail_on_core(ClosedError(f"group {left.name!r}"))
             self._sinks.update((sink.name, sink) for sink in joining)
             self._openers.update((sink.name, sink) for sink in opening)
@@ -346,8 +348,6 @@ class NodeCore:
             self._handle_refused(event)
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
-            if self.on_excluded is not None:
-                self.on_excluded(event.reason)
         elif isinstance(event, ViewsChanged):
             pass  # what concerns this node's groups is told group by group
         else:
