@@ -47,7 +47,7 @@ def test_a_shrunk_plan_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "plan.json"
     with BROKEN["never-quiet"].install():
         assert run(["sim", "--seed", "16", "--shrink", "--write-plan", str(path)]) == 1
-        assert json.loads(path.read_text())["faults"] == []
+        assert json.loads(path.read_text(encoding="utf-8"))["faults"] == []
         assert run(["sim", "--plan", str(path)]) == 1
     assert run(["sim", "--plan", str(path)]) == 0
     assert "VIOLATED quiescence" in capsys.readouterr().out
