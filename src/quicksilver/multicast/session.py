@@ -44,7 +44,8 @@ from quicksilver.multicast.events import (
     Receiver,
     SessionEvent,
 )
-from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages
@@ -102,9 +103,8 @@ class Session:
         self.client.set_stats(engine.stats)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
-        self.idle_lane = Lane(engine.outgoing)
+        self.idle_lane = engine.outgoing.idle_lane()
         """A lane that takes nothing: where groups point that may not send, or not yet."""
-        self.idle_lane.room = -1
         self._joined: dict[str, _Joined] = {}
         self._opened: dict[str, Told] = {}
         """Groups that the application sends to, whether or not it is in them."""
