@@ -287,6 +287,16 @@ def test_who_leaves_and_joins_in_one_batch_hears_the_view_again() -> None:
     assert script.arrive(2, "a") == ["a: a0"]
 
 
+def test_who_comes_back_hears_senders_whose_views_did_not_change() -> None:
+    """They go on to name the batch of the view, however many batches came to others."""
+    script = member_of_a()
+    script.hear(update(3, b=(1, (5,), ())))
+    script.subscribe(leave="a")
+    script.subscribe(join="a")
+    script.hear(gms.Subscribed(2, ()), gms.Subscribed(3, (7,)))
+    assert script.arrive(2, "a") == ["a: a0"]
+
+
 def test_an_exclusion_ends_routes_and_flushes_and_all_is_told_anew() -> None:
     script = member_of_a()
     (sender,) = [script.session.find_sender("a")]

@@ -114,6 +114,9 @@ class Session:
         """The same numbers, and …"""
         self._newest_join = 0
         """… the batch in which the newest of them came: for packets of many groups."""
+        self._member_since: dict[int, int] = {}
+        """Groups whose view has this node, and the batch from which on it did. A sender
+        whose views did not change since may name that batch for ever."""
         self._leaves: dict[int, tuple[str, ...]] = {}
         """Requests to leave that were not answered, and …"""
         self._leaving: Counter[str] = Counter()
@@ -328,6 +331,7 @@ class Session:
                 for view in event.groups:
                     self._handle_view(view)
                 for group in event.groups_gone:
+                    self._member_since.pop(group, None)
                     if (joined := self._routes.get(group)) is not None:
                         self._unroute(joined)
                 self.engine.handle_views(event, now)
@@ -345,8 +349,13 @@ class Session:
     def _handle_view(self, view: GroupView) -> None:
         """A group has a new view, or its subscription is complete."""
         joined = self._joined.get(view.name)
+        is_member = self.client.node in view.members
+        if is_member:
+            self._member_since.setdefault(view.id, self.directory.batch)
+        else:
+            self._member_since.pop(view.id, None)
         if joined is not None:
-            if self.client.node not in view.members:
+            if not is_member:
                 self._unroute(joined)
             elif view.name not in self._leaving:
                 self._route(joined, view.id)
@@ -361,7 +370,8 @@ class Session:
             return
         self._unroute(joined)
         joined.group = group
-        joined.since = self._newest_join = self.directory.batch
+        joined.since = self._member_since[group]
+        self._newest_join = max(self._newest_join, joined.since)
         self._routes[group] = joined
         self._routed.add(group)
 
@@ -409,6 +419,8 @@ class Session:
     def _become_nobody(self) -> None:
         """This incarnation is over; the next one is in the same groups, with other numbers."""
         self._gap = None
+        self._newest_join = 0
+        self._member_since.clear()
         for joined in self._joined.values():
             self._unroute(joined)
             joined.told = NOTHING_TOLD
