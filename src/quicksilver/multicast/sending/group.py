@@ -15,6 +15,7 @@ class GroupSender:
     """A group as this node sends to it."""
 
     __slots__ = (
+        "batch",
         "echo",
         "hybrid",
         "id",
@@ -36,5 +37,8 @@ class GroupSender:
         self.streams_before: tuple[SendStream, ...] = ()
         """The last streams that it had: new ones come after them."""
         self.hybrid: Address | None = None
+        self.batch: int | None = None
+        """The batch of the last view, for a group that this node has left with messages
+        queued; None: whichever is the newest. Nobody who joined since is to get them."""
         self.echo = False
         """True when this node asked to hear its own messages."""

@@ -82,6 +82,8 @@ class Lane:
         self._ready: deque[Transmit] = deque()
         self._fragmenting: _Fragmenting | None = None
         self._fit = 64
+        self._batch = 0
+        """What the packets of this poll are committed to."""
 
     def poll(self, now: float) -> Transmit | None:
         """Commit and pack what fits, or None when blocked or empty."""
@@ -95,7 +97,8 @@ class Lane:
             if not self.outbox:
                 self.outbox.forget_size()
                 return None
-            streams = self.outbox.head().streams
+            head = self.outbox.head()
+            streams = head.streams
             if streams is None:
                 self.is_blocked = True
                 return None
@@ -104,6 +107,7 @@ class Lane:
             self._drop_unheard()
         if not self._all_open(streams, now):
             return None
+        self._batch = self._env.batch if head.batch is None else head.batch
         packets = self._pack(streams, now)
         if self.on_room:
             self._tell_room()
@@ -266,7 +270,7 @@ class Lane:
                 break
             flags, parts, group = built
             if len(streams) == 1:
-                packets.append(stream.commit(flags, parts, env.batch, now))
+                packets.append(stream.commit(flags, parts, self._batch, now))
             else:
                 self._commit_to_all(streams, flags, parts, group, now)
             outbox = self.outbox
@@ -292,7 +296,7 @@ class Lane:
         stream.after.clear()
         parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
         return [
-            stream.commit(FLAG_START, encode_start(part), self._env.batch, now)
+            stream.commit(FLAG_START, encode_start(part), self._batch, now)
             for part in parts or [[]]
         ]
 
@@ -328,7 +332,7 @@ class Lane:
             outbox.put_back(groups and groups[count:], payloads[count:])
             del payloads[count:]
         self._account(count, count * size, group if is_single else None)
-        batch = self._env.batch
+        batch = self._batch
         if is_single:
             first = group.next_sequence
             group.next_sequence = first + count
@@ -359,15 +363,15 @@ class Lane:
             assert group.hybrid is not None
             entries = [(s.region, s.view, s.next_sequence) for s in streams]
             for stream in streams:
-                stream.commit(flags, parts, env.batch, now)
+                stream.commit(flags, parts, self._batch, now)
             packet = encode_hybrid(
-                _cluster_of(streams[0]), env.node, entries, flags, env.batch, b"".join(parts)
+                _cluster_of(streams[0]), env.node, entries, flags, self._batch, b"".join(parts)
             )
             env.counters.sent_packets += 1
             self._ready.append(Transmit(group.hybrid, [packet]))
             return
         for stream in streams:
-            packet = stream.commit(flags, parts, env.batch, now)
+            packet = stream.commit(flags, parts, self._batch, now)
             env.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
@@ -455,7 +459,7 @@ class Lane:
 
     def _echo_run(self, group: GroupSender, first: int, payloads: list[bytes]) -> None:
         env = self._env
-        messages = Messages(env.node, env.batch, payloads, group.id, first)  # type: ignore[arg-type]
+        messages = Messages(env.node, self._batch, payloads, group.id, first)  # type: ignore[arg-type]
         env.deliver(messages)
 
     # Large messages
@@ -467,7 +471,7 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._env.batch)
+        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""

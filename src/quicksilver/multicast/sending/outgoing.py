@@ -59,6 +59,8 @@ class Outgoing:
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
         self._extent_at: dict[tuple[int, int], float] = {}
+        self._batch = 0
+        """The newest batch whose views senders point to."""
 
     # Membership
 
@@ -80,6 +82,12 @@ class Outgoing:
             sender = self._groups_by_id.get(group)
             if sender is not None:
                 sender.streams = ()
+        for sender in self._parting.values():
+            if sender.id in event.groups_gone and sender.streams:
+                sender.batch = self._batch
+                # A tuple of its own, so that no packet has messages of other groups, too.
+                sender.streams = (*sender.streams,)
+        self._batch = self._env.batch
         for group_view in event.groups:
             self._ids[group_view.name] = group_view.id
             self.refresh(group_view.name)
@@ -106,6 +114,7 @@ class Outgoing:
         for sender in self._forgotten.values():
             # The group was left: there is no view to which these could go.
             sender.streams = ()
+            sender.batch = None
             sender.streams_before = ()
             sender.next_sequence = 0
         for lane in self._lanes.values():
@@ -170,7 +179,7 @@ class Outgoing:
                 sender = GroupSender(name, lane)
                 lane.outbox.attach(sender)
             else:
-                sender.streams = None
+                sender.streams = sender.batch = None
                 if sender.lane not in self._lanes.values():
                     sender.lane = lane
                     lane.outbox.attach(sender)
