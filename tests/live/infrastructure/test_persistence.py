@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.live.components.infrastructure.ordering.effects import Applied
+from quicksilver.live.components.infrastructure.ordering.events import Applied
 from quicksilver.live.components.infrastructure.ordering.messages import Entry, Snapshot
 from quicksilver.live.components.infrastructure.persistence.journal import (
     DamagedSnapshotError,

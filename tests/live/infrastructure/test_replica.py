@@ -12,16 +12,20 @@ from collections import deque
 
 import pytest
 
-from quicksilver.live.components.infrastructure.ordering import electing, leading
-from quicksilver.live.components.infrastructure.ordering.effects import (
+from quicksilver.live.components.infrastructure.ordering.events import (
     Capture,
     Initialize,
     Participants,
     Receive,
-    Send,
 )
-from quicksilver.live.components.infrastructure.ordering.messages import BadMessageError, parse
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    BadMessageError,
+    Snapshot,
+    parse,
+)
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
+from quicksilver.live.components.infrastructure.ordering.state_transfer import OutgoingStates
+from quicksilver.live.components.infrastructure.ordering.states import Candidate
 from quicksilver.stdx.rand import Rng
 
 
@@ -102,20 +106,15 @@ class World:
         return True
 
     def tick(self, node: Node) -> None:
-        node.replica.handle_tick(self.now)
+        node.replica.handle_timeout(self.now)
         self._carry_out(node)
 
     def _carry_out(self, node: Node) -> None:
         replica = node.replica
         if replica.has_unsent and self.rng.chance(0.7):
             replica.flush(self.now)
-        effects = replica.effects
-        while effects:
-            match effects.popleft():
-                case Send(message):
-                    for member in sorted(node.view[1]):
-                        way = self.ways.setdefault((node.number, member), deque())
-                        way.append((node.view[0], message))
+        while (event := replica.poll_event()) is not None:
+            match event:
                 case Initialize(snapshot):
                     node.starts += 1
                     node.items = (snapshot.state or b"").split()
@@ -128,6 +127,10 @@ class World:
                     node.people = members
                 case _:
                     pass
+        while (transmit := replica.poll_transmit()) is not None:
+            for member in sorted(node.view[1]):
+                way = self.ways.setdefault((node.number, member), deque())
+                way.append((node.view[0], transmit.message))
 
     # Chance
 
@@ -200,7 +203,7 @@ def test_survivors_agree_whatever_happens(seed: int) -> None:
 @pytest.mark.slow
 def test_what_is_checked_finds_a_leader_that_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without everybody's report, somebody's updates are taken back."""
-    monkeypatch.setattr(electing.Election, "_waiting", lambda self: [])
+    monkeypatch.setattr(Candidate, "unheard", lambda self, members: [])
     assert is_found()
 
 
@@ -208,18 +211,17 @@ def test_what_is_checked_finds_a_leader_that_does_not_ask(monkeypatch: pytest.Mo
 def test_what_is_checked_finds_a_state_given_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer that not all members know of is forgotten by the next leader."""
 
-    def serve(self: leading.Leadership) -> None:
-        if self._joiners and not self._served and not self._is_capturing:
-            self._is_capturing = True
-            self._replica.want_capture()
+    def begin(self: OutgoingStates, reach: int) -> bool:
+        return original_begin(self, 1 << 60)
 
-    def captured(self: leading.Leadership, snapshot: object) -> None:
-        self._joiners = dict.fromkeys(self._joiners, 0)
-        original(self, snapshot)  # type: ignore[arg-type]
+    def captured(self: OutgoingStates, snapshot: Snapshot, stable: int, now: float) -> None:
+        self.waiting = dict.fromkeys(self.waiting, 0)
+        original_captured(self, snapshot, stable, now)
 
-    original = leading.Leadership.handle_captured
-    monkeypatch.setattr(leading.Leadership, "_serve", serve)
-    monkeypatch.setattr(leading.Leadership, "handle_captured", captured)
+    original_begin = OutgoingStates.begin_capture
+    original_captured = OutgoingStates.handle_captured
+    monkeypatch.setattr(OutgoingStates, "begin_capture", begin)
+    monkeypatch.setattr(OutgoingStates, "handle_captured", captured)
     assert is_found()
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from quicksilver.live.components.infrastructure.guarding import guarded
-from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
+from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
 from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quicksilver.live.components.infrastructure.guarding import guarded
-from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
+from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
 from quicksilver.live.components.infrastructure.persistence.journal import Journal
 from quicksilver.live.components.infrastructure.persistence.opening import open_journal

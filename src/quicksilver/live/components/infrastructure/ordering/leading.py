@@ -1,11 +1,12 @@
-"""What the leader does: order updates, follow how far all are, bring newcomers in."""
+"""What the leader of an epoch does: order updates, follow how far all are, bring newcomers in."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
+from quicksilver.live.components.infrastructure.ordering.attendance import Attendance
+from quicksilver.live.components.infrastructure.ordering.ledger import Ledger
 from quicksilver.live.components.infrastructure.ordering.messages import (
-    CHUNK_BYTES,
     ENTRIES_MAX,
     JOIN,
     LEAVE,
@@ -17,134 +18,108 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Order,
     Snapshot,
     Yield,
-    encode,
+)
+from quicksilver.live.components.infrastructure.ordering.outbox import Outbox
+from quicksilver.live.components.infrastructure.ordering.state_transfer import (
+    RESEND_S,
+    OutgoingStates,
 )
 
-if TYPE_CHECKING:
-    from quicksilver.live.components.infrastructure.ordering.replica import Replica
-
-WINDOW_ENTRIES = 20_000
-WINDOW_BYTES = 32 << 20
+WINDOW_ENTRIES: Final = 20_000
+WINDOW_BYTES: Final = 32 << 20
 """How much may be ordered that not all members have."""
-CHUNKS_AHEAD = 8
-"""Chunks under way: the next goes when one has come back to us."""
-RESEND_S = 1.0
 
 
-class Transfer:
-    """A state on its way to newcomers."""
+class Leader:
+    """The state of a replica that leads an epoch.
 
-    def __init__(self, to: list[Member], index: int, data: bytes) -> None:
-        self.to = to
-        self.index = index
-        self._data = data
-        self.parts = max(1, -(-len(data) // CHUNK_BYTES))
-        self.sent = 0
-        self.echoed = 0
+    It is given the replica's ledger, which it adds to, who is there, and the outbox
+    for what it says.
+    """
 
-    def next_data(self) -> bytes:
-        """Return the data of the next chunk."""
-        at = self.sent * CHUNK_BYTES
-        return self._data[at : at + CHUNK_BYTES]
-
-
-class Leadership:
-    """The leader's part of a replica, for one epoch."""
-
-    def __init__(self, replica: Replica, acks: dict[Member, int]) -> None:
-        self._replica = replica
+    def __init__(
+        self,
+        ledger: Ledger,
+        attendance: Attendance,
+        outbox: Outbox,
+        acks: dict[Member, int],
+        now: float,
+    ) -> None:
+        """``acks`` says how far the members are that reported before the epoch began."""
+        self._ledger = ledger
+        self._attendance = attendance
+        self._outbox = outbox
         self._acks = dict(acks)
         """How far the members that have a state are."""
-        self._heard_at = dict.fromkeys(acks, replica.now)
-        self._joiners: dict[Member, int] = {}
-        """Members without a state, and the index that all must have before they get one."""
-        self._served: dict[Member, int] = {}
-        """Those to whom a state is on its way, and its index: they count as being there."""
-        self._prepared: Snapshot | None = None
-        """A state that waits until all members have the log up to it."""
-        self._served_at = replica.now
-        self._restarting: set[Member] = set()
-        """Members that have a state which the log does not reach back to."""
-        self._transfer: Transfer | None = None
-        self._latest: tuple[int, bytes] | None = None
-        """The state that was sent last, while somebody may need it again."""
-        self._is_capturing = False
-        self._refreshing: set[Member] = set()
-        """Passive members that want a newer state than they have."""
-        self._yielded_at = replica.now - RESEND_S
+        self._heard_at = dict.fromkeys(acks, now)
+        self._states = OutgoingStates(now)
+        self._yielded_at = now - RESEND_S
         self._unsent: list[Entry] = []
         self._unsent_from = 0
-        self._announced = replica.stable
+        self._announced = ledger.stable
         self._is_news_urgent = False
-
-    def begin(self) -> None:
-        """Let go of who is gone, welcome who waits, order what waits."""
-        self._update_stable()
-        self.handle_members()
-        self._order_waiting()
+        self._now = now
 
     # Order
 
     def order_from(self, author: Author) -> None:
         """Order what an author sent, as far as it is here and the window allows."""
-        replica = self._replica
-        if author not in replica.table.authors:
+        ledger = self._ledger
+        log, table = ledger.log, ledger.table
+        if author not in table.authors:
             return
-        log = replica.log
-        while log.top - replica.stable < WINDOW_ENTRIES and log.bytes < WINDOW_BYTES:
-            number = log.next_number(author, replica.table.last[author])
+        while log.top - ledger.stable < WINDOW_ENTRIES and log.bytes < WINDOW_BYTES:
+            number = log.next_number(author, table.last[author])
             payload = log.take(author, number)
             if payload is None:
                 return
             self._order(Entry(UPDATE, author, number, payload=payload))
 
     def _order_waiting(self) -> None:
-        for author in self._replica.log.authors():
+        for author in self._ledger.log.authors():
             self.order_from(author)
 
     def _order(self, entry: Entry) -> None:
-        replica = self._replica
-        replica.append(entry)
+        ledger = self._ledger
+        ledger.append(entry)
+        if entry.kind != UPDATE:
+            self._attendance.gone.discard(entry.who)
         if not self._unsent:
-            self._unsent_from = replica.log.top
+            self._unsent_from = ledger.log.top
         if entry.kind == UPDATE:
-            entry = Entry(UPDATE, entry.who, entry.number)
+            entry = Entry(UPDATE, entry.who, entry.number)  # its author sends the payload
         self._unsent.append(entry)
         self._update_stable()
 
+    @property
     def has_unsent(self) -> bool:
-        """Whether there is something to say."""
+        """Whether ``flush`` has something to say."""
         return bool(self._unsent) or self._is_news_urgent
 
     def flush(self) -> None:
         """Tell all what was ordered."""
-        replica = self._replica
         self._is_news_urgent = False
         entries, self._unsent = self._unsent, []
         if not entries:
-            self._say(replica.log.top + 1, [])
+            self._tell(self._ledger.log.top + 1, [])
         for at in range(0, len(entries), ENTRIES_MAX):
-            self._say(self._unsent_from + at, entries[at : at + ENTRIES_MAX])
+            self._tell(self._unsent_from + at, entries[at : at + ENTRIES_MAX])
 
-    def _say(self, first: int, entries: list[Entry]) -> None:
-        replica = self._replica
-        self._announced = replica.stable
-        replica.emit(Order(replica.epoch, first, entries, replica.stable, replica.log.top))
+    def _tell(self, first: int, entries: list[Entry]) -> None:
+        ledger = self._ledger
+        self._announced = ledger.stable
+        self._outbox.say(Order(ledger.epoch, first, entries, ledger.stable, ledger.log.top))
 
     # How far all are
 
-    def handle_ack(self, who: Member, top: int) -> None:
-        """A member says how far it is."""
-        replica = self._replica
-        if who not in replica.table.roster or who == replica.me:
+    def handle_ack(self, who: Member, top: int, now: float) -> None:
+        """Take note of how far a member is."""
+        self._now = now
+        if who not in self._ledger.table.roster or who == self._ledger.me:
             return
-        if who in self._restarting and top < self._served.get(who, top + 1):
-            return  # it has a state, but one that leads nowhere
-        # It said hello before this, so it has a state now: this one, or an earlier try.
-        self._restarting.discard(who)
-        self._joiners.pop(who, None)
-        self._served.pop(who, None)
-        self._heard_at[who] = replica.now
+        if not self._states.handle_ack(who, top):
+            return
+        self._heard_at[who] = now
         self._acks[who] = max(top, self._acks.get(who, 0))
         self._yield()
         self._update_stable()
@@ -152,206 +127,148 @@ class Leadership:
         self._serve()
 
     def _update_stable(self) -> None:
-        replica = self._replica
-        before = replica.stable
-        reach = [replica.log.top, *self._acks.values(), *self._served.values()]
-        replica.set_stable(min(reach))
-        if replica.stable > before and replica.is_safe:
+        ledger = self._ledger
+        before = ledger.stable
+        reach = [ledger.log.top, *self._acks.values(), *self._states.served.values()]
+        ledger.set_stable(min(reach))
+        if ledger.stable > before and ledger.is_safe:
             self._is_news_urgent = True
-        self._begin_transfer()
+        self._send_chunks()
 
-    def trim(self) -> None:
-        """Forget what nobody can ask for."""
-        replica = self._replica
-        log = replica.log
-        log.trim(min(replica.stable, replica.applied))
+    def _yield(self) -> None:
+        """Let a member lead that has a user, and a state, if this one has no user."""
+        ledger = self._ledger
+        if not ledger.is_passive or self._now - self._yielded_at < RESEND_S:
+            return
+        for who in ledger.table.roster:
+            if who in self._acks and who not in ledger.table.passive:
+                self._yielded_at = self._now
+                self._outbox.say(Yield(ledger.epoch, who))
+                return
 
-    def restart_patience(self) -> None:
-        """Nobody could be heard for a while."""
-        now = self._replica.now
-        self._served_at = now
+    # Time
+
+    def restart_patience(self, now: float) -> None:
+        """Blame nobody for the time until now: nobody could be heard."""
+        self._states.restart_patience(now)
         self._heard_at = dict.fromkeys(self._heard_at, now)
 
-    def handle_tick(self, *, may_suspect: bool) -> None:
-        """Ask who is behind; count out who is silent; tell what is stable."""
-        replica = self._replica
-        top = replica.log.top
-        late = replica.now - replica.patience_s
+    def handle_timeout(self, now: float, *, silent_since: float | None) -> None:
+        """Ask who is behind; tell what is stable.
+
+        Who has said nothing since ``silent_since`` counts as gone; None: nobody does.
+        """
+        self._now = now
+        ledger = self._ledger
+        gone = self._attendance.gone
         for who in sorted(self._acks):
-            if self._acks[who] >= top:
-                self._heard_at[who] = replica.now
-            elif may_suspect and self._heard_at[who] <= late:
-                replica.gone.add(who)
-        if may_suspect and self._served and self._served_at <= late:
-            replica.gone.update(self._served)
-        self.handle_members()
-        if self._unsent or top > replica.stable or self._announced < replica.stable:
+            if self._acks[who] >= ledger.log.top:
+                self._heard_at[who] = now
+            elif silent_since is not None and self._heard_at[who] <= silent_since:
+                gone.add(who)
+        if silent_since is not None:
+            gone.update(self._states.find_silent(silent_since))
+        self.handle_members(now)
+        if self.has_news:
             self.flush()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether members lack something, or do not know that all have it."""
+        ledger = self._ledger
+        is_behind = ledger.log.top > ledger.stable or self._announced < ledger.stable
+        return bool(self._unsent) or is_behind
+
+    @property
     def is_busy(self) -> bool:
         """Whether time must pass for something to happen."""
-        replica = self._replica
-        return bool(
-            self._unsent
-            or self._joiners
-            or replica.log.top > replica.stable
-            or self._announced < replica.stable
-        )
+        return self.has_news or bool(self._states.waiting)
 
     # Who comes and goes
 
-    def handle_members(self) -> None:
-        """Bring the log up to date with the view."""
-        replica = self._replica
-        for member in list(replica.table.roster):
-            if member != replica.me and not replica.is_there(member):
-                self._let_go(member)
-        for who in sorted(replica.hellos):
-            self.greet(who)
+    def handle_members(self, now: float) -> None:
+        """Bring the log up to date with who is there."""
+        self._now = now
+        attendance = self._attendance
+        for member in list(self._ledger.table.roster):
+            if member != attendance.me and not attendance.is_there(member):
+                self._remove(member)
+        for who in sorted(attendance.hellos):
+            self.greet(who, now)
         self._update_stable()
         self._order_waiting()
         self._serve()
 
-    def _let_go(self, member: Member) -> None:
+    def _remove(self, member: Member) -> None:
         self._acks.pop(member, None)
         self._heard_at.pop(member, None)
-        self._joiners.pop(member, None)
-        self._served.pop(member, None)
-        self._restarting.discard(member)
+        self._states.drop(member)
         self._order(Entry(LEAVE, member))
 
-    def greet(self, who: Member) -> None:
-        """A newcomer said hello: give it a place in the log, then the state."""
-        replica = self._replica
-        hello = replica.hellos.get(who)
-        if hello is None or who[0] not in replica.nodes or who == replica.me:
+    def greet(self, who: Member, now: float) -> None:
+        """Give a newcomer that said hello a place in the log, then the state."""
+        self._now = now
+        ledger, attendance = self._ledger, self._attendance
+        hello = attendance.hellos.get(who)
+        if hello is None or who[0] not in attendance.nodes or who == attendance.me:
             return
-        del replica.hellos[who]
-        replica.gone.discard(who)
-        for member, author in list(replica.table.roster.items()):
-            if author == hello.author and member not in (who, replica.me):
-                self._let_go(member)  # it was counted out, and is back under another number
-        if who not in replica.table.roster:
+        del attendance.hellos[who]
+        attendance.gone.discard(who)
+        for member, author in list(ledger.table.roster.items()):
+            if author == hello.author and member not in (who, attendance.me):
+                self._remove(member)  # it was counted out, and is back under another number
+        if who not in ledger.table.roster:
             self._order(Entry(JOIN, who, int(hello.is_passive), hello.author))
-            self._joiners[who] = replica.log.top
-        elif who not in self._joiners:
+            self._states.add(who, ledger.log.top)
+        elif who not in self._states.waiting:
             self._acks.pop(who, None)
-            self._joiners[who] = replica.log.top
-        elif who in self._served:
-            self._send_again()
+            self._states.add(who, ledger.log.top)
+        elif who in self._states.served:
+            self._states.send_again(now)
+            self._send_chunks()
         self._serve()
 
-    def restart_joiner(self, who: Member) -> None:
-        """A member has no state any more, or cannot get on with the one it has."""
-        replica = self._replica
-        if who not in replica.table.roster or who == replica.me:
-            return
-        if who in self._restarting:
-            self._send_again()
+    def restart_member(self, who: Member, now: float) -> None:
+        """Give a state to a member that has none any more, or cannot get on with its own."""
+        self._now = now
+        if who not in self._ledger.table.roster or who == self._ledger.me:
             return
         self._acks.pop(who, None)
-        self._served.pop(who, None)
-        self._joiners[who] = replica.log.top
-        self._restarting.add(who)
+        self._states.restart(who, self._ledger.log.top, now)
+        self._send_chunks()
         self._serve()
 
-    def refresh(self, who: Member) -> None:
-        """A passive member wants a newer state."""
-        if who in self._acks and not self._replica.is_passive:
-            self._refreshing.add(who)
+    def refresh(self, who: Member, now: float) -> None:
+        """Give a passive member a newer state."""
+        self._now = now
+        if who in self._acks and not self._ledger.is_passive:
+            self._states.add_refresh(who)
             self._serve()
 
-    def _yield(self) -> None:
-        """A passive leader lets a member lead that has a user, and a state."""
-        replica = self._replica
-        if not replica.is_passive or replica.now - self._yielded_at < RESEND_S:
-            return
-        for who in replica.table.roster:
-            if who in self._acks and who not in replica.table.passive:
-                self._yielded_at = replica.now
-                replica.emit(Yield(replica.epoch, who))
-                return
-
-    # The state
+    # The state for newcomers
 
     def _serve(self) -> None:
-        """Have a state made for newcomers that every member knows of.
+        ledger = self._ledger
+        if self._states.begin_capture(min(ledger.stable, ledger.applied)):
+            snapshot = ledger.capture()
+            if snapshot is not None:
+                self.handle_captured(snapshot, self._now)
 
-        One batch after the other: a newcomer that may already have a state counts
-        among those who must know of the next ones.
-        """
-        replica = self._replica
-        if self._served or self._transfer is not None or self._prepared is not None:
-            return
-        self._latest = None
-        if self._is_capturing:
-            return
-        reach = min(replica.stable, replica.applied)
-        if self._refreshing or any(index <= reach for index in self._joiners.values()):
-            self._is_capturing = True
-            replica.want_capture()
-
-    def handle_captured(self, snapshot: Snapshot) -> None:
-        """The user gave its state."""
-        if not self._is_capturing:
-            return
-        self._is_capturing = False
-        replica = self._replica
-        reach = min(replica.stable, snapshot.index)
-        to = [who for who, index in self._joiners.items() if index <= reach]
-        self._served = dict.fromkeys(to, snapshot.index)
-        self._served_at = replica.now
-        self._prepared = snapshot
-        self._begin_transfer()
-
-    def _begin_transfer(self) -> None:
-        """Send the state as soon as no member lacks anything that is in it.
-
-        Were it sent before and then only the newcomer survived with a member that
-        lacks something, nobody could give it to that member.
-        """
-        snapshot = self._prepared
-        replica = self._replica
-        if snapshot is None or replica.stable < snapshot.index:
-            return
-        self._prepared = None
-        to = sorted(self._served.keys() | (self._refreshing & replica.table.roster.keys()))
-        self._refreshing.clear()
-        if to:
-            self._latest = (snapshot.index, encode(snapshot))
-            self._transmit(to)
-
-    def _transmit(self, to: list[Member]) -> None:
-        assert self._latest is not None
-        self._served_at = self._replica.now
-        self._transfer = Transfer(to, *self._latest)
+    def handle_captured(self, snapshot: Snapshot, now: float) -> None:
+        """Take a state that the user gave."""
+        self._now = now
+        self._states.handle_captured(snapshot, self._ledger.stable, now)
         self._send_chunks()
 
-    def _send_again(self) -> None:
-        """Somebody asks although the state was sent: the same state, so that its log is kept."""
-        is_old = self._replica.now - self._served_at >= RESEND_S
-        if self._transfer is None and self._prepared is None and self._served and is_old:
-            self._transmit(sorted(self._served))
-
-    def handle_echo(self, chunk: Chunk) -> None:
-        """A chunk of ours came back: the channel has room for another."""
-        transfer = self._transfer
-        if transfer is None or chunk.index != transfer.index:
-            return
-        self._served_at = self._replica.now
-        transfer.echoed = chunk.part + 1
-        if transfer.echoed == transfer.parts:
-            self._transfer = None
-        else:
-            self._send_chunks()
+    def handle_echo(self, chunk: Chunk, now: float) -> None:
+        """Take a chunk of ours that came back."""
+        self._now = now
+        self._states.handle_echo(chunk, now)
+        self._send_chunks()
 
     def _send_chunks(self) -> None:
-        transfer = self._transfer
-        assert transfer is not None
-        epoch = self._replica.epoch
-        while transfer.sent < min(transfer.parts, transfer.echoed + CHUNKS_AHEAD):
-            part, data = transfer.sent, transfer.next_data()
-            transfer.sent += 1
-            self._replica.emit(
-                Chunk(epoch, transfer.to, transfer.index, part, transfer.parts, data)
-            )
+        ledger = self._ledger
+        roster = ledger.table.roster
+        poll = self._states.poll_chunk
+        while (chunk := poll(ledger.epoch, ledger.stable, roster, self._now)) is not None:
+            self._outbox.say(chunk)

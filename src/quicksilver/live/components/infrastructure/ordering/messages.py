@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -173,6 +173,19 @@ Message: TypeAlias = (
     | Refresh
     | Yield
 )
+
+
+def speaker_of(message: Message) -> Member | None:
+    """Return who said something, if it tells."""
+    match message:
+        case Hello() | Ack() | Report() | Need() | Refresh():
+            return message.who
+        case Order() | Lead() | Query() | Chunk():
+            return message.epoch[1:]
+        case Request() | Entries() | Bye() | Yield():
+            return None
+        case _:
+            assert_never(message)
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from quicksilver.live.components.infrastructure.ordering.effects import Applied, Saved
+from quicksilver.live.components.infrastructure.ordering.events import Applied
+from quicksilver.live.components.infrastructure.ordering.ledger import Saved
 from quicksilver.live.components.infrastructure.ordering.messages import (
     UPDATE_BYTES_MAX,
     BadMessageError,
