@@ -30,15 +30,14 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.components.library import equip
+from quicksilver.live.components.platform.encryption import KeyRing
 from quicksilver.live.components.platform.hosting import Host
-from quicksilver.live.components.platform.keys import KeyRing
 from quicksilver.live.references.library import LibraryPolicy
 from quicksilver.live.references.model import Reference
 from quicksilver.live.references.registryfiles import load_registry
 from quicksilver.live.references.xml import Parsed, load
-from quicksilver.live.runtime.attaching import Attachment
+from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.endpoints import EndpointReference, Handler
 from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError
 from quicksilver.live.runtime.executor import Executor
@@ -48,6 +47,7 @@ from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.runtime.watching import OnViolation
 from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
+from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.local import LocalGroups, LocalNetwork
 from quicksilver.live.services.on_node import NodeGroups

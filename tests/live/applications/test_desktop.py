@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import pytest
 
 from quicksilver.live.components.applications import desktop_opening
-from quicksilver.live.components.applications.desktop_opening import Windows
+from quicksilver.live.components.applications.desktop_objects import Windows
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.xml import write
 from quicksilver.live.runtime.components import component

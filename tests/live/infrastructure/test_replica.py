@@ -12,6 +12,7 @@ from collections import deque
 
 import pytest
 
+from quicksilver.live.codec import BadMessageError
 from quicksilver.live.components.infrastructure.ordering.events import (
     Capture,
     Initialize,
@@ -19,7 +20,6 @@ from quicksilver.live.components.infrastructure.ordering.events import (
     Receive,
 )
 from quicksilver.live.components.infrastructure.ordering.messages import (
-    BadMessageError,
     Snapshot,
     parse,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.allowance import Allowance
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from quicksilver.live.runtime.proxies import Proxy
     from quicksilver.live.runtime.runtime import Runtime
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -62,6 +63,17 @@ class Context:
     def call_later(self, delay_s: float, step: Callable[[], Any]) -> Timer:
         """Run a step after some time, unless the component has ended by then."""
         return self._cell.call_later(delay_s, "a timer", step)
+
+    def guard(self, callback: Callable[P, Any]) -> Callable[P, None]:
+        """Return a callback for a service: what it raises ends this component, no more."""
+
+        def call(*values: P.args, **named: P.kwargs) -> None:
+            try:
+                callback(*values, **named)
+            except Exception as error:  # noqa: BLE001  # a component's error stays with it
+                self.fail(error)
+
+        return call
 
     def sleep(self, seconds: float) -> Promise[None]:
         """Return a promise that is kept after some time: ``await self.context.sleep(1)``."""

@@ -13,10 +13,9 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.references.standard import add_standard
 from quicksilver.live.references.xml import Parsed
 from quicksilver.live.runtime.allowance import Allowance
-from quicksilver.live.runtime.attaching import Attachment, attach
 from quicksilver.live.runtime.cells import Cell, Closeable
 from quicksilver.live.runtime.components import Components
-from quicksilver.live.runtime.connections import Connection, connect
+from quicksilver.live.runtime.connections import Attachment, Connection, attach, connect
 from quicksilver.live.runtime.endpoints import EndpointReference, Handler
 from quicksilver.live.runtime.errors import (
     ClosedError,
@@ -28,10 +27,9 @@ from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.folders import Library, Registry
 from quicksilver.live.runtime.opening import Opener
 from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
-from quicksilver.live.runtime.proxies import Proxy
-from quicksilver.live.runtime.settling import Settling
+from quicksilver.live.runtime.proxies import Proxy, cast_proxy
+from quicksilver.live.runtime.quiescence import Settling
 from quicksilver.live.runtime.watching import EndWatch, OnViolation
-from quicksilver.live.runtime.wrapping import cast_proxy
 from quicksilver.live.types.adapting import check_match
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.model import ObjectType

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from quicksilver.live.components.infrastructure.guarding import guarded
+from quicksilver.live.components.infrastructure.journal import open_journal
 from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
-from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (
     PARTICIPANTS,
     ParticipantLists,
@@ -29,11 +28,11 @@ from quicksilver.live.types.declare import Given, endpoint, live_object
 
 
 class BackupRequests(Protocol):
-    """What a backup takes: nothing."""
+    """Events that users send to a backup: nothing."""
 
 
 class BackupNews(Protocol):
-    """What a backup tells."""
+    """Events that a backup sends to its users."""
 
     def active(self, is_active: bool, hosts: int) -> None:
         """Say whether it keeps a copy now, and how many hosts there are for it."""
@@ -82,7 +81,7 @@ class Backup:
         self._told: tuple[bool, int] | None = None
         self._hosts = self.context.service(Groups).join(
             f"{group}/backups",
-            on_view=guarded(self.context, self._take_hosts),
+            on_view=self.context.guard(self._take_hosts),
             on_end=self.context.fail,
         )
 
@@ -129,8 +128,8 @@ class Backup:
             )
         group = self._group = self.context.service(Groups).join(
             self._name,
-            on_message=guarded(self.context, self._take_message),
-            on_view=guarded(self.context, self._take_view),
+            on_message=self.context.guard(self._take_message),
+            on_view=self.context.guard(self._take_view),
             on_end=self.context.fail,
         )
         replica = Replica(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quicksilver.live.components.infrastructure.guarding import guarded
+from quicksilver.live.components.infrastructure.journal import Journal, open_journal
 from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
-from quicksilver.live.components.infrastructure.persistence.journal import Journal
-from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     MEMBERSHIP,
@@ -137,8 +135,8 @@ class CheckpointedGroup(_Ordered):
             )
         self._group = self.context.service(Groups).join(
             group,
-            on_message=guarded(self.context, self._take_message),
-            on_view=guarded(self.context, self._take_view),
+            on_message=self.context.guard(self._take_message),
+            on_view=self.context.guard(self._take_view),
             on_end=self.context.fail,
         )
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from quicksilver.live.codec import BadMessageError
 from quicksilver.live.runtime.endpoints import EndpointReference
 from quicksilver.live.runtime.errors import LiveRuntimeError
-from quicksilver.live.runtime.remote.addresses import At, parse_at
-from quicksilver.live.runtime.remote.errors import FrameError, PublishError
+from quicksilver.live.runtime.remote.addresses import At, PublishError, parse_at
 from quicksilver.live.runtime.remote.frames import (
     VERSION,
     Event,
@@ -28,8 +28,7 @@ from quicksilver.live.runtime.remote.frames import (
     Welcome,
     shorten,
 )
-from quicksilver.live.runtime.remote.links import Link, LinkSettings
-from quicksilver.live.runtime.remote.mirror import Mirror
+from quicksilver.live.runtime.remote.links import Link, LinkSettings, Mirror
 from quicksilver.live.types.encoding import encode_type, parse_type
 from quicksilver.live.types.errors import TypeParseError
 from quicksilver.live.types.model import EndpointType
@@ -246,7 +245,7 @@ class Guest:
     def _refuse(self, reason: str) -> None:
         try:
             self._link.send(Refused(shorten(reason)))
-        except FrameError:
+        except BadMessageError:
             pass
         self.close()
 

@@ -1,4 +1,4 @@
-"""What a replica gives out: messages to transmit, and events for its user and its disk."""
+"""Outputs of a replica: messages to transmit, and events for its user and its disk."""
 
 from __future__ import annotations
 

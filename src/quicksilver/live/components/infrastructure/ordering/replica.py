@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from quicksilver.live.codec import BadMessageError
 from quicksilver.live.components.infrastructure.ordering.attendance import Attendance
 from quicksilver.live.components.infrastructure.ordering.events import Event, Transmit
 from quicksilver.live.components.infrastructure.ordering.leading import Leader
@@ -19,7 +20,6 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     NO_EPOCH,
     UPDATE,
     Ack,
-    BadMessageError,
     Bye,
     Chunk,
     Entries,

@@ -15,7 +15,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Epoch,
     Member,
     Snapshot,
-    encode,
+    encode_snapshot,
 )
 
 CHUNKS_AHEAD: Final = 8
@@ -158,7 +158,7 @@ class OutgoingStates:
             to = sorted(self.served.keys() | {who for who in self._refreshing if who in roster})
             self._refreshing.clear()
             if to:
-                self._latest = (prepared.index, encode(prepared))
+                self._latest = (prepared.index, encode_snapshot(prepared))
                 self._begin(to, now)
         return None if self._transfer is None else self._transfer.next_chunk(epoch)
 

@@ -1,4 +1,7 @@
-"""Updates and states on their way through a channel: MessagePack, bounded, checked on arrival."""
+"""Values as bytes: MessagePack of declared types, bounded, and checked on arrival.
+
+All that live objects send to each other, or keep on disk, goes through a ``Codec``.
+"""
 
 from __future__ import annotations
 
