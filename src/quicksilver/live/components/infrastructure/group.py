@@ -23,8 +23,10 @@ class GroupChannel:
 
     What is sent before the group is joined is kept, up to a limit, and goes out
     then. Whoever sends hears it too. A message reaches all who were in the group
-    when it left; if its sender crashes at that moment, all or none of the others,
-    as the engine promises.
+    when it left and stay. If its sender crashes at that moment, what one survivor
+    keeps is given to all members of its region, that is to those who are in the same
+    groups; members of other regions may go without. Who must agree beyond that uses
+    a checkpointed channel.
     """
 
     context: Context

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from quicksilver.live.components.infrastructure.ordering.log import Table
-from quicksilver.live.components.infrastructure.ordering.messages import Epoch, Hello, Member
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    JOIN,
+    UPDATE,
+    Entry,
+    Epoch,
+    Hello,
+    Member,
+)
 
 HELLOS_MAX: Final = 10_000
 """Newcomers that may wait; more ask again."""
@@ -43,6 +50,13 @@ class Attendance:
         if len(self.hellos) < HELLOS_MAX or hello.who in self.hellos:
             self.hellos[hello.who] = hello
             self.gone.discard(hello.who)
+
+    def note_entry(self, entry: Entry) -> None:
+        """Take note of who came or went, as the log says."""
+        if entry.kind == JOIN:
+            self.hellos.pop(entry.who, None)
+        if entry.kind != UPDATE:
+            self.gone.discard(entry.who)
 
     def successor(self, table: Table) -> Member | None:
         """Return who should lead if the leader is gone: who joined first, and has a user."""

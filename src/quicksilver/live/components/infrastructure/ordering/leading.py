@@ -82,8 +82,7 @@ class Leader:
     def _order(self, entry: Entry) -> None:
         ledger = self._ledger
         ledger.append(entry)
-        if entry.kind != UPDATE:
-            self._attendance.gone.discard(entry.who)
+        self._attendance.note_entry(entry)
         if not self._unsent:
             self._unsent_from = ledger.log.top
         if entry.kind == UPDATE:

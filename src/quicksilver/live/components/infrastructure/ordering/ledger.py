@@ -118,6 +118,16 @@ class Ledger:
             self.log.drop_author(author)
         self._apply()
 
+    def advance(self) -> list[Entry]:
+        """Add what is complete, up to our own leaving, and return it."""
+        added: list[Entry] = []
+        while (entry := self.log.next_complete()) is not None:
+            self.append(entry)
+            added.append(entry)
+            if entry.kind == LEAVE and entry.who == self.me:
+                break
+        return added
+
     def set_stable(self, index: int) -> None:
         """Take note that all members have the log up to here."""
         index = min(index, self.log.top)

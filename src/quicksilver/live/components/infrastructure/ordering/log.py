@@ -85,6 +85,14 @@ class Log:
         if index > self.top and len(self.ahead) < AHEAD_MAX:
             self.ahead[index] = entry
 
+    def note_piece(self, first: int, entries: list[Entry]) -> None:
+        """Keep a piece of the log that came with its updates' payloads."""
+        for index, entry in enumerate(entries, first):
+            if index > self.top:
+                if entry.kind == UPDATE:
+                    self.put(entry.who, entry.number, entry.payload)
+                self.note_order(index, entry)
+
     def next_complete(self) -> Entry | None:
         """Return and remove the entry after ``top``, if all of it is here."""
         entry = self.ahead.get(self.top + 1)

@@ -18,7 +18,6 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     JOIN,
     LEAVE,
     NO_EPOCH,
-    UPDATE,
     Ack,
     Bye,
     Chunk,
@@ -134,10 +133,10 @@ class Replica:
                 return None
             case Newcomer() | Candidate():
                 is_busy = True
-            case Follower(watch, _, ack_at, missing):
-                if ack_at is not None or missing is not None:
+            case Follower() as follower:
+                if follower.ack_at is not None or follower.missing is not None:
                     return ACK_S
-                is_busy = is_busy or watch.leaderless_since is not None
+                is_busy = is_busy or follower.watch.leaderless_since is not None
             case Leader() as leader:
                 is_busy = is_busy or leader.is_busy
             case _:
@@ -194,28 +193,10 @@ class Replica:
         match state:
             case Outsider():
                 return
-            case Newcomer():
-                self._greet(state)
-                if state.bid is not None:
-                    if state.bid.is_overdue(now, silent_since):
-                        state.bid.answered |= self._attendance.nodes
-                    elif state.bid.may_ask(now):
-                        self._outbox.say(Query(state.bid.epoch, True))
+            case Newcomer() | Candidate():
+                state.handle_timeout(now, silent_since)
             case Follower():
-                if state.ack_at is not None and now >= state.ack_at:
-                    self._ack(state)
-                if self._outbox.is_own_overdue(now):
-                    self._outbox.send_own(now)
-                    self._ack(state)
-                self._ask_missing(state)
-            case Candidate():
-                if self._outbox.is_own_overdue(now):
-                    self._outbox.send_own(now)
-                if state.is_overdue(now, silent_since):
-                    awaited = self._attendance.others(self._ledger.table.roster)
-                    self._attendance.gone.update(state.unheard(awaited))
-                elif state.may_ask(now):
-                    self._outbox.say(Query(state.epoch, False))
+                state.handle_timeout(now)
             case Leader():
                 state.handle_timeout(now, silent_since=silent_since)
             case _:
@@ -325,7 +306,7 @@ class Replica:
             return  # it is sent again
         if isinstance(state, Leader):
             state.order_from(request.author)
-        elif self._has_state:
+        else:
             self._advance()
 
     def _take_order(self, order: Order) -> None:
@@ -343,20 +324,14 @@ class Replica:
             if order.top > log.top:
                 state.note_missing(self._now)
             if not order.entries and order.stable < order.top:
-                self._ack(state)  # the leader asks
+                state.ack()  # the leader asks
         self._ask_refresh()
 
     def _take_entries(self, entries: Entries) -> None:
         is_leading = isinstance(self._state, Leader)
         if entries.to != self._ledger.me or entries.epoch != self._promised or is_leading:
             return
-        log = self._ledger.log
-        for index, entry in enumerate(entries.entries, entries.first):
-            if index <= log.top:
-                continue
-            if entry.kind == UPDATE:
-                log.put(entry.who, entry.number, entry.payload)
-            log.note_order(index, entry)
+        self._ledger.log.note_piece(entries.first, entries.entries)
         self._advance()
         if isinstance(self._state, Candidate):
             self._check_candidacy(self._state)
@@ -435,15 +410,15 @@ class Replica:
         state, ledger = self._state, self._ledger
         match state:
             case Newcomer():
-                self._greet(state, at_once=True)
+                state.greet(self._now, at_once=True)
             case Follower() if ledger.log.top > lead.top:
                 self._become_newcomer()  # the others went on without us
             case Follower():
                 ledger.set_stable(lead.stable)
                 if lead.top > ledger.log.top:
                     state.note_missing(self._now, wait_s=0.0)
-                    self._ask_missing(state)
-                self._ack(state)
+                    state.ask_missing(self._now)
+                state.ack()
                 self._outbox.send_own(self._now)
             case Outsider() | Candidate() | Leader():
                 raise AssertionError(f"{state} follows nobody")
@@ -459,11 +434,10 @@ class Replica:
             return
         state = self._state
         is_refresh = isinstance(state, Follower) and self._refresh_at is not None
-        can_help = is_refresh or chunk.index > ledger.log.top
-        if isinstance(state, Follower) and not (
-            can_help and (is_refresh or state.is_stuck(self._now))
-        ):
-            return  # meant for a time when we had none
+        if isinstance(state, Follower) and not is_refresh:
+            is_help = chunk.index > ledger.log.top and state.is_stuck(self._now)
+            if not is_help:
+                return  # meant for a time when we had none
         if isinstance(state, Newcomer):
             state.greeted_at = self._now  # no need to ask while it comes
         data = self._incoming.take(chunk)
@@ -492,19 +466,23 @@ class Replica:
         self._ledger.become_empty()
         self._incoming = IncomingState()
         self._refresh_at = None
-        newcomer = self._state = Newcomer(LeaderWatch(self._now))
-        self._greet(newcomer)
+        kept = self._former or self._saved
+        watch = LeaderWatch(self._now)
+        newcomer = self._state = Newcomer(self._attendance, self._outbox, kept, watch)
+        newcomer.greet(self._now)
 
-    def _become_follower(self) -> Follower:
-        follower = self._state = Follower(LeaderWatch(self._now), acked=self._ledger.log.top)
-        return follower
+    def _become_follower(self) -> None:
+        watch = LeaderWatch(self._now)
+        self._state = Follower(self._ledger, self._outbox, watch, acked=self._ledger.log.top)
 
     def _become_candidate(self) -> None:
         """Ask to lead the next epoch."""
         now = self._now
         self._promised = (self._promised[0] + 1, *self._ledger.me)
         self._ledger.log.ahead.clear()
-        candidate = self._state = Candidate(self._promised, now, now)
+        candidate = self._state = Candidate(
+            self._promised, now, now, self._ledger, self._attendance, self._outbox
+        )
         self._outbox.say(Query(candidate.epoch, False))
         self._check_candidacy(candidate)
 
@@ -521,10 +499,11 @@ class Replica:
         """Start from a state that the leader sent."""
         self._former = None
         self._ledger.start_from(snapshot)
-        follower = self._become_follower()
+        self._become_follower()
         self._advance()
-        self._ack(follower)
-        self._outbox.send_own(self._now)
+        if isinstance(self._state, Follower):
+            self._state.ack()
+            self._outbox.send_own(self._now)
 
     def _follow(self, epoch: Epoch) -> bool:
         """Take note of a leader; False if it is one of the past, or this replica.
@@ -596,15 +575,9 @@ class Replica:
 
     def _check_candidacy(self, candidate: Candidate) -> None:
         """Lead if all members have reported, and nobody has more of the log."""
-        ledger, attendance = self._ledger, self._attendance
-        if candidate.unheard(attendance.others(ledger.table.roster)):
-            return
-        reports = candidate.reports_of(attendance)
-        best = max(reports, key=lambda report: report.top, default=None)
-        if best is None or best.top <= ledger.log.top:
-            self._become_leader(candidate.epoch, {report.who: report.top for report in reports})
-        elif candidate.may_fetch(self._now):
-            self._outbox.say(Need(ledger.me, best.who, ledger.log.top + 1, best.top))
+        acks = candidate.check(self._now)
+        if acks is not None:
+            self._become_leader(candidate.epoch, acks)
 
     # Who is there
 
@@ -620,7 +593,7 @@ class Replica:
                 self._check_candidacy(state)
             case Newcomer(bid=Bid() as bid):
                 self._check_bid(bid)
-            case Newcomer(watch) | Follower(watch):
+            case Newcomer(watch=watch) | Follower(watch=watch):
                 if self._promised != NO_EPOCH and self._attendance.is_there(self._promised[1:]):
                     watch.leaderless_since = None
                     return
@@ -640,12 +613,10 @@ class Replica:
         is_patient = self._now - self._viewed_at >= self._patience_s
         is_enough = len(attendance.nodes) >= self._founders
         if is_enough and attendance.has_best_claim(is_patient=is_patient):
-            kept = self._former or self._saved
-            before = 0 if kept is None else kept.epoch[0]
+            before = 0 if state.kept is None else state.kept.epoch[0]
             number = max(self._promised[0], self._founding[0], before) + 1
             self._founding = (number, *ledger.me)
-            state.bid = Bid(self._founding, self._now, self._now)
-            self._outbox.say(Query(self._founding, True))
+            state.make_bid(self._founding, self._now)
 
     def _suspect_leader(self, silent_since: float) -> None:
         """Give up a leader, or one who should become it, that is silent for too long."""
@@ -670,54 +641,19 @@ class Replica:
 
     def _append(self, entry: Entry) -> None:
         self._ledger.append(entry)
-        if entry.kind == JOIN:
-            self._attendance.hellos.pop(entry.who, None)
-        if entry.kind != UPDATE:
-            self._attendance.gone.discard(entry.who)
+        self._attendance.note_entry(entry)
 
     def _advance(self) -> None:
         """Add what is complete."""
-        ledger = self._ledger
-        log = ledger.log
-        top = log.top
-        is_urgent = ledger.is_safe
-        while self._has_state and (entry := log.next_complete()) is not None:
-            self._append(entry)
-            is_urgent |= entry.kind != UPDATE
-            if entry.kind == LEAVE and entry.who == ledger.me:
-                self._become_newcomer()  # they took us for gone
-        state = self._state
-        if not isinstance(state, Follower):
+        if not self._has_state:
             return
-        if log.ahead:
-            state.note_missing(self._now)
-        else:
-            state.missing = None
-        if log.top == top:
-            return
-        if is_urgent or state.is_ack_due(log.top):
-            self._ack(state)
-        else:
-            state.plan_ack(self._now)
-
-    # What is said
-
-    def _greet(self, newcomer: Newcomer, *, at_once: bool = False) -> None:
-        """Say hello, unless we just did."""
-        greeted_at = newcomer.greeted_at
-        if greeted_at is None or self._now - greeted_at >= 2 * RETRY_S or at_once:
-            newcomer.greeted_at = self._now
-            hello = self._outbox.say_hello(self._former or self._saved)
-            self._attendance.hellos[hello.who] = hello
-
-    def _ack(self, follower: Follower) -> None:
-        follower.ack_at = None
-        follower.acked = self._outbox.say_ack()
-
-    def _ask_missing(self, follower: Follower) -> None:
-        """Ask the leader for what is ordered and has not come for a while."""
-        if follower.missing is not None and follower.missing.may_ask(self._now):
-            self._outbox.ask_missing()
+        added = self._ledger.advance()
+        for entry in added:
+            self._attendance.note_entry(entry)
+        if added and added[-1].kind == LEAVE and added[-1].who == self._ledger.me:
+            self._become_newcomer()  # they took us for gone
+        elif isinstance(self._state, Follower):
+            self._state.handle_added(added, self._now)
 
     def _ask_refresh(self) -> None:
         """Ask for a newer state if ours has a long tail and the leader has a user."""
