@@ -83,7 +83,7 @@ class Connection:
         # Both watches first: the first owner to be told may send at once.
         for end in ends:
             if end.watch is not None:
-                end.watch.note("connected")
+                end.watch.note_connection(is_open=True)
         for end in ends:
             if self.is_open:
                 self._told.append(end)
@@ -110,7 +110,7 @@ class Connection:
             end.unbind()
         for end in ends:
             if end.watch is not None:
-                end.watch.note("disconnected")
+                end.watch.note_connection(is_open=False)
         for end in ends:
             if end in self._told:
                 end.tell("disconnected", end.on_disconnected)

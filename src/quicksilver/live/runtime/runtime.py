@@ -187,7 +187,7 @@ class Runtime:
         end = endpoint.end
         end.watch = EndWatch(self, end, on_violation)
         if end.connection is not None:
-            end.watch.note("connected")
+            end.watch.note_connection(is_open=True)
             end.connection.bind()
 
     # Ends

@@ -50,11 +50,11 @@ class EndWatch:
 
         return watched
 
-    def note(self, what: str) -> None:
-        """Take the event that the endpoint was connected or disconnected."""
+    def note_connection(self, *, is_open: bool) -> None:
+        """Take the event that the endpoint was connected, or disconnected."""
         now = self._runtime.executor.now()
         watch = self._watch
-        handle = watch.handle_connect if what == "connected" else watch.handle_disconnect
+        handle = watch.handle_connect if is_open else watch.handle_disconnect
         try:
             self._tell(handle(instance=self._name, now=now))
         except Exception as error:  # noqa: BLE001  # watching never disturbs what is watched

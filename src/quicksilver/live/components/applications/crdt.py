@@ -30,7 +30,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class TextDocument:
-    """One replica of a text."""
+    """One participant's copy of a text."""
 
     def __init__(self, client: int) -> None:
         crdt = need("pycrdt", "the shared text")

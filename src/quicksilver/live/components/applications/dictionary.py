@@ -86,7 +86,7 @@ class Dictionary(SharedObject[Update, dict[str, Any]]):
     """keys and values that many people put and remove
 
     Values are plain data. At most 100,000 keys and 8 MiB; what would go past that
-    is refused by every replica alike.
+    is refused by every participant alike.
     """
 
     updates: ClassVar = Codec[Update](Update, "a change", UPDATE_BYTES_MAX)

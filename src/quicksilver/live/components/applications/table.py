@@ -229,7 +229,7 @@ ON_ITS_WAY_MAX: Final = 500
 
 
 class TableBridge(SharedTable):
-    """A table replica with something below it; subclasses look there and write there."""
+    """A shared table with something below it; subclasses look there and write there."""
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]], poll_s: float) -> None:
         if poll_s < POLL_S_MIN:

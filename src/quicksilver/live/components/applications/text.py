@@ -2,10 +2,10 @@
 
 An edit is seen at once where it is made and merged everywhere else, whatever was
 edited there meanwhile. There are two forms with one face: over a reliable channel
-(Code 2.2), where replicas ask each other for what they missed, and over a
+(Code 2.2), where participants ask each other for what they missed, and over a
 checkpointed channel, which brings newcomers up to date itself.
 
-A reliable channel brings nobody up to date, so replicas do it for each other. Each asks
+A reliable channel brings nobody up to date, so participants do it for each other. Each asks
 when it starts, and again from time to time, with a summary of what it has. Those
 who have another text answer after a random wait, unless somebody was quicker.
 """
@@ -81,7 +81,7 @@ class EditableText(ChannelUser):
 
     def __init__(self, channel: Any) -> None:
         super().__init__(channel)
-        # Yjs allows 53 bits for the number of a replica.
+        # Yjs allows 53 bits for the number of a copy.
         self.document = TextDocument(unique_number(self.context) >> 9)
 
     @abstractmethod

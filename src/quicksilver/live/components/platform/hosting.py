@@ -26,6 +26,7 @@ from quicksilver.live.components.platform.hosting_state import (
     Joined,
     Left,
     Move,
+    Outcome,
     Reported,
     Start,
     State,
@@ -195,7 +196,7 @@ class Platform(SharedObject[Command, State]):
         self._tickets[ticket] = (name, host, endpoint, port)
         self.submit(Asked(self.host.name, ticket, name, host, endpoint))
 
-    def report(self, name: str, what: str, detail: str = "") -> None:
+    def report(self, name: str, what: Outcome, detail: str = "") -> None:
         """Tell all what became of a guest here."""
         self.submit(Reported(name, self.host.name, what, " ".join(detail.split())[:500]))
 

@@ -7,7 +7,7 @@ much, or makes no sense, changes nothing and is told of where it was given.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
@@ -22,6 +22,10 @@ COMMAND_BYTES_MAX: Final = 1 << 20
 STATE_BYTES_MAX: Final = 64 << 20
 GENERATIONS_MAX: Final = 8
 """Objects that had each other started; a host may allow fewer."""
+
+
+Outcome: TypeAlias = Literal["started", "stopped", "failed"]
+"""What may become of an object on a host."""
 
 
 class _Command(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -68,8 +72,7 @@ class Reported(_Command, frozen=True, tag="reported"):
 
     name: str
     host: str
-    what: str
-    """``started``, ``stopped`` or ``failed``."""
+    what: Outcome
     detail: str
 
 
