@@ -40,14 +40,13 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.references.registryfiles import load_registry
 from quicksilver.live.references.xml import Parsed, load
 from quicksilver.live.runtime.connections import Attachment
-from quicksilver.live.runtime.endpoints import EndpointReference, Handler
+from quicksilver.live.runtime.endpoints import EndpointReference, Handler, OnViolation
 from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
 from quicksilver.live.runtime.on_threads import ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.runtime.watching import OnViolation
 from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
 from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.groups import Groups

@@ -1,4 +1,7 @@
-"""The folders that every runtime has: its registry, and libraries of code (2.1.5 D)."""
+"""Folders of references: those that every runtime has, and how any folder is asked (2.1.5).
+
+Every runtime has its registry, and libraries of code (2.1.5 D).
+"""
 
 from __future__ import annotations
 

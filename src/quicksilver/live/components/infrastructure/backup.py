@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from quicksilver.live.components.infrastructure.journal import open_journal
+from quicksilver.live.components.infrastructure.journal import journal_opener
 from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
 from quicksilver.live.components.interfaces import (
@@ -70,10 +70,15 @@ class Backup:
             raise ValueError(f"copies must be at least 1, not {copies}")
         self._name = group
         self._copies = copies
-        self._store = store
         self._snapshot_updates = snapshot_updates
         self._snapshot_bytes = snapshot_bytes
-        self._sync_s = sync_s
+        self._open_journal = journal_opener(
+            self.context,
+            store,
+            snapshot_updates=snapshot_updates,
+            snapshot_bytes=snapshot_bytes,
+            sync_s=sync_s,
+        )
         self._patience_s = patience_s
         self._group: JoinedGroup | None = None
         self._driver: Driver | None = None
@@ -117,15 +122,7 @@ class Backup:
     def _begin(self) -> None:
         if self._driver is not None:
             return
-        journal = None
-        if self._store:
-            journal = open_journal(
-                self.context,
-                self._store,
-                snapshot_updates=self._snapshot_updates,
-                snapshot_bytes=self._snapshot_bytes,
-                sync_s=self._sync_s,
-            )
+        journal = self._open_journal()
         group = self._group = self.context.service(Groups).join(
             self._name,
             on_message=self.context.guard(self._take_message),

@@ -242,27 +242,36 @@ class StoreTakenError(Exception):
         return f"the store {self.name!r} is in use on this node: give each user another name"
 
 
-def open_journal(
+def journal_opener(
     context: Context,
     name: str,
     *,
     snapshot_updates: int,
     snapshot_bytes: int,
     sync_s: float,
-) -> Journal:
-    """Return the journal of a component; raises StoreTakenError, NoServiceError."""
+) -> Callable[[], Journal | None]:
+    """Return a function that opens the journal of a component; without a name there is none.
+
+    Raises NoServiceError at once; the function raises StoreTakenError.
+    """
+    if not name:
+        return lambda: None
     storage = context.service(Storage)
-    taken = _TAKEN.setdefault(context.runtime, set())
-    if name in taken:
-        raise StoreTakenError(name)
-    journal = Journal(
-        storage,
-        name,
-        plan_sync=context.call_later,
-        snapshot_updates=snapshot_updates,
-        snapshot_bytes=snapshot_bytes,
-        sync_s=sync_s,
-        on_close=lambda: taken.discard(name),
-    )
-    taken.add(name)
-    return journal
+
+    def open_journal() -> Journal:
+        taken = _TAKEN.setdefault(context.runtime, set())
+        if name in taken:
+            raise StoreTakenError(name)
+        journal = Journal(
+            storage,
+            name,
+            plan_sync=context.call_later,
+            snapshot_updates=snapshot_updates,
+            snapshot_bytes=snapshot_bytes,
+            sync_s=sync_s,
+            on_close=lambda: taken.discard(name),
+        )
+        taken.add(name)
+        return journal
+
+    return open_journal

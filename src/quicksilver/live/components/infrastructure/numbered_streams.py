@@ -129,7 +129,6 @@ class Incoming:
         self._bytes_max = bytes_max
         self._early: dict[int, bytes] = {}
         self._bytes = 0
-        self.asked_at = -1.0
         self.missing_since: float | None = None
 
     def put(self, number: int, payload: bytes) -> list[bytes]:

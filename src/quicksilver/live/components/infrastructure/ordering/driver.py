@@ -93,11 +93,6 @@ class Driver:
         self._last_list: tuple[list[str], str] | None = None
 
     @property
-    def replica(self) -> Replica:
-        """The machine."""
-        return self._replica
-
-    @property
     def is_settled(self) -> bool:
         """Whether all members have what was sent here."""
         return self._is_closed or self._replica.is_settled

@@ -161,31 +161,21 @@ class Yield(msgspec.Struct, frozen=True, array_like=True, tag=13):
     to: Member
 
 
-Message: TypeAlias = (
-    Request
-    | Order
-    | Entries
-    | Need
-    | Ack
-    | Hello
-    | Bye
-    | Query
-    | Report
-    | Lead
-    | Chunk
-    | Refresh
-    | Yield
+MemberMessage: TypeAlias = (
+    Order | Entries | Need | Ack | Hello | Bye | Query | Report | Lead | Chunk | Refresh | Yield
 )
+"""Messages by which members agree."""
+Message: TypeAlias = Request | MemberMessage
 
 
-def speaker_of(message: Message) -> Member | None:
+def speaker_of(message: MemberMessage) -> Member | None:
     """Return who said something, if it tells."""
     match message:
         case Hello() | Ack() | Report() | Need() | Refresh():
             return message.who
         case Order() | Lead() | Query() | Chunk():
             return message.epoch[1:]
-        case Request() | Entries() | Bye() | Yield():
+        case Entries() | Bye() | Yield():
             return None
         case _:
             assert_never(message)
@@ -209,9 +199,8 @@ _MESSAGES: Final = Codec[Message](Message, "a message of a replica", MESSAGE_BYT
 _SNAPSHOTS: Final = Codec[Snapshot](Snapshot, "a snapshot", PARTS_MAX * CHUNK_BYTES)
 
 
-def encode(message: Message) -> bytes:
-    """Return a message as it travels."""
-    return _MESSAGES.encode(message)
+encode = _MESSAGES.encode
+"""Returns a message as it travels."""
 
 
 def parse(data: bytes) -> Message:

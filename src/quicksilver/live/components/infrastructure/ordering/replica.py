@@ -18,6 +18,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     JOIN,
     LEAVE,
     NO_EPOCH,
+    UPDATE,
     Ack,
     Bye,
     Chunk,
@@ -27,7 +28,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Hello,
     Lead,
     Member,
-    Message,
+    MemberMessage,
     Need,
     Order,
     Query,
@@ -177,9 +178,14 @@ class Replica:
         except BadMessageError:
             self.rejected += 1
             return
+        ledger = self._ledger
+        if isinstance(message, Request):
+            if message.author == ledger.author:
+                self._note_echo()
+            self._take_request(message)
+            return
         speaker = speaker_of(message)
-        is_ours = isinstance(message, Request) and message.author == self._ledger.author
-        if speaker == self._ledger.me or is_ours:
+        if speaker == ledger.me:
             self._note_echo()
         elif speaker is not None:
             self._attendance.gone.discard(speaker)  # nobody speaks after goodbye
@@ -257,11 +263,9 @@ class Replica:
 
     # Messages
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: MemberMessage) -> None:
         state = self._state
         match message:
-            case Request():
-                self._take_request(message)
             case Order():
                 self._take_order(message)
             case Entries():
@@ -649,7 +653,8 @@ class Replica:
             return
         added = self._ledger.advance()
         for entry in added:
-            self._attendance.note_entry(entry)
+            if entry.kind != UPDATE:
+                self._attendance.note_entry(entry)
         if added and added[-1].kind == LEAVE and added[-1].who == self._ledger.me:
             self._become_newcomer()  # they took us for gone
         elif isinstance(self._state, Follower):
