@@ -103,7 +103,7 @@ class Context:
             proxy.close()
             raise ClosedError(cell.name)
         cell.hold(proxy)
-        proxy.when_closed(lambda: cell.let_go(proxy))
+        proxy.when_closed(lambda: cell.release(proxy))
         return proxy
 
     async def attach(self, port: Port, reference: Reference, name: str = "") -> Proxy:
@@ -128,7 +128,7 @@ class Context:
         one = self.reference_to(port) if isinstance(port, Port) else port
         connection = cell.runtime.connect(one, other)
         cell.hold(connection)
-        connection.when_closed(lambda: cell.let_go(connection))
+        connection.when_closed(lambda: cell.release(connection))
         return connection
 
     def reference_to(self, port: Port) -> EndpointReference:

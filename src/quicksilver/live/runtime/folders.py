@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class FolderRequests(Protocol):
-    """What a folder can be asked."""
+    """Events that users send to a folder."""
 
     def get(self, name: str) -> None:
         """Ask for what is kept under a name."""
 
 
 class FolderAnswers(Protocol):
-    """What a folder answers."""
+    """Events that a folder sends to its users."""
 
     def item(self, name: str, reference: Ref[ANY_OBJECT]) -> None:  # type: ignore[valid-type]
         """Say what is kept under a name."""

@@ -74,15 +74,12 @@ class Counter(SharedObject[Added, Total]):
             self.announce()
 
     def load(self, state: Total | None) -> None:
-        """Begin with a total."""
         self._value = 0 if state is None else state.value
 
     def save(self) -> Total:
-        """Return the total."""
         return Total(self._value)
 
     def apply(self, update: Added) -> None:
-        """Add."""
         value = self._value + update.amount
         if abs(value) > TOTAL_MAX:
             raise BadMessageError("an amount", "leads out of the range of 64 bits")
@@ -90,9 +87,7 @@ class Counter(SharedObject[Added, Total]):
         self.announce()
 
     def announce(self) -> None:
-        """Say the total."""
         self.counter.total(self._value)
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.counter.refused(reason)

@@ -300,7 +300,6 @@ class Desktop(SharedObject[Update, Contents]):
             self.opening.open(item.number, item.reference)
 
     def save(self) -> Contents:
-        """Return all items."""
         return self.items.contents()
 
     def apply(self, update: Update) -> None:
@@ -321,7 +320,6 @@ class Desktop(SharedObject[Update, Contents]):
                 self.desktop.disappeared(item.number)
 
     def announce(self) -> None:
-        """Say everything."""
         self.desktop.emptied()
         for item in list(self.items.by_number.values()):
             self._say(item)
@@ -332,7 +330,6 @@ class Desktop(SharedObject[Update, Contents]):
                 self.desktop.opened(item.number)
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.desktop.refused(reason)
 
     def _say(self, item: Item) -> None:

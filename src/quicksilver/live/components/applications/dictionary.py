@@ -129,17 +129,14 @@ class Dictionary(SharedObject[Update, dict[str, Any]]):
     # The state
 
     def load(self, state: dict[str, Any] | None) -> None:
-        """Begin with these entries."""
         self._empty()
         for key, value in (state or {}).items():
             self._set(key, value)
 
     def save(self) -> dict[str, Any]:
-        """Return all entries."""
         return self._entries
 
     def apply(self, update: Update) -> None:
-        """Change the entries."""
         match update:
             case Put(key, value):
                 self._set(key, value)
@@ -156,11 +153,9 @@ class Dictionary(SharedObject[Update, dict[str, Any]]):
                 assert_never(update)
 
     def announce(self) -> None:
-        """Say everything."""
         self.dictionary.snapshot(dict(self._entries))
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.dictionary.refused(reason)
 
     def _empty(self) -> None:

@@ -225,7 +225,6 @@ class Image(SharedObject[Update, Drawing]):
     # The state
 
     def load(self, state: Drawing | None) -> None:
-        """Begin with this picture."""
         self._whole, self._regions = None, []
         if state is not None and state.data:
             self._whole = _region(Drawn(0, 0, state.data))
@@ -238,7 +237,6 @@ class Image(SharedObject[Update, Drawing]):
         return Drawing(data, [region.drawn for region in self._regions])
 
     def apply(self, update: Update) -> None:
-        """Change the picture."""
         match update:
             case Replaced(data):
                 self._whole = _region(Drawn(0, 0, data))
@@ -268,7 +266,6 @@ class Image(SharedObject[Update, Drawing]):
         return region
 
     def announce(self) -> None:
-        """Say everything."""
         if self._whole is None:
             self.image.cleared()
             return
@@ -277,7 +274,6 @@ class Image(SharedObject[Update, Drawing]):
             self._say(region)
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.image.refused(reason)
 
     def _say_whole(self, whole: _Region) -> None:

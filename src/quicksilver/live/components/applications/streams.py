@@ -223,7 +223,6 @@ class SensorStream(LatestStream):
         self.repeat_all()
 
     def say(self, source: str, sequence: int, values: tuple[float, ...]) -> None:
-        """Tell a reading."""
         self.sensor.reading(source, sequence, values[0])
 
 
@@ -282,7 +281,6 @@ class CoordinateStream(LatestStream):
         self.repeat_all()
 
     def say(self, source: str, sequence: int, values: tuple[float, ...]) -> None:
-        """Tell a position."""
         self.coordinates.moved(source, sequence, *values)
 
 

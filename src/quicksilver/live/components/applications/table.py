@@ -167,17 +167,14 @@ class SharedTable(SharedObject[Update, dict[str, Row]]):
     # The state
 
     def load(self, state: dict[str, Row] | None) -> None:
-        """Begin with these rows."""
         self.rows, self._sizes, self._bytes = {}, {}, 0
         for key, row in (state or {}).items():
             self._set(key, row)
 
     def save(self) -> dict[str, Row]:
-        """Return all rows."""
         return self.rows
 
     def apply(self, update: Update) -> None:
-        """Change a row."""
         key = update.key
         try:
             if isinstance(update, RowPut):
@@ -194,11 +191,9 @@ class SharedTable(SharedObject[Update, dict[str, Row]]):
         self.handle_update(update, None)
 
     def announce(self) -> None:
-        """Say everything."""
         self.table.snapshot(dict(self.rows))
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.table.refused(reason)
 
     def _set(self, key: str, row: Row) -> None:

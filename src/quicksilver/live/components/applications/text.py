@@ -268,7 +268,6 @@ class ReliableText(EditableText):
         self._ask_again()
 
     def send_update(self, update: bytes) -> None:
-        """Send an edit."""
         self.channel.send(_MESSAGES.encode(Edited(update)))
 
     # Catching up

@@ -360,11 +360,9 @@ class VideoPattern:
         self.lost = 0
 
     def video_connected(self) -> None:
-        """Begin."""
         self._next()
 
     def video_frame(self, source: str, sequence: int, data: bytes) -> None:
-        """Count a frame."""
         self.received += 1
 
     def video_lost(self, source: str, frames: int) -> None:

@@ -81,7 +81,6 @@ class SharedFolder(SharedObject[Put, dict[str, bytes]]):
                 self.editing.changed(name)
 
     def save(self) -> dict[str, bytes]:
-        """Return all items."""
         return self._items
 
     def apply(self, update: Put) -> None:

@@ -80,7 +80,6 @@ class Lock(SharedByParticipants[Step, Queue]):
         self._queue = state or []
 
     def save(self) -> Queue:
-        """Return the queue."""
         return self._queue
 
     def apply(self, update: Step) -> None:

@@ -64,7 +64,6 @@ class Presence(SharedByParticipants[Person, list[Person]]):
         self._people = {person.participant: person for person in state or []}
 
     def save(self) -> list[Person]:
-        """Return all people."""
         return list(self._people.values())
 
     def apply(self, update: Person) -> None:

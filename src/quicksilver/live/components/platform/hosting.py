@@ -71,7 +71,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostingRequests(Protocol):
-    """What a platform can be asked."""
+    """Events that users send to a platform."""
 
     def start(self, name: str, reference: Ref[ANY_OBJECT], hosts: list[str]) -> None:  # type: ignore[valid-type]
         """Run an object on some hosts, under a name that no other has."""
@@ -221,13 +221,13 @@ class Platform(SharedObject[Command, State]):
     def handle_initialized(self, is_new: bool) -> None:
         """Host from now on, and run here what is to run here."""
         self.submit(Joined(self.host.name))
-        self._settle()
+        self._reconcile()
 
     def apply(self, update: Command) -> None:
         """Carry out a command; of two that ask for what only one can have the first has it."""
         if not apply(self.state, update):
             self._tell(update)
-            self._settle()
+            self._reconcile()
 
     def _tell(self, command: Command) -> None:
         ports = [self.hosting, *(guest.port for guest in self._guests.values() if guest.port)]
@@ -253,7 +253,7 @@ class Platform(SharedObject[Command, State]):
 
     # Guests here
 
-    def _settle(self) -> None:
+    def _reconcile(self) -> None:
         """Start and stop until what runs here is what is agreed on."""
         me = self.host.name
         is_host = me in self.state.hosts

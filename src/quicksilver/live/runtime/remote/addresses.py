@@ -58,7 +58,7 @@ _UNIX = re.compile(r"live\+unix:(/[A-Za-z0-9_.~%/+-]+)")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
 
-class At(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True):
     """A place to listen at or to connect to: a path, or a host and a port."""
 
     path: str = ""
@@ -84,7 +84,7 @@ class At(msgspec.Struct, frozen=True):
         return self.path or (self.host, self.port)
 
 
-def parse_at(text: str) -> At:
+def parse_place(text: str) -> Place:
     """Read a place without a token; raises BadAddressError."""
     if len(text) > TEXT_MAX:
         raise BadAddressError("it is too long")
@@ -93,17 +93,17 @@ def parse_at(text: str) -> At:
         port = int(found[3])
         if port > 65535:
             raise BadAddressError(f"there is no port {port}")
-        return At(host=found[1] or found[2], port=port)
+        return Place(host=found[1] or found[2], port=port)
     found = _UNIX.fullmatch(text)
     if found is not None:
-        return At(path=unquote(found[1]))
+        return Place(path=unquote(found[1]))
     raise BadAddressError(f"{text[:80]!a} is neither live+tcp://host:port nor live+unix:/path")
 
 
-def parse_address(text: str) -> tuple[At, str]:
+def parse_address(text: str) -> tuple[Place, str]:
     """Read a place and a token; raises BadAddressError, which does not show the token."""
     place, mark, token = text.partition("#")
-    at = parse_at(place)
+    at = parse_place(place)
     if not mark or not _TOKEN.fullmatch(token):
         raise BadAddressError(f"{place} is not followed by # and a token")
     return at, token

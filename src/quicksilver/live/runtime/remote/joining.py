@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quicksilver.live.runtime.endpoints import EndpointReference
 from quicksilver.live.runtime.errors import LiveRuntimeError
 from quicksilver.live.runtime.promises import Promise, Task
-from quicksilver.live.runtime.remote.addresses import At, RemoteError, parse_address
+from quicksilver.live.runtime.remote.addresses import Place, RemoteError, parse_address
 from quicksilver.live.runtime.remote.frames import (
     VERSION,
     Event,
@@ -33,7 +33,7 @@ class RemoteConnection:
     """A connection to an endpoint of another process; closing it parts the two."""
 
     def __init__(
-        self, runtime: Runtime, endpoint: EndpointReference, at: At, settings: LinkSettings
+        self, runtime: Runtime, endpoint: EndpointReference, at: Place, settings: LinkSettings
     ) -> None:
         self._runtime = runtime
         self._endpoint = endpoint

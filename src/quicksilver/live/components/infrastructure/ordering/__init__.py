@@ -32,6 +32,6 @@ again. With ``safe``, a user is given only what all members have, so that this
 takes back nothing but what every member of the old view had.
 
 ``replica`` is the machine and puts the parts together: ``states`` (what a replica
-can be), ``ledger`` (its copy of the log), ``attendance`` (who is there), ``leading``
+can be), ``ledger`` (its copy of the log), ``attendance`` (who is there), ``leader``
 and ``state_transfer`` (what a leader does). ``driver`` runs it in a component.
 """

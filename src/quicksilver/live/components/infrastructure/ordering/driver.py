@@ -100,7 +100,6 @@ class Driver:
     # Inputs
 
     def handle_view(self, members: tuple[int, ...], me: int) -> None:
-        """Take a view."""
         if not self._is_closed:
             self._replica.handle_view(frozenset(members), me, self._context.now())
             self._run()

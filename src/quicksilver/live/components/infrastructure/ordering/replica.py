@@ -12,7 +12,7 @@ import msgspec
 from quicksilver.live.codec import BadMessageError
 from quicksilver.live.components.infrastructure.ordering.attendance import Attendance
 from quicksilver.live.components.infrastructure.ordering.events import Event, Transmit
-from quicksilver.live.components.infrastructure.ordering.leading import Leader
+from quicksilver.live.components.infrastructure.ordering.leader import Leader
 from quicksilver.live.components.infrastructure.ordering.ledger import Former, Ledger, Saved
 from quicksilver.live.components.infrastructure.ordering.messages import (
     JOIN,

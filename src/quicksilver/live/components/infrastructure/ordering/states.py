@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from quicksilver.live.components.infrastructure.ordering.attendance import Attendance
-from quicksilver.live.components.infrastructure.ordering.leading import Leader
+from quicksilver.live.components.infrastructure.ordering.leader import Leader
 from quicksilver.live.components.infrastructure.ordering.ledger import Former, Ledger, Saved
 from quicksilver.live.components.infrastructure.ordering.messages import (
     UPDATE,
