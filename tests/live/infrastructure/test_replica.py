@@ -9,6 +9,7 @@ is not delivered before its receiver has that view.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import pytest
 
@@ -28,13 +29,42 @@ from quicksilver.live.components.infrastructure.ordering.state_transfer import O
 from quicksilver.live.components.infrastructure.ordering.states import Candidate
 from quicksilver.stdx.rand import Rng
 
+DRAWN = """
+Outsider -> Newcomer
+Newcomer -> Newcomer Follower Leader
+Follower -> Newcomer Follower Candidate
+Candidate -> Newcomer Follower Leader
+Leader -> Newcomer Follower
+"""
+"""The states and what leads from one to another, as docs/channels.md draws them."""
+
+
+class Traced(Replica):
+    """A replica that remembers which states it was in."""
+
+    def __init__(self, number: int, **options: Any) -> None:
+        self.changes: set[str] = set()
+        super().__init__(number, **options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_state" and hasattr(self, "_state"):
+            before, after = type(self._state).__name__, type(value).__name__
+            self.changes.add(f"{before} -> {after}")
+        super().__setattr__(name, value)
+
+
+def drawn() -> set[str]:
+    """Return the changes of state that are drawn."""
+    lines = (line.split(" -> ") for line in DRAWN.split("\n") if line)
+    return {f"{before} -> {after}" for before, afters in lines for after in afters.split()}
+
 
 class Node:
     """One replica and its user."""
 
     def __init__(self, number: int, *, safe: bool) -> None:
         self.number = number
-        self.replica = Replica(1, safe=safe, patience_s=1e9)
+        self.replica = Traced(1, safe=safe, patience_s=1e9)
         self.view: tuple[int, frozenset[int]] = (0, frozenset())
         self.views: deque[tuple[int, frozenset[int]]] = deque()
         self.items: list[bytes] | None = None
@@ -198,6 +228,45 @@ def test_survivors_agree_whatever_happens(seed: int) -> None:
         assert own == list(range(expected))
     assert sorted(one[0] for one in alive[0].people) == [node.number for node in alive]
     assert all(node.replica.next_delay() is None for node in alive), "they never come to rest"
+
+
+@pytest.mark.slow
+def test_states_change_as_they_are_drawn() -> None:
+    """And a few histories are enough to see how a log is founded, followed and handed over."""
+    seen = {
+        change
+        for seed in range(1, 9)
+        for node in run(seed).nodes
+        for change in node.replica.changes
+    }
+    assert seen <= drawn()
+    assert seen >= {
+        "Outsider -> Newcomer",
+        "Newcomer -> Leader",
+        "Newcomer -> Follower",
+        "Follower -> Candidate",
+        "Candidate -> Leader",
+    }
+
+
+def test_who_was_counted_out_is_a_newcomer_and_goes_on_with_what_it_has() -> None:
+    """If all were counted out at once, somebody must: here it is alone."""
+    world = World(1, safe=False)
+    world.start()
+    world.settle()
+    (node,) = world.nodes
+    world.send(node)
+    world.settle()
+    node.replica.changes.clear()
+    node.replica.handle_view(frozenset({7}), 7, world.now)
+    world._carry_out(node)
+    assert node.replica.changes == {"Leader -> Newcomer"}
+    node.view = (world.view, frozenset({1}))
+    world.settle()
+    assert node.replica.changes == {"Leader -> Newcomer", "Newcomer -> Leader"}
+    assert node.items == [b"1/0"]
+    assert node.starts == 1
+    assert node.people == ((7, 1),)
 
 
 @pytest.mark.slow
