@@ -304,10 +304,10 @@ def test_frames_that_are_no_messages_are_dropped(pair: Pair) -> None:
     while len(heard) < len(encode(Ready()) + encode(Event("value", 5))):
         heard += stranger.socket.recv(1000)
     assert heard == encode(Ready()) + encode(Event("value", 5))
-    (guest,) = pair.publisher._guests
-    assert guest._link.malformed == 1
-    assert guest._mirror is not None
-    assert guest._mirror.misfits == 2
+    (caller,) = pair.publisher._callers
+    assert caller._link.malformed == 1
+    assert caller._mirror is not None
+    assert caller._mirror.misfits == 2
     stranger.socket.close()
     pair.wait(lambda: not pair.echo.endpoint("numbers").is_connected)
 
