@@ -38,7 +38,6 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Snapshot,
     Yield,
     parse,
-    parse_snapshot,
     speaker_of,
 )
 from quicksilver.live.components.infrastructure.ordering.outbox import RETRY_S, Outbox
@@ -444,13 +443,12 @@ class Replica:
                 return  # meant for a time when we had none
         if isinstance(state, Newcomer):
             state.greeted_at = self._now  # no need to ask while it comes
-        data = self._incoming.take(chunk)
-        if data is None:
-            return
         try:
-            snapshot = parse_snapshot(data)
+            snapshot = self._incoming.take(chunk)
         except BadMessageError:
             self.rejected += 1
+            return
+        if snapshot is None:
             return
         if is_refresh:
             self._refresh_at = None
@@ -625,21 +623,22 @@ class Replica:
     def _suspect_leader(self, silent_since: float) -> None:
         """Give up a leader, or one who should become it, that is silent for too long."""
         state, attendance, ledger = self._state, self._attendance, self._ledger
-        if not isinstance(state, Newcomer | Follower):
-            return
-        watch = state.watch
+        match state:
+            case Newcomer(bid=bid):
+                is_waiting = bid is None
+            case Follower():
+                is_waiting = bool(ledger.own)
+            case Outsider() | Candidate() | Leader():
+                return
+            case _:
+                assert_never(state)
         expected: Member = self._promised[1:]
-        is_waiting = isinstance(state, Newcomer) or bool(ledger.own)
-        is_bidding = isinstance(state, Newcomer) and state.bid is not None
-        if self._promised != NO_EPOCH and not is_bidding:
-            is_silent = is_waiting and watch.heard_at <= silent_since
-            if is_silent and expected != ledger.me and attendance.is_there(expected):
-                attendance.gone.add(expected)
-        if watch.leaderless_since is not None and watch.leaderless_since <= silent_since:
-            watch.leaderless_since = self._now
+        if is_waiting and self._promised != NO_EPOCH and state.watch.heard_at <= silent_since:
+            attendance.gone.update(attendance.others([expected]))
+        if state.watch.is_leaderless(silent_since):
+            state.watch.leaderless_since = self._now
             successor = attendance.successor(ledger.table)
-            if successor is not None and successor != ledger.me:
-                attendance.gone.add(successor)
+            attendance.gone.update(attendance.others([] if successor is None else [successor]))
 
     # The log
 

@@ -16,6 +16,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Member,
     Snapshot,
     encode_snapshot,
+    parse_snapshot,
 )
 
 CHUNKS_AHEAD: Final = 8
@@ -30,8 +31,8 @@ class IncomingState:
         self._data: list[bytes] = []
         self._of: tuple[Epoch, int] | None = None
 
-    def take(self, chunk: Chunk) -> bytes | None:
-        """Take a chunk; return all of the state with the last."""
+    def take(self, chunk: Chunk) -> Snapshot | None:
+        """Take a chunk; return the state with the last. Raises BadMessageError for none."""
         key = (chunk.epoch, chunk.index)
         if chunk.part == 0:
             self._data, self._of = [], key
@@ -42,7 +43,7 @@ class IncomingState:
             return None
         data = b"".join(self._data)
         self._data, self._of = [], None
-        return data
+        return parse_snapshot(data)
 
 
 class _Transfer:

@@ -45,6 +45,10 @@ class LeaderWatch:
     leaderless_since: float | None = None
     """Since when nobody is there who leads, or is about to."""
 
+    def is_leaderless(self, since: float) -> bool:
+        """Whether nobody has led, or was about to, from then on."""
+        return self.leaderless_since is not None and self.leaderless_since <= since
+
     def restart_patience(self, now: float) -> None:
         """Blame nobody for the time until now."""
         self.heard_at = now
