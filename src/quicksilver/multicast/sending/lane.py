@@ -99,6 +99,7 @@ class Lane:
                 return None
             head = self.outbox.head()
             streams = head.streams
+            self._batch = self._env.batch if head.batch is None else head.batch
             if streams is None:
                 self.is_blocked = True
                 return None
@@ -107,7 +108,6 @@ class Lane:
             self._drop_unheard()
         if not self._all_open(streams, now):
             return None
-        self._batch = self._env.batch if head.batch is None else head.batch
         packets = self._pack(streams, now)
         if self.on_room:
             self._tell_room()

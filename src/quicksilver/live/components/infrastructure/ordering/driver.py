@@ -1,4 +1,4 @@
-"""A replica at work in a component: its effects carried out, its timer kept."""
+"""A replica at work in a component: its events handed on, its messages sent, its timer kept."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from quicksilver.live.components.infrastructure.ordering.effects import (
+from quicksilver.live.components.infrastructure.ordering.events import (
     Applied,
     Capture,
     Captured,
-    Effect,
+    Event,
     Initialize,
     Participants,
     Rebased,
     Receive,
-    Send,
+    Transmit,
 )
 from quicksilver.live.components.infrastructure.ordering.messages import Member, Snapshot
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
@@ -49,7 +49,7 @@ class Keeper(Protocol):
         """The user starts from a state."""
         ...
 
-    def handle_applied(self, effect: Applied) -> bool:
+    def handle_applied(self, applied: Applied) -> bool:
         """An entry was applied; True if it is time for a snapshot."""
         ...
 
@@ -93,11 +93,6 @@ class Driver:
         self._last_list: tuple[list[str], str] | None = None
 
     @property
-    def replica(self) -> Replica:
-        """The machine."""
-        return self._replica
-
-    @property
     def is_settled(self) -> bool:
         """Whether all members have what was sent here."""
         return self._is_closed or self._replica.is_settled
@@ -105,7 +100,6 @@ class Driver:
     # Inputs
 
     def handle_view(self, members: tuple[int, ...], me: int) -> None:
-        """Take a view."""
         if not self._is_closed:
             self._replica.handle_view(frozenset(members), me, self._context.now())
             self._run()
@@ -135,28 +129,31 @@ class Driver:
         """Say goodbye and do nothing more."""
         if self._is_closed:
             return
-        self._replica.effects.clear()
         self._replica.leave()
-        for effect in self._replica.effects:
-            if isinstance(effect, Send):
-                self._send(effect.message)
         self._is_closed = True
+        while (transmit := self._replica.poll_transmit()) is not None:
+            self._send(transmit.message)
         if self._timer is not None:
             self._timer.cancel()
         if self._keeper is not None:
             self._keeper.close()
 
-    # Effects
+    # Outputs
 
     def _run(self) -> None:
-        """Carry out effects; what those lead to at once is carried out after them."""
+        """Carry out what the replica gives; what that leads to at once is carried out after it."""
         if self._is_running:
             return
         self._is_running = True
-        effects = self._replica.effects
+        replica = self._replica
         try:
-            while effects and not self._is_closed:
-                self._carry_out(effects.popleft())
+            while not self._is_closed:
+                if (event := replica.poll_event()) is not None:
+                    self._hand_on(event)
+                elif (transmit := replica.poll_transmit()) is not None:
+                    self._transmit(transmit)
+                else:
+                    break
         finally:
             self._is_running = False
         if self._is_closed:
@@ -175,13 +172,15 @@ class Driver:
             self._due = due
             self._timer = self._context.call_later(delay, self._tick)
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Send(message, is_later):
-                if is_later:
-                    self._context.post(lambda: None if self._is_closed else self._send(message))
-                else:
-                    self._send(message)
+    def _transmit(self, transmit: Transmit) -> None:
+        message = transmit.message
+        if transmit.is_later:
+            self._context.post(lambda: None if self._is_closed else self._send(message))
+        else:
+            self._send(message)
+
+    def _hand_on(self, event: Event) -> None:
+        match event:
             case Initialize(snapshot):
                 if self._keeper is not None:
                     self._keeper.handle_initialized(snapshot)
@@ -201,11 +200,11 @@ class Driver:
                 self._last_list = ([name_of(one) for one in members], name_of(me))
                 self._watcher.participants(*self._last_list)
             case Applied():
-                is_due = self._keeper is not None and self._keeper.handle_applied(effect)
+                is_due = self._keeper is not None and self._keeper.handle_applied(event)
                 if is_due and self._user is not None:
                     self._replica.capture()
             case _:
-                assert_never(effect)
+                assert_never(event)
 
     def _flush(self) -> None:
         self._is_flush_planned = False
@@ -216,5 +215,5 @@ class Driver:
     def _tick(self) -> None:
         self._timer = None
         if not self._is_closed:
-            self._replica.handle_tick(self._context.now())
+            self._replica.handle_timeout(self._context.now())
             self._run()

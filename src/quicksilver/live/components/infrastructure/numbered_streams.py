@@ -1,10 +1,73 @@
-"""The two sides of a recovered stream, without any I/O: what is kept and what is missing."""
+"""What the two ends of a loss recovery say to each other, keep, and put in order; bounded."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Final, TypeAlias
 
-from quicksilver.live.components.infrastructure.recovery.messages import RANGES_MAX
+import msgspec
+
+from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+
+RANGES_MAX = 64
+ACKS_MAX = 32
+
+
+class Data(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """A message and its number."""
+
+    sender: int
+    number: int
+    payload: bytes
+
+
+class State(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """What a sender has: messages from ``first`` to before ``next`` can be had again."""
+
+    sender: int
+    first: int
+    next: int
+
+
+class Nak(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """Somebody lacks messages: (first, last) of each hole."""
+
+    receiver: int
+    sender: int
+    holes: list[tuple[int, int]]
+
+
+class Acks(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """Somebody has everything of senders before these numbers."""
+
+    receiver: int
+    next: list[tuple[int, int]]
+
+
+Message: TypeAlias = Data | State | Nak | Acks
+
+_MESSAGES: Final = Codec[Message](Message, "a message of loss recovery", MESSAGE_BYTES_MAX)
+
+
+def encode(message: Message) -> bytes:
+    """Return a message as it travels."""
+    return _MESSAGES.encode(message)
+
+
+def parse(data: bytes) -> Message:
+    """Read a message; raises BadMessageError."""
+    message = _MESSAGES.decode(data)
+    match message:
+        case Nak() if len(message.holes) > RANGES_MAX:
+            raise BadMessageError("a nak", f"has more than {RANGES_MAX} holes")
+        case Acks() if len(message.next) > ACKS_MAX:
+            raise BadMessageError("acks", f"have more than {ACKS_MAX} senders")
+        case Data() if message.number < 1:
+            raise BadMessageError("data", "has no number")
+        case _:
+            return message
+
 
 RESEND_S = 0.02
 """A message is not sent again sooner than this, however many ask for it."""
@@ -66,7 +129,6 @@ class Incoming:
         self._bytes_max = bytes_max
         self._early: dict[int, bytes] = {}
         self._bytes = 0
-        self.asked_at = -1.0
         self.missing_since: float | None = None
 
     def put(self, number: int, payload: bytes) -> list[bytes]:

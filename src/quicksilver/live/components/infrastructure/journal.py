@@ -14,28 +14,29 @@ that is the torn tail of a crash, and the log is repaired by dropping it.
 from __future__ import annotations
 
 import struct
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 
-import msgspec
-
-from quicksilver.live.components.infrastructure.ordering.effects import Applied, Saved
+from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.components.infrastructure.ordering.events import Applied
+from quicksilver.live.components.infrastructure.ordering.ledger import Saved
 from quicksilver.live.components.infrastructure.ordering.messages import (
     UPDATE_BYTES_MAX,
-    BadMessageError,
     Entry,
     Epoch,
     Snapshot,
-    encode,
+    encode_snapshot,
     parse_snapshot,
 )
+from quicksilver.live.runtime.context import Context
+from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.storage import Storage
 
 MAGIC = b"QSLOG1\n\0"
 _HEAD = struct.Struct("<II")
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Applied)
 RECORD_BYTES_MAX = UPDATE_BYTES_MAX + 1024
+_RECORDS = Codec[Applied](Applied, "a record", RECORD_BYTES_MAX)
 
 
 class DamagedSnapshotError(Exception):
@@ -183,7 +184,7 @@ class Journal:
         self._updates = len(later)
 
     def _write(self, snapshot: Snapshot, log: bytes) -> None:
-        body = encode(snapshot)
+        body = encode_snapshot(snapshot)
         head = MAGIC + _HEAD.pack(len(body), zlib.crc32(body))
         self._storage.replace(self._snapshot_name, head + body)
         self._storage.replace(self._log_name, log)
@@ -205,7 +206,7 @@ class Journal:
 
 def encode_record(applied: Applied) -> bytes:
     """Return an entry as the log has it."""
-    body = _ENCODER.encode(applied)
+    body = _RECORDS.encode(applied)
     return _HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
@@ -222,6 +223,55 @@ def parse_records(data: bytes) -> Iterator[tuple[Applied, int]]:
         if zlib.crc32(body) != check:
             return
         try:
-            yield _DECODER.decode(body), at
-        except (msgspec.MsgspecError, ValueError):
+            yield _RECORDS.decode(body), at
+        except BadMessageError:
             return
+
+
+_TAKEN: weakref.WeakKeyDictionary[Runtime, set[str]] = weakref.WeakKeyDictionary()
+
+
+class StoreTakenError(Exception):
+    """Two components want to keep their state in the same place."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"the store {self.name!r} is in use on this node: give each user another name"
+
+
+def journal_opener(
+    context: Context,
+    name: str,
+    *,
+    snapshot_updates: int,
+    snapshot_bytes: int,
+    sync_s: float,
+) -> Callable[[], Journal | None]:
+    """Return a function that opens the journal of a component; without a name there is none.
+
+    Raises NoServiceError at once; the function raises StoreTakenError.
+    """
+    if not name:
+        return lambda: None
+    storage = context.service(Storage)
+
+    def open_journal() -> Journal:
+        taken = _TAKEN.setdefault(context.runtime, set())
+        if name in taken:
+            raise StoreTakenError(name)
+        journal = Journal(
+            storage,
+            name,
+            plan_sync=context.call_later,
+            snapshot_updates=snapshot_updates,
+            snapshot_bytes=snapshot_bytes,
+            sync_s=sync_s,
+            on_close=lambda: taken.discard(name),
+        )
+        taken.add(name)
+        return journal
+
+    return open_journal

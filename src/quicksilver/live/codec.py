@@ -1,4 +1,7 @@
-"""Updates and states on their way through a channel: MessagePack, bounded, checked on arrival."""
+"""Values as bytes: MessagePack of declared types, bounded, and checked on arrival.
+
+All that live objects send to each other, or keep on disk, goes through a ``Codec``.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +48,21 @@ class Codec(Generic[T]):
             data = self._encoder.encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise BadMessageError(self._what, f"cannot be sent: {error}") from error
-        self._check_size(data)
+        if len(data) > self.bytes_max:
+            raise self._size_error(data)
         return data
 
     def decode(self, data: bytes) -> T:
         """Return the value of the bytes that somebody sent."""
-        self._check_size(data)
+        if len(data) > self.bytes_max:
+            raise self._size_error(data)
         try:
             return self._decoder.decode(data)
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
             raise BadMessageError(self._what, f"is malformed: {error}") from error
 
-    def _check_size(self, data: bytes) -> None:
-        if len(data) > self.bytes_max:
-            raise BadMessageError(self._what, f"has {len(data)} bytes of at most {self.bytes_max}")
+    def _size_error(self, data: bytes) -> BadMessageError:
+        return BadMessageError(self._what, f"has {len(data)} bytes of at most {self.bytes_max}")
 
 
 def check_plain(value: Any, what: str = "the value", depth: int = DEPTH_MAX) -> None:

@@ -1,25 +1,44 @@
-"""A user's own updates, until they are on all members; and a state that comes in chunks."""
+"""A user's own updates, kept until they are on all members.
+
+A member that is counted out and comes back sends those again that the log lacks.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
-from quicksilver.live.components.infrastructure.ordering.effects import (
-    OWN_BYTES_MAX,
-    OWN_MAX,
-    TooMuchError,
-    UpdateSizeError,
-)
-from quicksilver.live.components.infrastructure.ordering.messages import (
-    UPDATE_BYTES_MAX,
-    Chunk,
-    Epoch,
-)
+from quicksilver.live.components.infrastructure.ordering.messages import UPDATE_BYTES_MAX
+
+OWN_BYTES_MAX: Final = 64 << 20
+OWN_MAX: Final = 200_000
+"""How much a user may have sent that is not on all members."""
+
+
+class TooMuchError(Exception):
+    """A user sends faster than the members take it."""
+
+    def __str__(self) -> str:
+        return (
+            f"more than {OWN_BYTES_MAX >> 20} MiB or {OWN_MAX} updates are not on all members: "
+            "send slower, or find the member that holds everybody up"
+        )
+
+
+class UpdateSizeError(Exception):
+    """An update is too large."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+    def __str__(self) -> str:
+        return f"an update has at most {UPDATE_BYTES_MAX} bytes, not {self.size}: split it"
 
 
 class OwnUpdates:
-    """Updates by number: kept until stable, for a member that is counted out and comes back."""
+    """The user's updates by number, counted from 1."""
 
     def __init__(self) -> None:
         self._updates: dict[int, bytes] = {}
@@ -49,16 +68,16 @@ class OwnUpdates:
         return number
 
     def note_index(self, index: int, number: int) -> None:
-        """An update has a place in the log."""
+        """Remember an update's place in the log."""
         self._indexes.append((index, number))
 
-    def settle(self, stable: int) -> None:
-        """All members have the log up to here."""
+    def forget_stable(self, stable: int) -> None:
+        """Forget updates in the log up to an index that all members have."""
         while self._indexes and self._indexes[0][0] <= stable:
             self._drop(self._indexes.popleft()[1])
 
     def restart(self, done: int) -> None:
-        """Begin with another log, in which our updates up to a number are."""
+        """Begin with another log, which has our updates up to a number."""
         self._indexes.clear()
         for number in [one for one in self._updates if one <= done]:
             self._drop(number)
@@ -69,25 +88,3 @@ class OwnUpdates:
 
     def _drop(self, number: int) -> None:
         self._bytes -= len(self._updates.pop(number, b""))
-
-
-class Chunks:
-    """A state on its way here, in order."""
-
-    def __init__(self) -> None:
-        self._data: list[bytes] = []
-        self._of: tuple[Epoch, int] | None = None
-
-    def take(self, chunk: Chunk) -> bytes | None:
-        """Take a chunk; return all of the state with the last."""
-        key = (chunk.epoch, chunk.index)
-        if chunk.part == 0:
-            self._data, self._of = [], key
-        if self._of != key or len(self._data) != chunk.part:
-            return None
-        self._data.append(chunk.data)
-        if len(self._data) < chunk.parts:
-            return None
-        data = b"".join(self._data)
-        self._data, self._of = [], None
-        return data
