@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 _MOVERS = (faults.Leave, faults.Join, faults.Crash, faults.Partition, faults.Freeze)
 _KINDS: tuple[type[faults.Fault], ...] = (*faults.KINDS, *_MOVERS)
 
-SIZES = ((0.66, 3, 10), (0.85, 11, 24), (0.8, 25, 80), (0.95, 81, 300), (1.0, 2000, 2000))
+SIZES = ((0.66, 3, 10), (0.85, 11, 24), (0.8, 25, 80), (0.85, 81, 300), (1.0, 2000, 2000))
 """How likely each range of sizes is, if none before it was drawn; fewest and most nodes."""
 
 PLANNERS = ("exact", "auto", "regular", "perfect", "merged")

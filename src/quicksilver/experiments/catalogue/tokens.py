@@ -42,7 +42,7 @@ class Tokens(Experiment):
     }
     sweep = {"nodes": (20, 200, 2000), "senders": (1, 8, 64)}
     quick = {"nodes": (5, 20), "senders": (1, 4)}
-    settings = {"rate": 20.0, "size": 1000, "loss": 0.01, "warmup": 0.3, "seconds": 1.0}
+    settings = {"rate": 20.0, "size": 1000, "loss": 0.0, "warmup": 0.3, "seconds": 1.0}
     columns = (
         Column("token_bytes_mean", "token, B"),
         Column("token_bytes_max", "longest, B"),
