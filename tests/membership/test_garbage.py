@@ -82,7 +82,7 @@ def test_no_frame_hurts_a_client(garbage: list[bytes], is_member: bool) -> None:
     for at, frame in enumerate(garbage):
         client.handle_frame(frame, float(at))
         client.handle_timeout(float(at))
-        while client.poll_frame(float(at)) is not None:
+        while client.poll_transmit(float(at)) is not None:
             pass
         wake = client.next_timeout()
         assert wake is None or wake > at

@@ -45,12 +45,12 @@ class Bench:
 
     def hear(self) -> dict[int, list[gms.Reply]]:
         heard: dict[int, list[gms.Reply]] = {}
-        while (output := self.service.poll_output()) is not None:
-            reply = gms.parse_reply(output[1])
+        while (transmit := self.service.poll_transmit()) is not None:
+            reply = gms.parse_reply(transmit.frame)
             assert reply is not None
-            heard.setdefault(output[0], []).append(reply)
-        while (conn := self.service.poll_close()) is not None:
-            self.closed.append(conn)
+            heard.setdefault(transmit.connection, []).append(reply)
+        while (finished := self.service.poll_event()) is not None:
+            self.closed.append(finished.connection)
         return heard
 
     def run(self, seconds: float) -> dict[int, list[gms.Reply]]:

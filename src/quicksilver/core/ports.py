@@ -121,6 +121,21 @@ class ControlClosed:
 ControlEvent = ControlOpened | ControlFrame | ControlClosed
 
 
+@dataclass(frozen=True, slots=True)
+class FrameTransmit:
+    """A frame that a server without sockets has for one of its connections."""
+
+    connection: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFinished:
+    """A server's last frame for a connection was taken: close it once that is sent."""
+
+    connection: int
+
+
 class HostIO(Protocol):
     """Sockets and clock of a host, as the turn uses them; nothing here waits."""
 

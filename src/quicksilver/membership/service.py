@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import assert_never
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
     SubscriptionLimits,
@@ -67,8 +68,8 @@ class Timer(enum.Enum):
 class MembershipService:
     """Serves the nodes of one cluster.
 
-    The caller's duty: after every ``handle_*``, take output until
-    ``poll_output`` returns None, then closings until ``poll_close`` does, and
+    The caller's duty: after every ``handle_*``, take frames until
+    ``poll_transmit`` returns None, then events until ``poll_event`` does, and
     call ``handle_timeout`` at ``next_timeout``. Connections are numbered by
     the caller; a number is not used again. The only exception that comes out
     is StoreError from ``handle_timeout``: the state on disk can no longer be
@@ -214,13 +215,13 @@ class MembershipService:
             return float("-inf")
         return self._timers.next()
 
-    def poll_output(self) -> tuple[int, bytes] | None:
-        """Return a connection and a frame for it, or None."""
-        return self._connections.poll_output()
+    def poll_transmit(self) -> FrameTransmit | None:
+        """Return the next frame, and the connection that it is for, or None."""
+        return self._connections.poll_transmit()
 
-    def poll_close(self) -> int | None:
-        """Return a connection to close once its output is sent, or None."""
-        return self._connections.poll_close()
+    def poll_event(self) -> ConnectionFinished | None:
+        """Return a connection to close once its frames are sent, or None."""
+        return self._connections.poll_event()
 
     # -- life
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -324,11 +324,10 @@ class SqliteStore:
             raise self._explain(error, "cannot write the file") from None
 
     def _commit(self, commit: Commit) -> None:
-        counters = commit.counters
         meta: list[tuple[str, int | str]] = [
             ("cluster", commit.cluster),
             ("planner", commit.planner),
-            *((key, getattr(counters, key)) for key in Counters.__dataclass_fields__),
+            *asdict(commit.counters).items(),
         ]
         self._db.execute("BEGIN IMMEDIATE")
         self._put("meta", 2, meta)

@@ -14,6 +14,8 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
+
 LENGTH_BYTES = 4
 
 LINGER_S = 5.0
@@ -109,7 +111,7 @@ class FrameHandler(Protocol):
         """A frame arrived."""
 
     def handle_disconnected(self, conn: int, now: float) -> None:
-        """A connection is gone; also called for those closed by ``poll_close``."""
+        """A connection is gone; also called for those that it finished."""
 
     def handle_blocked(self, conn: int, now: float) -> None:
         """A connection cannot take more output for now."""
@@ -123,11 +125,11 @@ class FrameHandler(Protocol):
     def next_timeout(self) -> float | None:
         """Return when to call ``handle_timeout``."""
 
-    def poll_output(self) -> tuple[int, bytes] | None:
-        """Return a connection and a frame for it."""
+    def poll_transmit(self) -> FrameTransmit | None:
+        """Return a frame for one of the connections."""
 
-    def poll_close(self) -> int | None:
-        """Return a connection to close after its output."""
+    def poll_event(self) -> ConnectionFinished | None:
+        """Return a connection to close after its last frame."""
 
 
 def configure_stream(sock: socket.socket) -> None:
@@ -238,12 +240,12 @@ class FrameServer:
             return
         self._is_pumping = True
         try:
-            while (output := self._handler.poll_output()) is not None:
-                stream = self._streams.get(output[0])
+            while (transmit := self._handler.poll_transmit()) is not None:
+                stream = self._streams.get(transmit.connection)
                 if stream is not None:
-                    stream.send(output[1])
-            while (conn := self._handler.poll_close()) is not None:
-                stream = self._streams.get(conn)
+                    stream.send(transmit.frame)
+            while (finished := self._handler.poll_event()) is not None:
+                stream = self._streams.get(finished.connection)
                 if stream is not None:
                     stream.finish()
         finally:

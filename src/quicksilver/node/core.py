@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol, assert_never
 
 from quicksilver.membership.events import (
@@ -305,13 +305,12 @@ class NodeCore:
             raise
 
     def stats_on_core(self) -> NodeStats:
-        counters = self.sockets.counters
         return NodeStats(
             node=self.session.node,
             cluster=self.session.cluster,
             connected=self._control.is_connected,
             counters={**self.session.stats(), "turns": self.thread.turn.count},
-            datagrams={name: getattr(counters, name) for name in counters.__slots__},
+            datagrams=asdict(self.sockets.counters),
             warnings=self.sockets.warnings,
         )
 

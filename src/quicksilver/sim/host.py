@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from quicksilver.core.ports import Arrival, ControlEvent, Engine
@@ -30,33 +31,21 @@ TURN_SPACING_S = 1e-6
 _DATA_KINDS = frozenset({KIND_DATA, KIND_REPAIR, KIND_HYBRID})
 
 
+@dataclass(slots=True)
 class HostCounters:
     """What happened to a host's datagrams, and what its processor did."""
 
-    __slots__ = (
-        "alarm_delay_s",
-        "alarm_delay_s_max",
-        "alarms",
-        "busy_s",
-        "port_drops",
-        "receive_drops",
-        "received",
-        "sent",
-        "turns",
-    )
-
-    def __init__(self) -> None:
-        self.alarms = 0
-        self.alarm_delay_s = 0.0
-        """How late alarms fired, in sum …"""
-        self.alarm_delay_s_max = 0.0
-        """… and in one turn at most; whoever samples it sets it back."""
-        self.busy_s = 0.0
-        self.port_drops = 0
-        self.received = 0
-        self.receive_drops = 0
-        self.sent = 0
-        self.turns = 0
+    alarms: int = 0
+    alarm_delay_s: float = 0.0
+    """How late alarms fired, in sum …"""
+    alarm_delay_s_max: float = 0.0
+    """… and in one turn at most; whoever samples it sets it back."""
+    busy_s: float = 0.0
+    port_drops: int = 0
+    received: int = 0
+    receive_drops: int = 0
+    sent: int = 0
+    turns: int = 0
 
 
 class KernelBuffer:
