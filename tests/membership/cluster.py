@@ -34,7 +34,7 @@ class Peer:
 
     def __init__(self, name: str) -> None:
         self.client = MembershipClient(
-            name=name, host="10.0.0.1", port=9000, receive_buffer_bytes=1 << 20
+            name=name, ip="10.0.0.1", port=9000, receive_buffer_bytes=1 << 20
         )
         self.conn: int | None = None
         self.inbox: deque[bytes] = deque()

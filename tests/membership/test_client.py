@@ -48,7 +48,7 @@ class Script:
 
     def __init__(self) -> None:
         self.client = MembershipClient(
-            name="n", host="10.0.0.1", port=9000, receive_buffer_bytes=4096
+            name="n", ip="10.0.0.1", port=9000, receive_buffer_bytes=4096
         )
         self.now = 5.0
 

@@ -74,9 +74,7 @@ class Node:
     """A client on a blocking socket with a short timeout."""
 
     def __init__(self, name: str) -> None:
-        self.client = MembershipClient(
-            name=name, host="127.0.0.1", port=9000, receive_buffer_bytes=1
-        )
+        self.client = MembershipClient(name=name, ip="127.0.0.1", port=9000, receive_buffer_bytes=1)
         self.socket: socket.socket | None = None
         self.nodes: list[tuple[int, bool]] = []
         self.completed: set[int] = set()

@@ -76,7 +76,7 @@ def hello(resume: gms.Resume | None = None, **changes: object) -> gms.Hello:
     values = {
         "version": gms.PROTOCOL_VERSION,
         "name": "n",
-        "host": "10.0.0.1",
+        "ip": "10.0.0.1",
         "port": 9000,
         "receive_buffer_bytes": 1,
         "resume": resume,
@@ -391,8 +391,8 @@ BAD = {
     "no hello": [gms.Subscribe(1, join=("a",))],
     "heartbeat first": [gms.Heartbeat()],
     "hello twice": [hello(), hello()],
-    "host": [hello(host="example.org")],
-    "multicast host": [hello(host="239.1.1.1")],
+    "ip": [hello(ip="example.org")],
+    "multicast ip": [hello(ip="239.1.1.1")],
     "port": [hello(port=0)],
     "name": [hello(name="a\nb")],
     "buffer": [hello(receive_buffer_bytes=-1)],
@@ -512,24 +512,24 @@ def test_a_tool_looks_without_a_hello() -> None:
     assert kinds(bench.hear()[tool]) == ["Refused"]
 
 
-def test_the_plan_is_reported_anew_only_when_it_changed_and_not_too_often() -> None:
-    """The report may be expensive, and tools ask every second."""
+def test_what_the_plan_costs_is_added_up_anew_only_when_it_changed_and_not_too_often() -> None:
+    """Adding it up may take long, and tools ask every second."""
     bench = Bench()
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
     tool = bench.connect()
     for n in range(3):
         bench.say(tool, gms.Inspect(n))
-    assert bench.planner.reports == 1
+    assert bench.planner.costs == 1
     bench.say(conn, gms.Subscribe(2, join=("b",)))
     bench.run(0.1)
     bench.say(tool, gms.Inspect(4))
-    assert bench.planner.reports == 1
+    assert bench.planner.costs == 1
     bench.say(conn, gms.Heartbeat())
     bench.run(2.5)
     bench.say(conn, gms.Heartbeat())
     bench.run(2.5)
     bench.say(tool, gms.Inspect(5))
-    assert bench.planner.reports == 2
+    assert bench.planner.costs == 2
 
 
 def test_a_tool_that_stopped_asking_is_closed() -> None:

@@ -1,6 +1,6 @@
-"""The ports between an engine, its host, and the host's I/O.
+"""The ports between a session, its host, and the host's I/O.
 
-An engine opens no socket, starts no thread and reads no clock. A host (real
+A session opens no socket, starts no thread and reads no clock. A host (real
 sockets in ``net``, virtual ones in ``sim``) feeds it datagrams, control frames
 and time, and polls what it wants to transmit; nothing is created before the
 host is ready for it (dissertation 4.2.2, the pull stack).
@@ -31,8 +31,8 @@ class Transmit:
         self.packets = packets
 
 
-class Engine(Protocol):
-    """What a host drives. All calls come from one thread."""
+class SessionPort(Protocol):
+    """What a host drives: a node's session, with its engine. All calls come from one thread."""
 
     def classify(self, data: bytes) -> int:
         """Priority of an arrived datagram: 0 tokens, 1 control and repair, 2 data."""

@@ -60,9 +60,9 @@ class MembershipClient:
     raises on what the GMS sends.
     """
 
-    def __init__(self, *, name: str, host: str, port: int, receive_buffer_bytes: int) -> None:
+    def __init__(self, *, name: str, ip: str, port: int, receive_buffer_bytes: int) -> None:
         self.name = name
-        self.host = host
+        self.ip = ip
         self.port = port
         self.receive_buffer_bytes = receive_buffer_bytes
 
@@ -391,7 +391,7 @@ class MembershipClient:
         return gms.Hello(
             gms.PROTOCOL_VERSION,
             self.name,
-            self.host,
+            self.ip,
             self.port,
             self.receive_buffer_bytes,
             resume,

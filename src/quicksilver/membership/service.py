@@ -119,7 +119,7 @@ class MembershipService:
             self.cluster = image.cluster
             self._tables.restore(image, planner)
         self._snapshots = SnapshotMaker(
-            self.cluster, self._tables, planner, self.config.report_interval_s
+            self.cluster, self._tables, planner, self.config.plan_cost_interval_s
         )
 
     # -- inputs
@@ -309,7 +309,7 @@ class MembershipService:
         if problem is not None:
             self._refuse(connection, problem)
             return
-        row = self._tables.make_node(hello.name, hello.host, hello.port, hello.receive_buffer_bytes)
+        row = self._tables.make_node(hello.name, hello.ip, hello.port, hello.receive_buffer_bytes)
         self._watches[row.id] = Watch(row, connection.id, now)
         self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)

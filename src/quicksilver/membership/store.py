@@ -71,7 +71,7 @@ class StoredNode:
     """A node of the cluster and its subscriptions, as group identifiers."""
 
     name: str
-    host: str
+    ip: str
     port: int
     receive_buffer_bytes: int
     joined: tuple[GroupId, ...]
@@ -286,8 +286,8 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(name, host, port, size, _groups(joined), _groups(opened))
-                for key, name, host, port, size, joined, opened in run(
+                NodeId(key): StoredNode(name, ip, port, size, _groups(joined), _groups(opened))
+                for key, name, ip, port, size, joined, opened in run(
                     "SELECT id, name, host, port, receive_buffer_bytes, joined, opened"
                     " FROM nodes ORDER BY id"
                 )
@@ -343,7 +343,7 @@ class SqliteStore:
                 (
                     key,
                     node.name,
-                    node.host,
+                    node.ip,
                     node.port,
                     node.receive_buffer_bytes,
                     _encode_ids(node.joined),

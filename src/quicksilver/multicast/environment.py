@@ -76,7 +76,7 @@ class Environment:
 
     def address_of(self, node: int) -> Address | None:
         info = self.directory.nodes.get(NodeId(node))
-        return None if info is None else (info.host, info.port)
+        return None if info is None else (info.ip, info.port)
 
     def stream_key(self, sender: int, region: int, view: int) -> bytes:
         return stream_key(self.cluster, sender, region, view)

@@ -87,7 +87,7 @@ class Session:
         self.name = name
         self.client = MembershipClient(
             name=name,
-            host=address[0],
+            ip=address[0],
             port=address[1],
             receive_buffer_bytes=config.receive_buffer_bytes,
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Literal, TypeVar
 
-from quicksilver.net.batching import Received
+from quicksilver.net.batch_calls import Received
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.units import parse_seconds
 

@@ -207,8 +207,8 @@ class NodeCore:
         if self.is_closed:
             raise ClosedError("the node")
 
-    def _handle_failure(self, report: str) -> None:
-        self.failure = CoreFailedError(report)
+    def _handle_failure(self, traceback: str) -> None:
+        self.failure = CoreFailedError(traceback)
         self._end_all(self.failure)
 
     def _end_all(self, error: Exception) -> None:

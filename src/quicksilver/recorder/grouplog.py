@@ -15,10 +15,10 @@ from quicksilver.recorder.envelope import (
     split_envelope,
 )
 from quicksilver.recorder.memory import encode_memory, restore, store_memory
-from quicksilver.recorder.pending import Pending
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.pending_rows import PendingRows
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, find_cut, find_segments, load_commits
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.writer import LogConfig, LogWriter
 
 
 class GroupLog:
@@ -190,15 +190,15 @@ class GroupLog:
 
     # Disk
 
-    def cut(self) -> Pending | None:
+    def cut(self) -> PendingRows | None:
         """Take away the rows that wait, to be written; None if there are none."""
         return self.writer.cut()
 
-    def write(self, rows: Pending) -> int:
+    def write(self, rows: PendingRows) -> int:
         """Make rows safe; return the offset after the last safe one."""
         return self.writer.write(rows)
 
-    def memory(self, waiting: Pending | None, first: int) -> bytes:
+    def memory(self, waiting: PendingRows | None, first: int) -> bytes:
         """Return what to keep once the rows that were cut are safe; call it with the cut."""
         past = self.writer.durable + (0 if waiting is None else len(waiting))
         return encode_memory(self.known, first, past)

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from quicksilver.recorder.coverage import Coverage, SenderRanges
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.repeats import Repeats, State
-from quicksilver.recorder.writing import sync_folder
+from quicksilver.recorder.writer import sync_folder
 
 MEMORY = "memory"
 

@@ -3,7 +3,7 @@
 It takes the same turns as the core thread (``core.turn``). Each step costs processor
 time by the model, charged where the turn reads and sends, so a turn begins at one
 moment and ends at a later one; what arrives meanwhile waits in kernel buffers of
-limited size, and what leaves waits for the card. Time, as the engine sees it, is the
+limited size, and what leaves waits for the card. Time, as the session sees it, is the
 host's own clock, which may drift.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from quicksilver.core.ports import Arrival, ControlEvent, Engine
+from quicksilver.core.ports import Arrival, ControlEvent, SessionPort
 from quicksilver.core.turn import Turn
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.machine import SharedCpu
@@ -71,13 +71,13 @@ class ControlEnd(Protocol):
 
 
 class SimHost:
-    """One machine with one process on it, which runs one engine."""
+    """One machine with one process on it, which runs one session."""
 
     def __init__(
         self,
         events: EventQueue,
         network: VirtualNetwork,
-        engine: Engine,
+        session: SessionPort,
         *,
         index: int,
         address: Address,
@@ -89,13 +89,13 @@ class SimHost:
         shared_cpu: SharedCpu | None = None,
     ) -> None:
         """``control`` is the process's end of its stream to the GMS; ``on_events`` takes
-        what the engine reports; ``memory`` tells how many bytes of packets the process
+        the session's events; ``memory`` tells how many bytes of packets the process
         holds; ``shared_cpu``: the machine that it shares with other hosts."""
         self.index = index
         self.address = address
         self.model = model
-        self.engine = engine
-        self.turn = Turn(engine, self, on_events=on_events)
+        self.session = session
+        self.turn = Turn(session, self, on_events=on_events)
         self.is_control_open = control.is_control_open
         self.send_control = control.send_control
         self.poll_control = control.poll_control
@@ -350,7 +350,7 @@ class SimHost:
         self.charge(cpu.turn_s)
         self.turn.run()
         if self.counters.receive_drops:
-            self.engine.handle_drops(self.counters.receive_drops)
+            self.session.handle_drops(self.counters.receive_drops)
         self._note_alarms()
         self._is_in_turn = False
         if not self.is_dead:
@@ -448,7 +448,7 @@ class SimHost:
         if queue:
             self._wake(max(soon, queue[0][0]))
         queue = self._multicast.queue
-        if queue and not self.engine.is_receiving_paused():
+        if queue and not self.session.is_receiving_paused():
             self._wake(max(soon, queue[0][0]))
         if when is not None:
             self._set_alarm(max(soon, self.world_time(when) + 1e-9))

@@ -109,7 +109,7 @@ def _always_drained() -> AbstractContextManager[None]:
     original = Turn._receive
 
     def receive(self: Turn, clock: Callable[[], float]) -> bool:
-        self._engine.handle_drained(clock())
+        self._session.handle_drained(clock())
         return original(self, clock)
 
     return patched(Turn, "_receive", receive)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from quicksilver.membership.planning.layout import Layout, restored_layout
 from quicksilver.membership.planning.model import (
+    PlanCost,
     PlanDelta,
     PlanLimits,
-    PlanReport,
     PlanState,
 )
 from quicksilver.wire.ids import GroupId, NodeId
@@ -55,9 +55,9 @@ class LayoutPlanner(ABC):
             self._place(remaining, touched)
         return layout.take_delta()
 
-    def report(self, traffic: Mapping[GroupId, float] | None = None) -> PlanReport:
+    def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
         """Return what the plan costs, with equal or the given traffic."""
-        return self._layout.report(traffic)
+        return self._layout.cost(traffic)
 
     def state(self) -> PlanState:
         """Return the whole plan as plain data."""

@@ -80,7 +80,7 @@ class GroupSender:
         """True when this node asked to hear its own messages."""
 
 
-class LaneHost(Protocol):
+class LaneOwner(Protocol):
     """What lanes need from the engine."""
 
     config: EngineConfig
@@ -129,9 +129,9 @@ class Lane:
     before), so none gets lost. Taking and giving a lock costs 150 ns.
     """
 
-    def __init__(self, host: LaneHost) -> None:
+    def __init__(self, owner: LaneOwner) -> None:
         self.outbox = Outbox()
-        self.room_max = min(host.config.queue_bytes_max, MESSAGE_BYTES_MAX)
+        self.room_max = min(owner.config.queue_bytes_max, MESSAGE_BYTES_MAX)
         """No more than the longest message, so that one with enough room is not too long."""
         self.room = self.room_max
         """Bytes that may still be queued; senders wait while it is negative."""
@@ -145,7 +145,7 @@ class Lane:
         """Applications that are asked for the next message just before it leaves."""
         self.on_room: deque[Callable[[], None]] = deque()
         """Called, each once, when the queue has room again."""
-        self._host = host
+        self._owner = owner
         self._ready: deque[Transmit] = deque()
         self._fragmenting: _Fragmenting | None = None
         self._fit = 64
@@ -185,7 +185,7 @@ class Lane:
         job = self._fragmenting
         if job is None or stream not in job.streams or stream.is_abandoned:
             return 0
-        room = self._host.config.packet_bytes - OVERHEAD_FRAGMENT
+        room = self._owner.config.packet_bytes - OVERHEAD_FRAGMENT
         return -(-(len(job.payload) - job.offset) // room)
 
     def forget_streams(self) -> None:
@@ -228,7 +228,7 @@ class Lane:
             if not streams or not self._all_open(streams, now):
                 return
             packets = self._packets_asked(streams)
-            room = packets * self._host.config.packet_bytes - self.queued_bytes()
+            room = packets * self._owner.config.packet_bytes - self.queued_bytes()
             count = packets * self._fit - self.outbox.count()
             if room <= 0 or count <= 0:
                 return
@@ -252,7 +252,7 @@ class Lane:
         if len(streams) > 1 or flow.rate is not None:
             return 1
         left = flow.window.window_bytes - flow.window.pending_bytes
-        return max(1, min(left, RUN_BYTES) // self._host.config.packet_bytes)
+        return max(1, min(left, RUN_BYTES) // self._owner.config.packet_bytes)
 
     def _ask(self, source: Source, room: int, count: int) -> tuple[list[bytes], bool, bool]:
         """Return messages, whether all are equally long, and whether no more will come."""
@@ -265,14 +265,14 @@ class Lane:
                 if payload is not None and type(payload) is not bytes:
                     payload = bytes(memoryview(payload))
             except Exception:  # noqa: BLE001  # the application's fault must not stop the core
-                self._host.counters.source_failures += 1
+                self._owner.counters.source_failures += 1
                 payload = None
             if payload is None:
                 return payloads, is_even, True
             size = len(payload)
             if size != usual:
                 if size > MESSAGE_BYTES_MAX:
-                    self._host.counters.source_failures += 1
+                    self._owner.counters.source_failures += 1
                     return payloads, is_even, True
                 is_even = usual < 0
                 usual = size
@@ -295,24 +295,24 @@ class Lane:
             group.next_sequence += len(payloads)
         if self.on_room:
             self._tell_room()
-        self._host.handle_unheard()
+        self._owner.handle_unheard()
 
     def _account(self, count: int, size: int, group: GroupSender | None) -> None:
         """Count what was taken; of several groups (None) the tally is told elsewhere."""
         self.room += size
         self.pulled_messages += count
-        counters = self._host.counters
+        counters = self._owner.counters
         counters.sent_messages += count
         counters.sent_bytes += size
-        if group is not None and self._host.tally is not None:
-            self._host.tally.count_sent(group.id, count, size)
+        if group is not None and self._owner.tally is not None:
+            self._owner.tally.count_sent(group.id, count, size)
 
     # Packing
 
     def _pack(self, streams: tuple[SendStream, ...], now: float) -> Transmit | None:
         """Build up to a socket call's worth of packets for one set of regions."""
-        host = self._host
-        packet_bytes = host.config.packet_bytes
+        owner = self._owner
+        packet_bytes = owner.config.packet_bytes
         burst = max(1, BURST_BYTES // packet_bytes)
         stream = streams[0]
         packets: list[bytes] = []
@@ -333,7 +333,7 @@ class Lane:
                 break
             flags, parts, group = built
             if len(streams) == 1:
-                packets.append(stream.commit(flags, parts, host.batch, now))
+                packets.append(stream.commit(flags, parts, owner.batch, now))
             else:
                 self._commit_to_all(streams, flags, parts, group, now)
             outbox = self.outbox
@@ -342,9 +342,9 @@ class Lane:
             if not self._all_open(streams, now):
                 break
         for each in streams:
-            host.handle_committed(each, now)
+            owner.handle_committed(each, now)
         if len(streams) == 1 and packets:
-            host.counters.sent_packets += len(packets)
+            owner.counters.sent_packets += len(packets)
             for destination in stream.destinations[1:]:
                 self._ready.append(Transmit(destination, packets))
             return Transmit(stream.destinations[0], packets)
@@ -354,12 +354,12 @@ class Lane:
 
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
-        older = self._host.predecessors(stream)
+        older = self._owner.predecessors(stream)
         stream.is_opened = True
         stream.after.clear()
         parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
         return [
-            stream.commit(FLAG_START, encode_start(part), self._host.batch, now)
+            stream.commit(FLAG_START, encode_start(part), self._owner.batch, now)
             for part in parts or [[]]
         ]
 
@@ -370,7 +370,7 @@ class Lane:
         at each: a packet of 59 messages takes 5.3 µs alone, with that look 8.2.
         """
         outbox = self.outbox
-        packet_bytes = self._host.config.packet_bytes
+        packet_bytes = self._owner.config.packet_bytes
         window = stream.flow.window
         left = window.window_bytes - window.pending_bytes
         run_bytes = BURST_BYTES if stream.flow.rate is not None else RUN_BYTES
@@ -395,7 +395,7 @@ class Lane:
             outbox.put_back(groups and groups[count:], payloads[count:])
             del payloads[count:]
         self._account(count, count * size, group if is_single else None)
-        batch = self._host.batch
+        batch = self._owner.batch
         if is_single:
             first = group.next_sequence
             group.next_sequence = first + count
@@ -408,8 +408,8 @@ class Lane:
             sequences.append(sequence)
             group.next_sequence = sequence + 1
         ids = [group.id for group in groups[:count]]
-        if self._host.tally is not None:
-            self._host.tally.count_sent_mixed(ids, count * size)
+        if self._owner.tally is not None:
+            self._owner.tally.count_sent_mixed(ids, count * size)
         packets += stream.commit_mixed_run(ids, sequences, fit, payloads, batch, now)
         return True
 
@@ -421,21 +421,21 @@ class Lane:
         group: GroupSender | None,
         now: float,
     ) -> None:
-        host = self._host
+        owner = self._owner
         if group is not None and self._hybrid_bytes(group, streams):
             assert group.hybrid is not None
             entries = [(s.region, s.view, s.next_sequence) for s in streams]
             for stream in streams:
-                stream.commit(flags, parts, host.batch, now)
+                stream.commit(flags, parts, owner.batch, now)
             packet = encode_hybrid(
-                _cluster_of(streams[0]), host.node, entries, flags, host.batch, b"".join(parts)
+                _cluster_of(streams[0]), owner.node, entries, flags, owner.batch, b"".join(parts)
             )
-            host.counters.sent_packets += 1
+            owner.counters.sent_packets += 1
             self._ready.append(Transmit(group.hybrid, [packet]))
             return
         for stream in streams:
-            packet = stream.commit(flags, parts, host.batch, now)
-            host.counters.sent_packets += 1
+            packet = stream.commit(flags, parts, owner.batch, now)
+            owner.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
 
@@ -447,7 +447,7 @@ class Lane:
         if group.hybrid is None or not 1 < len(streams) <= HYBRID_ENTRIES_MAX:
             return 0
         extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
-        return extra if extra <= self._host.config.packet_bytes // 2 else 0
+        return extra if extra <= self._owner.config.packet_bytes // 2 else 0
 
     def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
         """Take messages for one packet; None when the next one needs fragments."""
@@ -497,8 +497,8 @@ class Lane:
                 if group.echo:
                     self._echo_run(group, sequence, [payload])
         ids = [group.id for group in groups]
-        if self._host.tally is not None:
-            self._host.tally.count_sent_mixed(ids, total)
+        if self._owner.tally is not None:
+            self._owner.tally.count_sent_mixed(ids, total)
         return 0, encode_mixed(ids, sequences, sizes, payloads), None
 
     def _primary(self) -> GroupSender:
@@ -521,8 +521,8 @@ class Lane:
         return len(sizes)
 
     def _echo_run(self, group: GroupSender, first: int, payloads: list[bytes]) -> None:
-        host = self._host
-        host.echo(Messages(host.node, host.batch, payloads, group.id, first))  # type: ignore[arg-type]
+        owner = self._owner
+        owner.echo(Messages(owner.node, owner.batch, payloads, group.id, first))  # type: ignore[arg-type]
 
     # Large messages
 
@@ -533,11 +533,11 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._host.batch)
+        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._owner.batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
-        host = self._host
+        owner = self._owner
         job = self._fragmenting
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
@@ -547,9 +547,9 @@ class Lane:
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
-        room = host.config.packet_bytes - OVERHEAD_FRAGMENT
+        room = owner.config.packet_bytes - OVERHEAD_FRAGMENT
         size = len(job.payload)
-        burst = max(1, BURST_BYTES // host.config.packet_bytes)
+        burst = max(1, BURST_BYTES // owner.config.packet_bytes)
         runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
         for _ in range(burst):
             chunk = job.payload[job.offset : job.offset + room]
@@ -559,13 +559,13 @@ class Lane:
             job.offset += len(chunk)
             if job.offset >= size:
                 self._fragmenting = None
-                host.handle_fragmented(job.group, job.streams)
+                owner.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
                 break
         for stream, packets in runs.items():
-            host.counters.sent_packets += len(packets)
-            host.handle_committed(stream, now)
+            owner.counters.sent_packets += len(packets)
+            owner.handle_committed(stream, now)
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, packets))
         if self.on_room:
