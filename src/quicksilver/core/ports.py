@@ -146,7 +146,7 @@ class HostIO(Protocol):
         ...
 
     def receive_multicast(self, count: int, /) -> list[Arrival]:
-        """The same of the multicast sockets, which carry nothing but data."""
+        """Return at most so many of the multicast sockets, which carry nothing but data."""
         ...
 
     def send(self, destination: Address, packets: list[bytes], /) -> int:
@@ -154,7 +154,7 @@ class HostIO(Protocol):
         ...
 
     def next_writable(self, now: float) -> float:
-        """Return when it is worth to try again after there was no room."""
+        """Return when to try again after there was no room."""
         ...
 
     def is_control_open(self) -> bool:
@@ -164,7 +164,7 @@ class HostIO(Protocol):
     def send_control(self, frame: bytes, /) -> None: ...
 
     def poll_control(self, now: float) -> ControlEvent | None:
-        """Move what the stream to the GMS has; return what came of it, or None."""
+        """Read and write the stream to the GMS; return the next event of it, or None."""
         ...
 
     def set_memberships(self, addresses: frozenset[str], /) -> None:

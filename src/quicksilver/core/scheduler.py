@@ -43,9 +43,9 @@ class Scheduler:
         self.alarm_delay_s_max = 0.0
         """How late an alarm was at most; whoever samples it sets it back."""
         self.inversion_s_max = 0.0
-        """How long an alarm was due at most while data was handled; set back likewise."""
+        """The longest time that an alarm was due while data was handled; set back likewise."""
         self._data_since = 0.0
-        """When the core began to handle data, since alarms last had their turn; 0: not."""
+        """When the core began to handle data after alarms last had their turn; 0: it has not."""
 
     def submit(self, request: Callable[[], None]) -> None:
         """Queue a request; safe from any thread, never blocks."""

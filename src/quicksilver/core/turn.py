@@ -6,8 +6,8 @@ stream to the GMS; then ``next_wake`` says until when there is nothing to do
 (dissertation 4.2.2). Where bytes come from and go to, and what time it is, is the
 business of the host's I/O: real sockets in ``net``, virtual ones in ``sim``.
 
-After everything that may have made the session tell something, its application takes
-the events, before anything else is handled.
+After every step that may have produced events, the application takes them before
+anything else is handled.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class Turn:
         self._control_at = 0.0
 
     def next_wake(self, now: float) -> float | None:
-        """Return when the next turn is due if nothing arrives; None: not before that.
+        """Return when the next turn is due if nothing arrives; None: not before something does.
 
-        The host's I/O knows by itself when it is readable.
+        The host itself watches whether its I/O is readable.
         """
         session = self._session
         if self.has_more or self.scheduler.has_requests() or session.has_events():

@@ -1,4 +1,4 @@
-"""The node's side of membership: a state machine between a stream and an engine.
+"""The node's side of membership: a state machine between the stream to the GMS and the session.
 
 The client keeps what the application wants (groups joined, groups opened for
 sending) and makes the GMS agree, whatever happens to the connection:
@@ -89,8 +89,8 @@ class MembershipClient:
         self._deferred: list[SubscriptionCompleted] = []
         """Completions that must wait for the complete update."""
         self._owed: list[SubscriptionCompleted] = []
-        """Completions that an exclusion overtook: reported once the new
-        incarnation is in the same groups, with its identifiers."""
+        """Completions that an exclusion overtook: told once the new incarnation
+        is in the same groups, with that incarnation's identifiers."""
         self._request = 0
         self._stats: Stats = dict
         self._heartbeat_at: float | None = None

@@ -18,12 +18,12 @@ Frame = bytes | PreparedUpdate
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Nothing has been said yet."""
+    """Neither a Hello nor an Inspect has come yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspecting:
-    """A tool that looks."""
+    """A tool such as ``quicksilver top``, which asks for snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class ConnectionTable:
     def close(self, connection: Connection, frame: bytes | None = None) -> None:
         """Close after everything queued, and after ``frame``, has been taken.
 
-        A connection that is blocked is spared what waits for it: only the last
-        frame, which says why, is worth trying.
+        On a blocked connection what waits is dropped: only the last frame,
+        which says why it is closed, is still tried.
         """
         if isinstance(connection.role, Closing):
             return

@@ -151,7 +151,7 @@ class CoreThread:
             self._sleep()
 
     def _look_around(self, now: float) -> None:
-        """See now and then what the kernel dropped and whether other threads compute."""
+        """Now and then, see what the kernel dropped and whether other threads compute."""
         process, thread = time.process_time(), time.thread_time()
         others = (process - self._process_time) - (thread - self._thread_time)
         elapsed = now - (self._look_at - LOOK_INTERVAL_S)
@@ -163,7 +163,7 @@ class CoreThread:
     # The turn's I/O, next to what the sockets do themselves
 
     def next_writable(self, now: float) -> float:
-        """The kernel is out of memory for packets: a writable socket does not tell."""
+        """Return when to try again: a socket may look writable while the kernel is full."""
         return now + RETRY_S
 
     def is_control_open(self) -> bool:

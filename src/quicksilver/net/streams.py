@@ -194,7 +194,7 @@ class FrameServer:
         self.address = (bound[0], bound[1])
         self._guard(lambda: None)
 
-    # -- what streams report
+    # -- what happens to streams
 
     def _opened(self, stream: _Stream) -> int:
         conn = self._next_conn
@@ -225,7 +225,7 @@ class FrameServer:
     # -- driving the handler
 
     def _guard(self, call: Callable[[], None]) -> None:
-        """Call the handler, then take what it has to say."""
+        """Call the handler, then send its frames and close what it finished."""
         if self._failed.done():
             return
         try:
@@ -235,7 +235,7 @@ class FrameServer:
             self._fail(error)
 
     def _pump(self) -> None:
-        # Writing may block or unblock a stream, which reports it here again.
+        # Writing may block or unblock a stream, which calls back here.
         if self._is_pumping:
             return
         self._is_pumping = True

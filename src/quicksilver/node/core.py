@@ -69,7 +69,7 @@ class GroupSink(Protocol):
         ...
 
 
-class _Switching:
+class _SwitchInterval:
     """The interpreter's switch interval while nodes live, and what it was before."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Switching:
                 sys.setswitchinterval(self._before)
 
 
-SWITCHING = _Switching()
+SWITCH_INTERVAL = _SwitchInterval()
 
 
 class NodeCore:
@@ -147,7 +147,7 @@ class NodeCore:
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
         self._unanswered: set[Future[Any]] = set()
-        """Whatever somebody may wait for; what has an answer takes itself out."""
+        """Futures that somebody may wait for; each removes itself when it has an answer."""
         self._flushes: dict[int, Future[None]] = {}
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
@@ -161,7 +161,7 @@ class NodeCore:
         if options.tune_gc:
             tune_collector()
         if options.switch_interval_s is not None:
-            SWITCHING.enter(options.switch_interval_s)
+            SWITCH_INTERVAL.enter(options.switch_interval_s)
         self._is_started = True
         self.thread.start()
 
@@ -198,7 +198,7 @@ class NodeCore:
             done.wait(timeout=2)
         self.thread.stop()
         if self.options.switch_interval_s is not None and self._is_started:
-            SWITCHING.leave()
+            SWITCH_INTERVAL.leave()
         self._end_all(ClosedError("the node"))
 
     def check_alive(self) -> None:
@@ -317,11 +317,11 @@ class NodeCore:
     # Back-pressure
 
     def check_overrun(self, lane: Lane) -> None:
-        """A callback sends: it cannot wait for the core it runs on, only be refused."""
+        """Refuse a callback that has queued too much: it runs on the core and cannot wait."""
         if lane.room < -self.session.engine.config.queue_bytes_max:
             raise QueueFullError(lane.queued_bytes())
 
-    # What the session reports (core thread)
+    # The session's events (core thread)
 
     def _take_events(self) -> None:
         while (event := self.session.poll_event()) is not None:

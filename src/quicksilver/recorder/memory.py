@@ -90,7 +90,7 @@ def load_memory(folder: Path) -> Memory | None:
 
 
 def restore(log: LogReader) -> Known:
-    """Return what is to be known of a log: from memory, and from the rows since then."""
+    """Return what is known of a log: from its memory file, and from the rows since."""
     first, end = log.bounds()
     known = Known()
     memory = load_memory(log.folder)

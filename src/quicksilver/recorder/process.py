@@ -155,7 +155,7 @@ class Recorder:
                 await self._flush(log)
 
     async def _drain(self, node: Node, groups: list[Group]) -> None:
-        """Leave, and record what was received: its senders count on it."""
+        """Leave the groups, and record what was received and acknowledged before."""
         try:
             await node.leave(*groups)
         except QuicksilverError:

@@ -32,7 +32,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_bytes: int = 4 << 20
     """Rows are written when there are so many bytes of them, or earlier by the recorder's clock."""
     does_sync: bool = True
-    """False leaves it to the kernel when bytes reach the disk: faster; lost with the machine."""
+    """False: the kernel decides when bytes reach the disk. Faster, but a crash may lose them."""
 
 
 class LogWriter:
@@ -182,7 +182,7 @@ class LogWriter:
         return removed
 
     def close(self) -> None:
-        """Write what waits and let go of the files."""
+        """Write what waits and close the files."""
         try:
             if self._problem is None:
                 self.flush()
@@ -197,7 +197,7 @@ class LogWriter:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
+    """Have the names of a folder's files written to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -131,7 +131,7 @@ class SimHost:
         self._slice_until = 0.0
         self._is_asleep = False
         self._cold_left_s = 0.0
-        """What cold caches will still cost."""
+        """Processor time that cold caches will still cost."""
         self._rate = model.nic_bytes_per_s
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
@@ -246,7 +246,7 @@ class SimHost:
     # Turns
 
     def _wake(self, when: float) -> None:
-        """See to it that a turn begins by then, or as soon as the processor is free."""
+        """Let a turn begin at a time, or as soon after it as the processor is free."""
         if when < self._local:
             when = self._local
         if when < self._events.now:
@@ -257,7 +257,7 @@ class SimHost:
         self._events.at(when, self._begin)
 
     def _set_alarm(self, when: float) -> None:
-        """The same for an alarm, which most often moves before it is due.
+        """Let a turn begin when an alarm is due; most alarms move before that.
 
         An event that is already under way and comes no later is good enough: it
         finds that it is early and takes the alarm further.

@@ -2,7 +2,7 @@
 
 First safety: load and faults together, while the checks watch. Then liveness:
 every fault ends, the cluster must come together, what is sent now must arrive,
-and in the end nothing may be left and nobody may speak.
+and in the end no state may be left over and no datagram may be sent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SILENCE_S = 15.0
 
 MESSAGES_MIN = 50
 SECONDS_MIN = 20.0
-"""A trial that did less proves nothing, and fails."""
+"""A trial that sent fewer messages or lasted less long proves nothing, and fails."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class Application:
         cluster.events.after(pause, lambda: self._tick(index, group))
 
     def say_farewell(self) -> None:
-        """Everybody who may send does so once more."""
+        """Let every node send a few last messages to every group it sends to."""
         for node in self._cluster.alive():
             for group in sorted(node.ready):
                 send_numbered(node, group, FAREWELL_MESSAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
-from quicksilver.membership.planning.layout import Layout, restored_layout
+from quicksilver.membership.planning.layout import Layout, restore_layout
 from quicksilver.membership.planning.model import (
     PlanCost,
     PlanDelta,
@@ -67,7 +67,7 @@ class LayoutPlanner(ABC):
         self, members: Iterable[tuple[NodeId, frozenset[GroupId]]], state: PlanState
     ) -> None:
         """Continue from a stored plan without moving anyone."""
-        self._layout = restored_layout(self._layout.limits, members, state)
+        self._layout = restore_layout(self._layout.limits, members, state)
         self._is_stale = True
         self._become_restored()
 

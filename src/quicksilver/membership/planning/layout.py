@@ -323,7 +323,7 @@ class Layout:
         )
 
 
-def restored_layout(
+def restore_layout(
     limits: PlanLimits,
     members: Iterable[tuple[NodeId, frozenset[GroupId]]],
     state: PlanState,

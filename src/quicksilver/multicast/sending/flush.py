@@ -12,7 +12,7 @@ from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.stream import SendStream
 
 OnDone = Callable[[str | None], None]
-"""Called once: with None, or with why it cannot be."""
+"""Called once: with None when everybody has it, or with the reason why that cannot be confirmed."""
 
 
 class Flush:
@@ -26,14 +26,14 @@ class Flush:
         self.on_done = on_done
 
 
-class Flushing:
+class Flushes:
     """The flushes under way."""
 
     __slots__ = ("_live", "waiting")
 
     def __init__(self, live: Callable[[], Iterable[SendStream]]) -> None:
         self.waiting: list[Flush] = []
-        """Looked at before ``check``, which is then not called: that is asked often."""
+        """Callers look here before they call ``check``, which most often is not needed."""
         self._live = live
 
     def begin(self, lanes: Iterable[Lane], on_done: OnDone) -> None:

@@ -147,14 +147,14 @@ class Lane:
         """Called, each once, when the queue has room again."""
         self._owner = owner
         self._ready: deque[Transmit] = deque()
-        self._fragmenting: _Fragmenting | None = None
+        self._large: _LargeMessage | None = None
         self._fit = 64
 
     def poll(self, now: float) -> Transmit | None:
         """Commit and pack what fits, or None when blocked or empty."""
         if self._ready:
             return self._ready.popleft()
-        if self._fragmenting is not None:
+        if self._large is not None:
             return self._poll_fragments(now)
         while True:
             if self.sources:
@@ -178,11 +178,11 @@ class Lane:
 
     def is_empty(self) -> bool:
         """True when nothing waits here and nothing is half sent."""
-        return not self.outbox and not self._ready and self._fragmenting is None
+        return not self.outbox and not self._ready and self._large is None
 
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
-        job = self._fragmenting
+        job = self._large
         if job is None or stream not in job.streams or stream.is_abandoned:
             return 0
         room = self._owner.config.packet_bytes - OVERHEAD_FRAGMENT
@@ -191,7 +191,7 @@ class Lane:
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
         self._ready.clear()
-        job, self._fragmenting = self._fragmenting, None
+        job, self._large = self._large, None
         if job is not None:
             self.room -= len(job.payload)
             self.outbox.is_uniform = False
@@ -350,7 +350,7 @@ class Lane:
             return Transmit(stream.destinations[0], packets)
         if self._ready:
             return self._ready.popleft()
-        return self._poll_fragments(now) if self._fragmenting else None
+        return self._poll_fragments(now) if self._large else None
 
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
@@ -533,17 +533,17 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._owner.batch)
+        self._large = _LargeMessage(group, group.streams, sequence, payload, self._owner.batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
         owner = self._owner
-        job = self._fragmenting
+        job = self._large
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
         job.streams = tuple(stream for stream in job.streams if not stream.is_abandoned)
         if not job.streams:
-            self._fragmenting = None
+            self._large = None
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
@@ -558,7 +558,7 @@ class Lane:
                 runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
             job.offset += len(chunk)
             if job.offset >= size:
-                self._fragmenting = None
+                self._large = None
                 owner.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
@@ -573,7 +573,7 @@ class Lane:
         return self._ready.popleft() if self._ready else self.poll(now)
 
 
-class _Fragmenting:
+class _LargeMessage:
     """A large message on its way, bound to the streams of its view."""
 
     __slots__ = ("batch", "group", "offset", "payload", "sequence", "streams")

@@ -14,7 +14,7 @@ from quicksilver.core.pull import Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.sending.flush import Flushing
+from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
@@ -48,7 +48,7 @@ class Outgoing:
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._precedence = Precedence(self._lanes.values())
         self.streams = StreamTable(environment, self._precedence, self._open_lanes)
-        self._flushing = Flushing(self.streams.live)
+        self._flushes = Flushes(self.streams.live)
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
         self._forgotten: dict[str, GroupSender] = {}
@@ -99,8 +99,8 @@ class Outgoing:
             if sender.streams and any(s.region in changed for s in sender.streams):
                 self.refresh(name)
         self.refresh_lanes()
-        if self._flushing.waiting:
-            self._flushing.check()
+        if self._flushes.waiting:
+            self._flushes.check()
 
     def become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent."""
@@ -123,7 +123,7 @@ class Outgoing:
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
             self._data.register(lane, PRIORITY_DATA)
-        self._flushing.fail_all(f"this node was excluded: {reason}")
+        self._flushes.fail_all(f"this node was excluded: {reason}")
 
     # Time
 
@@ -189,7 +189,7 @@ class Outgoing:
         return sender
 
     def find_sender(self, name: str) -> GroupSender | None:
-        """Return a group as a sender sees it, or saw it before it was forgotten."""
+        """Return a group's sender, even if it was forgotten; None if there never was one."""
         return self._groups.get(name) or self._forgotten.get(name)
 
     def forget_sender(self, name: str) -> None:
@@ -211,7 +211,7 @@ class Outgoing:
 
     def flush(self, on_done: Callable[[str | None], None]) -> None:
         """Call back when all that was sent is stable: None, or why it cannot be."""
-        self._flushing.begin(self._lanes.values(), on_done)
+        self._flushes.begin(self._lanes.values(), on_done)
 
     def stream_of(self, region: int, view: int) -> SendStream | None:
         """Return the stream into a region view, current or being finished."""
@@ -252,8 +252,8 @@ class Outgoing:
             )
         self._open_lanes(stream)
         self.streams.handle_acknowledged(stream)
-        if self._flushing.waiting:
-            self._flushing.check()
+        if self._flushes.waiting:
+            self._flushes.check()
 
     def _open_lanes(self, stream: SendStream) -> None:
         if stream.waiting:
@@ -286,7 +286,7 @@ class Outgoing:
                 )
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
-        """Somebody believes in packets that were never sent: put it right for all."""
+        """A member believes in packets that were never sent: tell all how long the stream is."""
         name = (region, view)
         if self._extent_at.get(name, -1.0) + EXTENT_SPACING_S > now:
             return
@@ -350,7 +350,7 @@ class Outgoing:
         return lane
 
     def refresh_lanes(self) -> None:
-        """Senders were added or moved: see which lanes still go one way."""
+        """Senders were added or moved: see which lanes still have one set of regions."""
         sets: dict[Lane, set[int]] = {}
         for lane in self._lanes.values():
             lane.has_echo = False
@@ -372,7 +372,7 @@ class Outgoing:
         if stream.is_closed and now >= stream.progress_at + patience_s:
             self.streams.give_up(stream)
             problem = f"nobody in view {view} of region {region} acknowledged in time"
-            self._flushing.fail_stream(stream, problem)
+            self._flushes.fail_stream(stream, problem)
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._resends.register(stream, PRIORITY_DATA)
@@ -406,9 +406,9 @@ class Outgoing:
         self._precedence.put_after(group.streams_before, older)
 
     def handle_unheard(self) -> None:
-        """Messages to nobody count as delivered: whoever flushes may go on."""
-        if self._flushing.waiting:
-            self._flushing.check()
+        """Messages were dropped because nobody else is in their view: no flush waits for them."""
+        if self._flushes.waiting:
+            self._flushes.check()
 
     def handle_committed(self, stream: SendStream, now: float) -> None:
         name = (stream.region, stream.view)
@@ -421,8 +421,8 @@ class Outgoing:
         self.streams.handle_committed(stream)
         if name not in self._timers:
             self._timers.set(name, now + stream.probe_s)
-        if self._flushing.waiting:
-            self._flushing.check()
+        if self._flushes.waiting:
+            self._flushes.check()
 
     def _trace_sample(self, stream: SendStream, now: float) -> None:
         """Note the newest packet of those that are sampled, once."""
