@@ -61,7 +61,7 @@ class FakeIo:
     def send_control(self, frame: bytes) -> None:
         self.notes.append(f"> GMS {frame.decode()}")
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         return self.control.popleft() if self.control else None
 
     def set_memberships(self, addresses: frozenset[str]) -> None:

@@ -256,7 +256,7 @@ def test_silence_is_failure_and_the_silent_are_told() -> None:
     [excluded] = bench.run(0.2)[conn]
     assert excluded == gms.Excluded("the node was silent for 3 s")
     assert bench.closed == [conn]
-    assert bench.service.counts["failed"] == 1
+    assert bench.service.counters.failed == 1
 
 
 def test_any_frame_is_a_sign_of_life() -> None:
@@ -289,7 +289,7 @@ def test_a_gms_that_was_held_up_does_not_blame_the_nodes() -> None:
     bench.service.handle_timeout(bench.now)
     bench.say(conn, gms.Heartbeat())
     assert bench.run(2.0) == {}
-    assert bench.service.counts["held_up"] == 1
+    assert bench.service.counters.held_up == 1
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
     assert bench.run(2.9) == {}
@@ -423,7 +423,7 @@ def test_a_bad_request_is_refused_with_a_reason_and_leaves_no_trace(
     assert bench.closed == [conn]
     bench.service.handle_disconnected(conn, bench.now)
     bench.run(5.0)
-    assert bench.service.counts["refused"] == 1
+    assert bench.service.counters.refused == 1
     image = bench.store.load()
     assert image is not None
     assert image.nodes == {}

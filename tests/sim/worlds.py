@@ -112,7 +112,7 @@ class NoControl:
     def send_control(self, frame: bytes) -> None:
         raise AssertionError("nothing is said while there is no stream")
 
-    def poll_control(self, now: float) -> None:
+    def poll_control_event(self, now: float) -> None:
         return None
 
 

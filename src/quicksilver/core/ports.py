@@ -163,7 +163,7 @@ class HostIO(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         """Read and write the stream to the GMS; return the next event of it, or None."""
         ...
 

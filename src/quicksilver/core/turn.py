@@ -187,7 +187,7 @@ class Turn:
         self._control_at = now + self._limits.control_interval_s
         while io.is_control_open() and (frame := session.poll_control(now)) is not None:
             io.send_control(frame)
-        while (event := io.poll_control(now)) is not None:
+        while (event := io.poll_control_event(now)) is not None:
             if isinstance(event, ControlFrame):
                 session.handle_control_frame(event.frame, now)
             elif isinstance(event, ControlOpened):

@@ -172,7 +172,7 @@ class CoreThread:
     def send_control(self, frame: bytes) -> None:
         self._control.send(frame)
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         event = self._control.poll_event(now)
         if event is None:
             self._watch_control()

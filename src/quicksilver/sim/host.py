@@ -67,7 +67,7 @@ class ControlEnd(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
-    def poll_control(self, now: float) -> ControlEvent | None: ...
+    def poll_control_event(self, now: float) -> ControlEvent | None: ...
 
 
 class SimHost:
@@ -98,7 +98,7 @@ class SimHost:
         self.turn = Turn(session, self, on_events=on_events)
         self.is_control_open = control.is_control_open
         self.send_control = control.send_control
-        self.poll_control = control.poll_control
+        self.poll_control_event = control.poll_control_event
         self.weather = Weather(rng.derive("weather"))
         self.counters = HostCounters()
         self.is_dead = False

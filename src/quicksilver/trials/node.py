@@ -373,7 +373,7 @@ class SimNode:
         assert self._connection is not None
         self.cluster.gms.send(self._connection, frame)
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         while self._control:
             connection, event = self._control.popleft()
             if connection != self._connection:
