@@ -14,6 +14,8 @@ import os
 import random
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -97,11 +99,14 @@ async def main(gms: str, folder: Path) -> None:
     recorder = Recorder(gms, list(GROUPS), folder / "recording")
     recording = asyncio.ensure_future(recorder.run())
     await recorder.is_ready.wait()
-    spark = await asyncio.to_thread(make_session, "quotes")
+    # Spark looks for formats in the session of the thread, so one thread is Spark's.
+    worker = ThreadPoolExecutor(1)
+    in_worker = partial(asyncio.get_running_loop().run_in_executor, worker)
+    spark = await in_worker(make_session, "quotes")
     try:
         async with quicksilver.connect(gms) as node, quicksilver.connect(gms) as feed:
             averages = await node.join("averages")
-            query = await asyncio.to_thread(start_averaging, spark, gms, folder)
+            query = await in_worker(start_averaging, spark, gms, folder)
             expected = await send_quotes(feed, recorder)
             count = 0
             async for row in exactly_once(averages):
@@ -110,10 +115,11 @@ async def main(gms: str, folder: Path) -> None:
                 count += 1
                 if count == expected:
                     break
-            await asyncio.to_thread(query.stop)
+            await in_worker(query.stop)
             print(f"{count} averages of {expected}")
     finally:
-        await asyncio.to_thread(spark.stop)
+        await in_worker(spark.stop)
+        worker.shutdown()
         recording.cancel()
         await asyncio.wait([recording])
 

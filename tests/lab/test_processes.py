@@ -225,6 +225,18 @@ print('{"event": "answer", "value": 7}', flush=True)
         assert sorted(line for _, line in heard if line is not None) == ["0", "1", "2"]
         assert {child for child, line in heard if line is None} == set(started)
 
+    def test_words_do_not_depend_on_the_locale(self) -> None:
+        """Groups have names in any language."""
+        code = """
+from quicksilver.lab.child import next_order, tell
+tell(next_order(dict))
+"""
+        plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+        with Children() as children:
+            child = children.start("child", [sys.executable, "-c", code], environment=plain)
+            child.tell({"event": "answer", "value": 3, "group": "größe"})
+            assert child.expect_line("{", 20).endswith('"group":"größe"}')
+
     def test_more_than_a_pipe_holds_does_not_stop_a_child(self) -> None:
         """Nobody reads while the parent is busy elsewhere."""
         code = "import sys; sys.stderr.write('x' * 300_000); print('y' * 300_000); print('done')"

@@ -23,7 +23,6 @@ ALL_DEEDS: dict[str, tuple[str, str, tuple[Any, ...], str]] = {
     "group-channel": ("ReliableChannel", "send", (b"hello",), "receive"),
     "udp-channel": ("UnreliableChannel", "send", (b"hello",), "receive"),
     "loss-recovery": ("ReliableChannel", "send", (b"hello",), "receive"),
-    "key-value": ("KeyValue", "put", ("key", b"value"), "changed"),
     "folder": ("editing", "put", ("name", load(EXAMPLES / "lock.liveobject").reference), "changed"),
     "lock": ("Lock", "acquire", (), "held"),
     "tunnel": ("UnreliableChannel", "send", (b"hello",), "receive"),

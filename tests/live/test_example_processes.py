@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.live.components.platform.keys import create_key
+from quicksilver.live.components.platform.encryption import create_key
 from tests.integration.cluster import ROOT, Cluster
 from tests.live.applications.test_examples import make_files
 from tests.live.example_process import ALL_DEEDS

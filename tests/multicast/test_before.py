@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from quicksilver.core.pull import Sink
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
@@ -30,7 +30,7 @@ class Bench:
         )
         sink = Sink()
         self.outgoing = Outgoing(host, sink, sink)  # type: ignore[arg-type]  # no more is asked
-        self.group = GroupSender("g", Lane(self.outgoing))
+        self.group = GroupSender("g", self.outgoing.idle_lane())
 
     def stream(self, region: int) -> SendStream:
         return SendStream(
@@ -51,7 +51,7 @@ class Bench:
 
     def opens(self, stream: SendStream) -> list[tuple[int, int]]:
         """Return regions and packets that a START names now."""
-        named = self.outgoing.predecessors(stream)
+        named = self.outgoing._commitments.predecessors(stream)
         stream.is_opened = True
         stream.after.clear()
         send(stream)
@@ -104,7 +104,7 @@ def test_the_last_piece_of_a_large_message_makes_new_streams_wait_for_all_of_it(
     bench.move(new)
     assert bench.opens(new) == [(1, 2)]
     send(old, 5)
-    bench.outgoing.handle_fragmented(bench.group, (old,))
+    bench.outgoing._commitments.handle_fragmented(bench.group, (old,))
     assert list(new.after) == [old]
     assert bench.opens(new) == [(1, 7)]
 

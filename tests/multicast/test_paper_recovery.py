@@ -163,9 +163,7 @@ class TestCaching:
         assert len(load) == 15
 
     @pytest.mark.parametrize(("members", "replication"), [(5, 1), (5, 2), (5, 4), (12, 1), (12, 2)])
-    def test_few_copies_are_enough_wherever_they_are(
-        self, members: int, replication: int
-    ) -> None:
+    def test_few_copies_are_enough_wherever_they_are(self, members: int, replication: int) -> None:
         """4.2.1 C: also when the copy is with a member of the ring that is not a neighbour."""
         for index in range(3):
             cluster = one_region(members, settings=ClusterSettings(replication=replication), seed=7)

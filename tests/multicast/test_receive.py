@@ -57,6 +57,9 @@ class Region:
     def handle_activity(self, stream: ReceiveStream, now: float) -> None:
         self.activity += 1
 
+    def handle_repeat(self, stream: ReceiveStream, now: float) -> None:
+        self.activity += 1
+
     def handle_bytes_due(self, now: float) -> None:
         self.tokens_due += 1
         self.token_due_bytes = 1 << 30

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import (
@@ -29,7 +30,7 @@ from quicksilver.wire.packets import (
 NODE = 9
 
 
-class Owner:
+class Host:
     """An engine as lanes see it."""
 
     def __init__(self, **config: int) -> None:
@@ -42,7 +43,10 @@ class Owner:
         self.before: list[tuple[int, int, int]] = []
         self.all_streams: list[SendStream] = []
 
-    def echo(self, messages: Messages) -> None:
+    def lane(self) -> Lane:
+        return Lane(self, self)  # type: ignore[arg-type]  # no more is asked of either here
+
+    def deliver(self, messages: Messages) -> None:
         self.echoed.append(messages)
 
     def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
@@ -98,7 +102,7 @@ def drain(lane: Lane, *, acknowledge: bool = True) -> list[Transmit]:
     while True:
         while (transmit := lane.poll(0.0)) is not None:
             found.append(transmit)
-        waiting = [s for s in lane._owner.all_streams if lane in s.waiting]
+        waiting = [s for s in lane._commitments.all_streams if lane in s.waiting]
         if not acknowledge or not any(stream.packets for stream in waiting):
             return found
         for stream in waiting:
@@ -159,10 +163,10 @@ class TestPacking:
         self, sent: list[tuple[int, int]], packet_bytes: int
     ) -> None:
         """FIFO, contiguous numbers a group, and the datagram limit, for any sizes."""
-        owner = Owner(packet_bytes=packet_bytes)
-        lane = Lane(owner)
-        stream = owner.stream()
-        groups = {number: owner.group(number, lane, stream) for number in (1, 2, 3)}
+        host = Host(packet_bytes=packet_bytes)
+        lane = host.lane()
+        stream = host.stream()
+        groups = {number: host.group(number, lane, stream) for number in (1, 2, 3)}
         streams = groups[1].streams
         for group in groups.values():
             group.streams = streams
@@ -178,13 +182,13 @@ class TestPacking:
         assert messages(out) == expected
         assert [opened(packet)[1] for packet in packets(out)] == list(range(len(packets(out))))
         assert lane.queued_bytes() == 0
-        assert owner.counters.sent_messages == len(sent)
+        assert host.counters.sent_messages == len(sent)
 
     def test_packets_are_full_when_much_is_waiting(self) -> None:
         """One system call costs as much as ten messages: packets must be filled."""
-        owner = Owner(packet_bytes=1400)
-        lane = Lane(owner)
-        group = owner.group(1, lane, owner.stream())
+        host = Host(packet_bytes=1400)
+        lane = host.lane()
+        group = host.group(1, lane, host.stream())
         enqueue(group, *[bytes(100)] * 1300)
         out = packets(drain(lane))
         assert len(out) <= 1 + 1300 / 13 * 1.1
@@ -192,17 +196,17 @@ class TestPacking:
 
     def test_a_single_message_does_not_wait(self) -> None:
         """A packet leaves with what there is."""
-        owner = Owner()
-        lane = Lane(owner)
-        enqueue(owner.group(1, lane, owner.stream()), b"alone")
+        host = Host()
+        lane = host.lane()
+        enqueue(host.group(1, lane, host.stream()), b"alone")
         assert messages(drain(lane)) == [(1, 0, b"alone")]
 
     def test_nothing_is_committed_before_the_socket_asks(self) -> None:
         """A message is committed to the view of the moment in which it is packed."""
-        owner = Owner()
-        lane = Lane(owner)
-        old, new = owner.stream(view=1), owner.stream(view=2)
-        group = owner.group(1, lane, old)
+        host = Host()
+        lane = host.lane()
+        old, new = host.stream(view=1), host.stream(view=2)
+        group = host.group(1, lane, old)
         enqueue(group, b"late")
         group.streams = (new,)
         drain(lane)
@@ -211,10 +215,10 @@ class TestPacking:
 
     def test_the_first_packet_of_a_stream_names_its_predecessors(self) -> None:
         """Receivers deliver what came before, before."""
-        owner = Owner()
-        owner.before = [(1, 1, 17)]
-        lane = Lane(owner)
-        enqueue(owner.group(1, lane, owner.stream(view=2)), b"first")
+        host = Host()
+        host.before = [(1, 1, 17)]
+        lane = host.lane()
+        enqueue(host.group(1, lane, host.stream(view=2)), b"first")
         region, sequence, body = opened(packets(drain(lane))[0])
         assert (region, sequence) == (1, 0)
         assert isinstance(body, Start)
@@ -226,9 +230,9 @@ class TestRegions:
 
     def test_every_region_gets_every_message_under_its_own_numbers(self) -> None:
         """A message to a group is sent once per region that the group spans (4.2.1 B)."""
-        owner = Owner()
-        lane = Lane(owner)
-        group = owner.group(1, lane, owner.stream(1), owner.stream(2))
+        host = Host()
+        lane = host.lane()
+        group = host.group(1, lane, host.stream(1), host.stream(2))
         enqueue(group, *[b"%d" % i for i in range(300)])
         out = drain(lane)
         assert messages(out, 1) == messages(out, 2) == [(1, i, b"%d" % i) for i in range(300)]
@@ -237,11 +241,11 @@ class TestRegions:
 
     def test_a_packet_never_mixes_messages_for_different_regions(self) -> None:
         """A mixed lane cuts where the set of regions changes, and keeps the order."""
-        owner = Owner()
-        lane = Lane(owner)
+        host = Host()
+        lane = host.lane()
         lane.is_mixed = True
-        one, two = owner.stream(1), owner.stream(2)
-        here, there = owner.group(1, lane, one), owner.group(2, lane, two)
+        one, two = host.stream(1), host.stream(2)
+        here, there = host.group(1, lane, one), host.group(2, lane, two)
         for turn in range(60):
             enqueue(here if turn // 4 % 2 else there, b"%d" % turn)
         out = drain(lane)
@@ -253,9 +257,9 @@ class TestRegions:
 
     def test_unicast_fan_out_sends_the_same_packets_to_every_member(self) -> None:
         """Where there is no IP multicast, the region channel is a copy each."""
-        owner = Owner()
-        lane = Lane(owner)
-        enqueue(owner.group(1, lane, owner.stream(unicast=3)), *[bytes(500)] * 10)
+        host = Host()
+        lane = host.lane()
+        enqueue(host.group(1, lane, host.stream(unicast=3)), *[bytes(500)] * 10)
         out = drain(lane)
         by_member: dict[str, list[bytes]] = {}
         for transmit in out:
@@ -266,10 +270,10 @@ class TestRegions:
 
     def test_hybrid_groups_send_one_packet_with_all_headers(self) -> None:
         """ "A complete set of per-region headers, using a per-group address" (4.2.1 B)."""
-        owner = Owner()
-        lane = Lane(owner)
-        one, two = owner.stream(1), owner.stream(2)
-        group = owner.group(1, lane, one, two)
+        host = Host()
+        lane = host.lane()
+        one, two = host.stream(1), host.stream(2)
+        group = host.group(1, lane, one, two)
         group.hybrid = ("239.9.9.9", 7400)
         enqueue(group, b"x", b"y")
         hybrid = [t for t in drain(lane) if t.packets[0][1] == KIND_HYBRID]
@@ -283,10 +287,10 @@ class TestRegions:
 
     def test_a_group_of_nobody_is_delivered_to_nobody(self) -> None:
         """Its messages leave the queue, numbered, and block no others."""
-        owner = Owner()
-        lane = Lane(owner)
+        host = Host()
+        lane = host.lane()
         lane.is_mixed = True
-        empty, full = owner.group(1, lane), owner.group(2, lane, owner.stream())
+        empty, full = host.group(1, lane), host.group(2, lane, host.stream())
         enqueue(empty, b"a", b"b")
         enqueue(full, b"c")
         assert messages(drain(lane)) == [(2, 0, b"c")]
@@ -295,14 +299,14 @@ class TestRegions:
 
     def test_a_group_whose_view_is_unknown_waits(self) -> None:
         """Nothing is lost between ``send`` and the first view."""
-        owner = Owner()
-        lane = Lane(owner)
-        group = owner.group(1, lane)
+        host = Host()
+        lane = host.lane()
+        group = host.group(1, lane)
         group.streams = None
         enqueue(group, b"early")
         assert lane.poll(0.0) is None
         assert lane.is_blocked
-        group.streams = (owner.stream(),)
+        group.streams = (host.stream(),)
         assert messages(drain(lane)) == [(1, 0, b"early")]
 
 
@@ -311,10 +315,10 @@ class TestLargeMessages:
 
     def test_pieces_fill_packets_and_respect_the_window(self) -> None:
         """A large message does not overrun receivers."""
-        owner = Owner(window_bytes_initial=20_000)
-        lane = Lane(owner)
-        stream = owner.stream()
-        group = owner.group(1, lane, stream)
+        host = Host(window_bytes_initial=20_000)
+        lane = host.lane()
+        stream = host.stream()
+        group = host.group(1, lane, stream)
         enqueue(group, b"before", bytes(100_000), b"after")
         first = drain(lane, acknowledge=False)
         assert stream.flow.window.pending_bytes < 20_000 + 2 * 1400
@@ -329,9 +333,9 @@ class TestLargeMessages:
 
     def test_a_message_that_just_fits_is_not_cut(self) -> None:
         """The limit is the packet's, to the byte."""
-        owner = Owner()
-        lane = Lane(owner)
-        group = owner.group(1, lane, owner.stream())
+        host = Host()
+        lane = host.lane()
+        group = host.group(1, lane, host.stream())
         largest = 1400 - HEADER_BYTES - 20
         enqueue(group, bytes(largest))
         bodies = [opened(packet)[2] for packet in packets(drain(lane))]
@@ -343,10 +347,10 @@ class TestEcho:
 
     def test_own_messages_come_back_in_order_with_their_numbers(self) -> None:
         """As others see them."""
-        owner = Owner()
-        lane = Lane(owner)
+        host = Host()
+        lane = host.lane()
         lane.has_echo = True
-        group, silent = (owner.group(n, lane, owner.stream()) for n in (1, 2))
+        group, silent = (host.group(n, lane, host.stream()) for n in (1, 2))
         silent.streams = group.streams
         group.echo = True
         for i in range(5):
@@ -354,7 +358,7 @@ class TestEcho:
             enqueue(silent, b"no")
         enqueue(group, bytes(5000))
         drain(lane)
-        heard = [(m.group, m.first + i) for m in owner.echoed for i in range(len(m))]
+        heard = [(m.group, m.first + i) for m in host.echoed for i in range(len(m))]
         assert heard == [(1, i) for i in range(6)]
 
 
@@ -363,10 +367,10 @@ class TestFlow:
 
     def test_a_full_window_blocks_and_an_acknowledgement_opens(self) -> None:
         """Overload shows as back-pressure."""
-        owner = Owner(window_bytes_initial=10_000)
-        lane = Lane(owner)
-        stream = owner.stream()
-        group = owner.group(1, lane, stream)
+        host = Host(window_bytes_initial=10_000)
+        lane = host.lane()
+        stream = host.stream()
+        group = host.group(1, lane, stream)
         enqueue(group, *[bytes(1000)] * 50)
         out = drain(lane, acknowledge=False)
         assert lane.is_blocked
@@ -378,9 +382,9 @@ class TestFlow:
 
     def test_the_queue_tells_once_when_it_has_room_again(self) -> None:
         """Senders that wait are woken when half the queue is free."""
-        owner = Owner(queue_bytes_max=10_000)
-        lane = Lane(owner)
-        group = owner.group(1, lane, owner.stream())
+        host = Host(queue_bytes_max=10_000)
+        lane = host.lane()
+        group = host.group(1, lane, host.stream())
         told: list[int] = []
         enqueue(group, *[bytes(1000)] * 12)
         assert lane.room < 0
@@ -391,9 +395,9 @@ class TestFlow:
 
     def test_sources_are_asked_just_before_a_packet_leaves(self) -> None:
         """The pull form: the application makes the message at the last moment."""
-        owner = Owner()
-        lane = Lane(owner)
-        group = owner.group(1, lane, owner.stream())
+        host = Host()
+        lane = host.lane()
+        group = host.group(1, lane, host.stream())
         supply = [b"%05d" % i for i in range(50_000)]
         asked: list[int] = []
 
@@ -413,17 +417,17 @@ class TestFlow:
 
     def test_a_stream_does_not_run_too_far_past_a_hole(self) -> None:
         """Receivers keep what follows a hole: that span is bounded."""
-        owner = Owner(span_bytes_max=70 * 1400, window_bytes_initial=64 << 20)
-        lane = Lane(owner)
-        stream = owner.stream()
-        enqueue(owner.group(1, lane, stream), *[bytes(1200)] * 500)
+        host = Host(span_bytes_max=70 * 1400, window_bytes_initial=64 << 20)
+        lane = host.lane()
+        stream = host.stream()
+        enqueue(host.group(1, lane, stream), *[bytes(1200)] * 500)
         drain(lane, acknowledge=False)
         assert stream.next_sequence <= 71 + 60_000 // 1400
 
 
-def filled(owner: Owner, count: int) -> SendStream:
+def filled(host: Host, count: int) -> SendStream:
     """Return a stream with that many packets sent."""
-    stream = owner.stream()
+    stream = host.stream()
     for _ in range(count):
         stream.commit(0, [b"x" * 64], 1, 0.0)
     return stream
@@ -434,7 +438,7 @@ class TestAcknowledgement:
 
     def test_everything_below_low_is_forgotten(self) -> None:
         """And its bytes leave the window."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         freed = stream.handle_ack(4, RangeSet(), 0)
         assert freed == 4 * 100
         assert sorted(stream.packets) == list(range(4, 10))
@@ -442,7 +446,7 @@ class TestAcknowledgement:
 
     def test_selective_acknowledgement_keeps_only_what_someone_lacks(self) -> None:
         """Below the limit, what is not missing is everywhere."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         stream.handle_ack(2, RangeSet([(2, 3), (5, 7)]), 8)
         assert sorted(stream.packets) == [2, 5, 6, 8, 9]
 
@@ -456,7 +460,7 @@ class TestAcknowledgement:
     ) -> None:
         """Against the definition, for any report."""
         missing = RangeSet((start, start + length) for start, length in holes)
-        stream = filled(Owner(), 20)
+        stream = filled(Host(), 20)
         stream.handle_ack(low, missing, limit)
         for sequence in range(20):
             has_everybody = sequence < low or (sequence < limit and sequence not in missing)
@@ -465,7 +469,7 @@ class TestAcknowledgement:
 
     def test_an_old_acknowledgement_changes_nothing(self) -> None:
         """Reports overtake each other."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         stream.handle_ack(6, RangeSet(), 6)
         before = sorted(stream.packets)
         stream.handle_ack(2, RangeSet([(2, 4)]), 5)
@@ -474,7 +478,7 @@ class TestAcknowledgement:
 
     def test_a_huge_acknowledgement_is_cheap_and_ends_where_the_stream_does(self) -> None:
         """2**62 packets are not counted one by one."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         stream.handle_ack(1 << 62, RangeSet([(0, 1 << 62)]), 1 << 62)
         assert not stream.packets
         assert stream.low == 10
@@ -487,8 +491,8 @@ class TestResending:
 
     def test_what_is_asked_for_is_resent_once_as_repair(self) -> None:
         """Asking again at once does not send again."""
-        owner = Owner()
-        stream = filled(owner, 10)
+        host = Host()
+        stream = filled(host, 10)
         assert stream.resend(RangeSet([(3, 5)]), 1.0) == 2
         assert stream.resend(RangeSet([(3, 5)]), 1.001) == 0
         found = []
@@ -496,12 +500,12 @@ class TestResending:
             found += transmit.packets
         assert [POSITION.unpack_from(packet, 20)[0] for packet in found] == [3, 4]
         assert all(packet[1] == KIND_REPAIR for packet in found)
-        assert owner.counters.resent == 2
+        assert host.counters.resent == 2
         assert stream.resend(RangeSet([(3, 5)]), 2.0) == 2
 
     def test_what_was_acknowledged_meanwhile_is_not_resent(self) -> None:
         """Repairs are made from the freshest state."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         stream.resend(RangeSet([(0, 10)]), 1.0)
         stream.handle_ack(8, RangeSet(), 0)
         found = []
@@ -512,9 +516,9 @@ class TestResending:
     @given(st.lists(st.integers(0, 2), min_size=1, max_size=60), st.sampled_from([20, 300, 1000]))
     def test_a_repair_is_the_packet_that_was_sent(self, places: list[int], size: int) -> None:
         """Whether it was kept whole or in parts, of one group or of several."""
-        owner = Owner(window_bytes_initial=64 << 20)
-        lane, stream = Lane(owner), owner.stream()
-        groups = [owner.group(number, lane, stream) for number in range(1, 4)]
+        host = Host(window_bytes_initial=64 << 20)
+        lane, stream = host.lane(), host.stream()
+        groups = [host.group(number, lane, stream) for number in range(1, 4)]
         for turn, place in enumerate(places):
             enqueue(groups[place], b"%d" % (turn % 10) * size)
         sent = packets(drain(lane, acknowledge=False))
@@ -529,13 +533,13 @@ class TestResending:
 
     def test_a_huge_request_is_cheap(self) -> None:
         """Nobody can make a sender walk 2**62 numbers."""
-        stream = filled(Owner(), 10)
+        stream = filled(Host(), 10)
         assert stream.resend(RangeSet([(1, 1 << 62)]), 1.0) <= 9
 
     def test_resends_reach_every_member_by_unicast(self) -> None:
         """Fan-out also repairs."""
-        owner = Owner()
-        stream = owner.stream(unicast=3)
+        host = Host()
+        stream = host.stream(unicast=3)
         stream.commit(0, [b"x"], 1, 0.0)
         stream.commit(0, [b"y"], 1, 0.0)
         stream.resend(RangeSet([(0, 2)]), 1.0)
@@ -547,8 +551,8 @@ class TestResending:
 
     def test_without_acknowledgement_the_newest_packet_is_repeated_ever_more_rarely(self) -> None:
         """A region that fell silent hears of packets it never saw."""
-        owner = Owner()
-        stream = filled(owner, 3)
+        host = Host()
+        stream = filled(host, 3)
         waits = []
         for _ in range(8):
             waits.append(stream.probe_s)
@@ -557,7 +561,7 @@ class TestResending:
             assert transmit is not None
             assert POSITION.unpack_from(transmit.packets[0], 20)[0] == 2
         assert waits == sorted(waits)
-        assert waits[-1] == owner.config.probe_s_max
+        assert waits[-1] == host.config.probe_s_max
         stream.abandon()
         assert not stream.probe(0.0)
         assert stream.flow.window.pending_bytes == 0

@@ -230,6 +230,50 @@ def test_messages_of_a_view_not_known_yet_come_behind_the_news_of_it() -> None:
     ]
 
 
+def joining_b() -> Script:
+    """Return a member of ``a`` that has asked to join ``b``, in the same region."""
+    script = member_of_a()
+    script.hear(update(3, b=(1, (5,), ())))
+    script.subscribe(join="b")
+    return script
+
+
+def test_messages_of_a_join_not_known_yet_wait_for_the_news_of_it() -> None:
+    """The region stays as it is, so nothing keeps the packet: the sender has heard of the
+    join before whoever joins. Other groups in the packet go on."""
+    script = joining_b()
+    assert script.arrive(4, "b") == []
+    assert script.arrive(4, "ab") == ["a: a1"]
+    assert script.arrive(3, "b") == [], "from before the join, and not for the newcomer"
+    assert script.hear(update(4, b=(2, (ME,), ())), gms.Subscribed(2, (8,))) == [
+        "ViewsChanged",
+        "member: view 2 of b +[3, 5] -[]",
+        "b: b0",
+        "b: b1",
+        "b is ready",
+        "request 2 is complete",
+    ]
+    assert script.arrive(4, "b") == ["b: b3"]
+
+
+def test_messages_of_groups_that_nobody_here_joins_do_not_wait() -> None:
+    script = member_of_a()
+    script.arrive(9, "b")
+    assert script.session.engine.counters.unwanted_messages == 1
+
+
+def test_more_than_fits_before_a_join_is_known_ends_the_incarnation() -> None:
+    """Rather come back as a new node than begin with a gap."""
+    script = joining_b()
+    script.session._awaiting._bytes_max = 100
+    script.arrive(4, "b")
+    script.arrive(4, "b")
+    script.hear(update(4, b=(2, (ME,), ())))
+    script.lines.clear()
+    script.session.handle_timeout(script.now)
+    assert "WasExcluded" in script.take()
+
+
 def test_messages_wait_while_events_do() -> None:
     """Whoever is slow to take events still sees everything in order."""
     script = member_of_a()
@@ -284,6 +328,16 @@ def test_who_leaves_and_joins_in_one_batch_hears_the_view_again() -> None:
         "a is ready",
         "request 3 is complete",
     ]
+    assert script.arrive(2, "a") == ["a: a0"]
+
+
+def test_who_comes_back_hears_senders_whose_views_did_not_change() -> None:
+    """They go on to name the batch of the view, however many batches came to others."""
+    script = member_of_a()
+    script.hear(update(3, b=(1, (5,), ())))
+    script.subscribe(leave="a")
+    script.subscribe(join="a")
+    script.hear(gms.Subscribed(2, ()), gms.Subscribed(3, (7,)))
     assert script.arrive(2, "a") == ["a: a0"]
 
 

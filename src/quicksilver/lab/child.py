@@ -65,14 +65,15 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def tell(result: Any) -> None:
     """Say one thing to the parent, as a JSON line."""
-    sys.stdout.write(_encode(result).decode() + "\n")
-    sys.stdout.flush()
+    # Bytes: what may be said must not depend on the locale.
+    sys.stdout.buffer.write(_encode(result) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def orders(kind: type[T]) -> Iterator[T]:
     """Yield what the parent orders, until it closes the line."""
     decode = msgspec.json.Decoder(kind).decode
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
         yield decode(line)
 
 
@@ -81,3 +82,8 @@ def next_order(kind: type[T]) -> T:
     for order in orders(kind):
         return order
     sys.exit(0)
+
+
+def wait_for_end() -> None:
+    """Wait until the parent closes the line."""
+    sys.stdin.buffer.read()

@@ -7,7 +7,6 @@ does its work, tells what came of it, and closes its node when its input ends.
 from __future__ import annotations
 
 import gc
-import sys
 import time
 from array import array
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from quicksilver.lab.child import next_order, tell
+from quicksilver.lab.child import next_order, tell, wait_for_end
 from quicksilver.lab.instruments import (
     CollectorTime,
     Observed,
@@ -199,7 +198,7 @@ def run_receiver(spec: Receiver) -> None:
                 observed=observer.result(),
             )
         )
-        sys.stdin.readline()
+        wait_for_end()
 
 
 class _Arrivals:
@@ -291,7 +290,7 @@ def run_sender(spec: Sender) -> None:
                 observed=observer.result(),
             )
         )
-        sys.stdin.readline()
+        wait_for_end()
 
 
 def _send_pushed(groups: list[sync.Group], spec: Sender) -> list[int]:

@@ -249,6 +249,7 @@ class Children:
                     start_new_session=True,
                 )
             except (FileNotFoundError, PermissionError):
+                # Refused is what a search through a folder of the PATH that is not ours says.
                 raise ProgramMissingError(name, f"{command[0]} is not installed") from None
             try:
                 child = Child(name, process, inbox)

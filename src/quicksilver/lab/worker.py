@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, assert_never
@@ -31,13 +32,14 @@ def start_worker(
     children: Children, spec: NodeSpec, *, prefix: Sequence[str] = (), **options: Any
 ) -> Child:
     """Start a process that plays a role; ``options``: as ``Children.start``."""
-    text = msgspec.json.encode(spec).decode()
+    # Arguments are bytes to the system, whatever the locale.
+    text = os.fsdecode(msgspec.json.encode(spec))
     return children.start_python(spec.name, __name__, text, prefix=prefix, **options)
 
 
 def run_worker() -> None:
     """Play the role that the first argument describes."""
-    spec = msgspec.json.decode(sys.argv[1], type=Role)
+    spec = msgspec.json.decode(os.fsencode(sys.argv[1]), type=Role)
     match spec:
         case Sender():
             run_sender(spec)

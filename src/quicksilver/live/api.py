@@ -30,23 +30,24 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from quicksilver.live.components.applications.files import SharedFiles
+import msgspec
+
 from quicksilver.live.components.library import equip
+from quicksilver.live.components.platform.encryption import KeyRing
 from quicksilver.live.components.platform.hosting import Host
-from quicksilver.live.components.platform.keys import KeyRing
 from quicksilver.live.references.library import LibraryPolicy
 from quicksilver.live.references.model import Reference
 from quicksilver.live.references.xml import Parsed, load, load_registry
-from quicksilver.live.runtime.attaching import Attachment
-from quicksilver.live.runtime.endpoints import EndpointReference, Handler
+from quicksilver.live.runtime.connections import Attachment
+from quicksilver.live.runtime.endpoints import EndpointReference, Handler, OnViolation
 from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
 from quicksilver.live.runtime.on_threads import ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.runtime.watching import OnViolation
 from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
+from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.local import LocalGroups, LocalNetwork
 from quicksilver.live.services.on_node import NodeGroups
@@ -62,48 +63,68 @@ SETTLE_S: Final = 5.0
 OnFailure: TypeAlias = Callable[[ComponentFailedError], None]
 
 
+class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What this node gives to objects, and allows them."""
+
+    registry: Registry = None
+    """What external references lead to: a directory of files, or a mapping of references."""
+
+    libraries: Sequence[str] = ()
+    """Places that code may be loaded from."""
+
+    keys: str | Path | None = None
+    """A directory of key files, for encryption."""
+
+    store: str | Path | None = None
+    """A directory where objects keep what must survive."""
+
+    files: str | Path | None = None
+    """A directory whose databases and spreadsheets objects may open."""
+
+    host: Host | None = None
+    """What guests of platform objects may do here; None: there are no guests."""
+
+    on_failure: OnFailure | None = None
+    """Told of each component that fails."""
+
+
 def make_runtime(
-    executor: Executor,
-    *,
-    registry: Registry = None,
-    libraries: Sequence[str] = (),
-    keys: str | Path | None = None,
-    store: str | Path | None = None,
-    files: str | Path | None = None,
-    host: Host | None = None,
-    interface: str = LOOPBACK,
-    on_failure: OnFailure | None = None,
+    executor: Executor, options: PlatformOptions, interface: str = LOOPBACK
 ) -> Runtime:
     """Return a runtime with the whole library, and what this node allows.
 
-    ``registry`` is a directory of files or a mapping; ``libraries`` are places that
-    code may be loaded from; ``keys`` is a directory of key files; ``store`` one where
-    objects keep what must survive; ``files`` one whose databases and spreadsheets they
-    may open; ``host`` says what guests of platform objects may
-    do here; datagrams go through the interface with the address ``interface``.
+    Datagrams go through the interface with the address ``interface``.
     """
+    registry = options.registry
     if isinstance(registry, str | Path):
         registry = load_registry(Path(registry)).references
     runtime = Runtime(
         executor,
         seed=secrets.randbits(63),
         registry=registry,
-        policy=LibraryPolicy(sources=tuple(libraries)),
-        on_failure=on_failure,
+        policy=LibraryPolicy(sources=tuple(options.libraries)),
+        on_failure=options.on_failure,
     )
     equip(runtime)
-    if keys is not None:
-        runtime.provide(KeyRing, KeyRing.load(Path(keys)))
-    if host is not None:
-        runtime.provide(Host, host)
-    if store is not None:
-        storage = FileStorage(Path(store))
+    if options.keys is not None:
+        runtime.provide(KeyRing, KeyRing.load(Path(options.keys)))
+    if options.host is not None:
+        runtime.provide(Host, options.host)
+    if options.store is not None:
+        storage = FileStorage(Path(options.store))
         runtime.provide(Storage, storage)
         runtime.when_closed(storage.close)
-    if files is not None:
-        runtime.provide(SharedFiles, SharedFiles(files))
+    if options.files is not None:
+        runtime.provide(SharedFiles, SharedFiles(options.files))
     runtime.provide(Datagrams, SocketDatagrams(executor, interface))
     return runtime
+
+
+def _split(options: dict[str, Any]) -> tuple[PlatformOptions, dict[str, Any]]:
+    """Return the options of a platform, and those that are left: of its node."""
+    mine = options.keys() & set(PlatformOptions.__struct_fields__)
+    node_options = {name: value for name, value in options.items() if name not in mine}
+    return PlatformOptions(**{name: options[name] for name in mine}), node_options
 
 
 def read(target: Openable) -> Reference | Parsed:
@@ -195,41 +216,23 @@ class Platform:
 
 @asynccontextmanager
 async def platform(
-    gms: str | None = None,
-    *,
-    registry: Registry = None,
-    libraries: Sequence[str] = (),
-    keys: str | Path | None = None,
-    store: str | Path | None = None,
-    files: str | Path | None = None,
-    host: Host | None = None,
-    on_failure: OnFailure | None = None,
-    network: LocalNetwork | None = None,
-    **node_options: Any,
+    gms: str | None = None, *, network: LocalNetwork | None = None, **options: Any
 ) -> AsyncIterator[Platform]:
     """Run objects on this loop, in the groups of the GMS at ``host:port``.
 
     Without an address, in groups of this process; several platforms may share a
-    ``network`` of that kind. Other arguments are fields of ``NodeOptions``.
+    ``network`` of that kind. Options are fields of ``PlatformOptions``; all others are
+    fields of ``NodeOptions``.
     """
     from quicksilver.node.aio import connect
 
+    mine, node_options = _split(options)
     executor = AsyncioExecutor()
-    runtime = make_runtime(
-        executor,
-        registry=registry,
-        libraries=libraries,
-        keys=keys,
-        store=store,
-        files=files,
-        host=host,
-        on_failure=on_failure,
-    )
+    runtime = make_runtime(executor, mine)
     async with AsyncExitStack() as stack:
         stack.callback(runtime.close)  # if no node can be connected
         if gms is None:
-            local = LocalGroups(network if network is not None else LocalNetwork(), executor)
-            runtime.provide(Groups, local)
+            runtime.provide(Groups, LocalGroups(network or LocalNetwork(), executor))
         else:
             node = await stack.enter_async_context(connect(gms, **node_options))
             runtime.provide(Groups, NodeGroups(node, executor))
@@ -327,38 +330,19 @@ class SyncPlatform:
 
 @contextmanager
 def platform_in_thread(
-    gms: str | None = None,
-    *,
-    registry: Registry = None,
-    libraries: Sequence[str] = (),
-    keys: str | Path | None = None,
-    store: str | Path | None = None,
-    files: str | Path | None = None,
-    host: Host | None = None,
-    on_failure: OnFailure | None = None,
-    network: LocalNetwork | None = None,
-    **node_options: Any,
+    gms: str | None = None, *, network: LocalNetwork | None = None, **options: Any
 ) -> Iterator[SyncPlatform]:
     """Run objects on a thread of their own; see ``platform`` for the arguments."""
     from quicksilver.node.sync import connect
 
+    mine, node_options = _split(options)
     with ExitStack() as stack:
         executor = ThreadExecutor()
         stack.callback(executor.close)
-        runtime = make_runtime(
-            executor,
-            registry=registry,
-            libraries=libraries,
-            keys=keys,
-            store=store,
-            files=files,
-            host=host,
-            on_failure=on_failure,
-        )
+        runtime = make_runtime(executor, mine)
         stack.callback(executor.call, runtime.close)  # if no node can be connected
         if gms is None:
-            local = LocalGroups(network if network is not None else LocalNetwork(), executor)
-            runtime.provide(Groups, local)
+            runtime.provide(Groups, LocalGroups(network or LocalNetwork(), executor))
         else:
             node = stack.enter_context(connect(gms, **node_options))
             runtime.provide(Groups, NodeGroups(node, executor))

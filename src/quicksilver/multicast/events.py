@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ClientEvent
-from quicksilver.multicast.sending.lane import GroupSender
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 

@@ -44,7 +44,8 @@ from quicksilver.multicast.events import (
     Receiver,
     SessionEvent,
 )
-from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages
@@ -53,6 +54,10 @@ Told = tuple[int, int, frozenset[NodeId]]
 """The view that was told last: its group, number and members."""
 
 NOTHING_TOLD: Told = (0, 0, frozenset())
+
+
+AWAITING_BYTES = 64
+"""What a message that waits costs besides its bytes."""
 
 
 class _Joined:
@@ -70,6 +75,35 @@ class _Joined:
         self.since = 0
         """The batch in which this node came: older messages are not for it."""
         self.told = NOTHING_TOLD
+
+
+class AwaitingMessages:
+    """Messages of views that the GMS has not told this node of yet, in order of arrival."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.lost_batch = -1
+        """The newest batch of which messages found no room: who is in a group since then,
+        or before, may lack some of them."""
+        self._messages: list[Messages] = []
+        self._bytes = 0
+        self._bytes_max = bytes_max
+
+    def add(self, messages: Messages) -> None:
+        """Keep messages; past the limit all that is kept is given up."""
+        self._bytes += sum(map(len, messages.payloads)) + AWAITING_BYTES * len(messages.payloads)
+        self._messages.append(messages)
+        if self._bytes > self._bytes_max:
+            self.lost_batch = max(self.lost_batch, *(each.batch for each in self.take()))
+
+    def take(self) -> list[Messages]:
+        """Return all that is kept; what must still wait is added again."""
+        messages, self._messages, self._bytes = self._messages, [], 0
+        return messages
+
+    def clear(self) -> None:
+        """The incarnation is over: nothing is owed to the next one."""
+        self.take()
+        self.lost_batch = -1
 
 
 class Session:
@@ -102,9 +136,8 @@ class Session:
         self.client.set_stats(engine.stats)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
-        self.idle_lane = Lane(engine.outgoing)
+        self.idle_lane = engine.outgoing.idle_lane()
         """A lane that takes nothing: where groups point that may not send, or not yet."""
-        self.idle_lane.room = -1
         self._joined: dict[str, _Joined] = {}
         self._opened: dict[str, Told] = {}
         """Groups that the application sends to, whether or not it is in them."""
@@ -114,12 +147,16 @@ class Session:
         """The same numbers, and …"""
         self._newest_join = 0
         """… the batch in which the newest of them came: for packets of many groups."""
+        self._member_since: dict[int, int] = {}
+        """Groups whose view has this node, and the batch from which on it did. A sender
+        whose views did not change since may name that batch for ever."""
         self._leaves: dict[int, tuple[str, ...]] = {}
         """Requests to leave that were not answered, and …"""
         self._leaving: Counter[str] = Counter()
         """… the groups in them: a view of these may still be of the old membership."""
         self._paused: set[str] = set()
         """Groups whose application is behind."""
+        self._awaiting = AwaitingMessages(config.unknown_bytes_max)
         self._gap: str | None = None
         self._events: deque[SessionEvent] = deque()
         # What the host calls for every packet or turn is the engine's own: no call is added.
@@ -334,8 +371,10 @@ class Session:
             for view in event.groups:
                 self._handle_view(view)
             for group in event.groups_gone:
+                self._member_since.pop(group, None)
                 if (joined := self._routes.get(group)) is not None:
                     self._unroute(joined)
+            self._deliver_awaiting()
             self.engine.handle_views(event, now)
         elif isinstance(event, Welcomed):
             self.engine.handle_welcomed(event)
@@ -351,8 +390,13 @@ class Session:
     def _handle_view(self, view: GroupView) -> None:
         """A group has a new view, or its subscription is complete."""
         joined = self._joined.get(view.name)
+        is_member = self.client.node in view.members
+        if is_member:
+            self._member_since.setdefault(view.id, self.directory.batch)
+        else:
+            self._member_since.pop(view.id, None)
         if joined is not None:
-            if self.client.node not in view.members:
+            if not is_member:
                 self._unroute(joined)
             elif view.name not in self._leaving:
                 self._route(joined, view.id)
@@ -367,7 +411,10 @@ class Session:
             return
         self._unroute(joined)
         joined.group = group
-        joined.since = self._newest_join = self.directory.batch
+        joined.since = self._member_since[group]
+        if joined.since <= self._awaiting.lost_batch:
+            self.engine.environment.end_incarnation("too much arrived before a join was known")
+        self._newest_join = max(self._newest_join, joined.since)
         self._routes[group] = joined
         self._routed.add(group)
 
@@ -396,6 +443,7 @@ class Session:
             view = self.directory.groups.get(group)
             if view is not None:
                 self._handle_view(view)
+        self._deliver_awaiting()
         self.engine.handle_subscribed(list(event.groups))
         for name, group in event.groups.items():
             joined = self._joined.get(name)
@@ -415,6 +463,9 @@ class Session:
     def _become_nobody(self) -> None:
         """This incarnation is over; the next one is in the same groups, with other numbers."""
         self._gap = None
+        self._awaiting.clear()
+        self._newest_join = 0
+        self._member_since.clear()
         for joined in self._joined.values():
             self._unroute(joined)
             joined.told = NOTHING_TOLD
@@ -430,7 +481,7 @@ class Session:
         joined = self._routes.get(group)
         counters = self.engine.counters
         if joined is None or messages.batch < joined.since:
-            counters.unwanted_messages += len(messages.payloads)
+            self._pass_over(messages, joined)
             return
         counters.delivered_messages += len(messages.payloads)
         receiver = self.on_packet or joined.receiver
@@ -438,6 +489,23 @@ class Session:
             self._events.append(MessagesArrived(receiver, messages))
         else:
             receiver(messages)
+
+    def _pass_over(self, messages: Messages, joined: _Joined | None) -> None:
+        """Drop messages of a group that this node is not in, unless it may be already.
+
+        A sender may have heard of a join before whoever joins. If the region stays as it
+        is, nothing but the batch shows that a message was committed to a newer view.
+        """
+        is_joining = len(self._routes) < len(self._joined)
+        if joined is None and is_joining and messages.batch > self.directory.batch:
+            self._awaiting.add(messages)
+        else:
+            self.engine.counters.unwanted_messages += len(messages.payloads)
+
+    def _deliver_awaiting(self) -> None:
+        """Views or routes have changed: look again at messages that came before them."""
+        for messages in self._awaiting.take():
+            self._deliver(messages)
 
     def _deliver_mixed(self, messages: Messages) -> None:
         """Split a packet of several groups among its receivers, keeping each one's order.
@@ -469,12 +537,12 @@ class Session:
                 found[1].append(sequence)
         for group, (payloads, sequences) in by_group.items():
             joined = routes.get(group)
-            if joined is None or batch < joined.since:
-                counters.unwanted_messages += len(payloads)
-                continue
-            counters.delivered_messages += len(payloads)
             groups = [group] * len(payloads)
             part = Messages(sender, batch, payloads, None, 0, groups, sequences)
+            if joined is None or batch < joined.since:
+                self._pass_over(part, joined)
+                continue
+            counters.delivered_messages += len(payloads)
             self._hand_over(on_packet or joined.receiver, part)
 
     def _hand_over(self, receiver: Receiver, messages: Messages) -> None:

@@ -31,7 +31,8 @@ from quicksilver.multicast.events import (
     MessagesArrived,
     SessionEvent,
 )
-from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from quicksilver.multicast.sending.lane import GroupSender, Lane
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,

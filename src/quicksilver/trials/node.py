@@ -23,7 +23,7 @@ from quicksilver.multicast.events import (
     MessagesArrived,
     SessionEvent,
 )
-from quicksilver.multicast.sending.lane import GroupSender
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.session import Session
 from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from quicksilver.live.components.applications import COMPONENTS
-from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.attaching import Attachment
+from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
+from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.identity import Identity
 from quicksilver.stdx.rand import Rng
 from tests.live.applications.memory_channels import CHANNELS, Hub

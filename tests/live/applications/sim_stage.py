@@ -6,15 +6,15 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.on_simulator import runtime_on
 from quicksilver.live.runtime.promises import Promise
 from quicksilver.live.runtime.proxies import Proxy
+from quicksilver.live.services.files import SharedFiles
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from tests.live.applications.desk import User
+from tests.live.simulated import runtime_on
 
 
 def checkpointed(group: str) -> Reference:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from quicksilver import live
-from quicksilver.live.components.applications.video_pattern import draw_pattern
+from quicksilver.live.components.applications.video import draw_pattern
 from quicksilver.live.references.builder import primitive
-from quicksilver.live.services.datagrams import DatagramMedium, Datagrams, MediumDatagrams
+from quicksilver.live.services.datagrams import Datagrams
 from quicksilver.stdx.rand import Rng
 from tests.live.applications.desk import Desk, User
+from tests.live.media import DatagramMedium, MediumDatagrams
 
 CHANNEL = primitive("quicksilver.udp-channel", address="239.77.0.9:7790")
 SENSOR = primitive("quicksilver.sensor", channel=CHANNEL)

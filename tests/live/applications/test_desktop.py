@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from quicksilver.live.components.applications import desktop_opening
-from quicksilver.live.components.applications.desktop_opening import Windows
+from quicksilver.live.components.applications import desktop_objects
+from quicksilver.live.components.applications.desktop_objects import Windows
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.xml import write
 from quicksilver.live.runtime.components import component
@@ -252,7 +252,7 @@ def test_desktops_lie_only_so_deep_on_each_other() -> None:
     while deep.opening.proxies:
         deep = deep.opening.proxies[1].cells[0].instance
         levels += 1
-    assert levels == desktop_opening.DEPTH_MAX - 1  # the first counts
+    assert levels == desktop_objects.DEPTH_MAX - 1  # the first counts
     assert "deep on each other" in deep.opening.failures[1]
 
 

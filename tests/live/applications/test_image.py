@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.live.components.applications.codec import BadMessageError
-from quicksilver.live.components.applications.image_formats import Picture, read_picture
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.applications.image import Picture, read_picture
 from quicksilver.live.references.builder import primitive
 from tests.live.applications.desk import Desk, User
 

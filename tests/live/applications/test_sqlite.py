@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quicksilver.live.components.applications.sqlite_table import SqliteTable
+from quicksilver.live.components.applications.sqlite import SqliteTable
 from quicksilver.live.components.applications.table import Table
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference

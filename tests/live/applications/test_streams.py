@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quicksilver.live.components.applications.codec import BadMessageError
-from quicksilver.live.components.applications.video_assembly import (
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.applications.video import (
     FRAMES_HELD_MAX,
     SOURCES_MAX,
     Assembly,
     Part,
+    draw_pattern,
     split,
 )
-from quicksilver.live.components.applications.video_pattern import draw_pattern
 from quicksilver.live.monitors import Violation
 from quicksilver.live.references.builder import composite, primitive
 from tests.live.applications.desk import Desk

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quicksilver.live.components.applications.codec import BadMessageError
+from quicksilver.live.codec import BadMessageError
 from quicksilver.live.components.applications.crdt import Edit, TextDocument, replay
-from quicksilver.live.components.applications.text import CheckpointedText
-from quicksilver.live.components.applications.text_reliable import ReliableText
+from quicksilver.live.components.applications.text import CheckpointedText, ReliableText
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference
 from tests.live.applications.desk import Desk, User

@@ -8,13 +8,13 @@ from typing import Any
 
 from quicksilver.live.references.builder import composite, given, primitive
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.attaching import Attachment
-from quicksilver.live.runtime.on_simulator import runtime_on
+from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.promises import Promise
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from tests.live.simulated import runtime_on
 
 
 def checkpointed(group: str = "list", **options: Any) -> Reference:

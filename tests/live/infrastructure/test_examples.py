@@ -9,11 +9,12 @@ import pytest
 
 from quicksilver import live
 from quicksilver.live.references.xml import load
-from quicksilver.live.services.datagrams import DatagramMedium, Datagrams, MediumDatagrams
-from quicksilver.live.services.storage import MemoryStorage, Storage
+from quicksilver.live.services.datagrams import Datagrams
+from quicksilver.live.services.storage import Storage
 from quicksilver.stdx.rand import Rng
 from tests.integration.cluster import Cluster
 from tests.live.infrastructure.kit import Stage
+from tests.live.media import DatagramMedium, MediumDatagrams, MemoryStorage
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "live"
 NAMES = (
@@ -21,7 +22,6 @@ NAMES = (
     "checkpointed-channel",
     "folder",
     "group-channel",
-    "key-value",
     "lock",
     "loss-recovery",
     "membership",
@@ -94,7 +94,7 @@ def test_two_platforms_share_objects_over_a_real_cluster() -> None:
             objects = []
             for number, platform in enumerate((one, other)):
                 for name, endpoint in (
-                    ("key-value", "KeyValue"),
+                    ("dictionary", "Dictionary"),
                     ("lock", "Lock"),
                     ("presence", "Presence"),
                     ("folder", "editing"),
@@ -108,10 +108,10 @@ def test_two_platforms_share_objects_over_a_real_cluster() -> None:
                             (*event, *named.values())
                         ),
                     )
-            ends[0, "key-value"].say("put", "k", b"v")
+            ends[0, "dictionary"].say("put", "k", b"v")
             # It comes as a change, or is in the state already.
-            news = (("changed", "k", b"v"), ("loaded", {"k": b"v"}))
-            wait(lambda: any(one in heard[1, "key-value"] for one in news))
+            news = (("changed", "k", b"v"), ("snapshot", {"k": b"v"}))
+            wait(lambda: any(one in heard[1, "dictionary"] for one in news))
             ends[0, "lock"].say("acquire")
             wait(lambda: ("granted",) in heard[0, "lock"])
             ends[1, "lock"].say("acquire")
@@ -120,11 +120,13 @@ def test_two_platforms_share_objects_over_a_real_cluster() -> None:
             ends[0, "presence"].say("announce", "Ann", "here")
             ends[1, "presence"].say("announce", "Bob", "here")
             wait(lambda: len((heard[0, "presence"] or [("", [])])[-1][1]) == 2)
-            ends[1, "folder"].say("put", "names", load(EXAMPLES / "key-value.liveobject").reference)
+            ends[1, "folder"].say(
+                "put", "names", load(EXAMPLES / "dictionary.liveobject").reference
+            )
             wait(lambda: ("changed", "names") in heard[0, "folder"])
             through = one.open(EXAMPLES / "through-a-folder.liveobject")
             got: list[Any] = []
-            through.attach("KeyValue", {"loaded": got.append})
+            through.attach("Dictionary", {"snapshot": got.append})
             wait(lambda: got == [{"k": b"v"}])
             through.close()
             for each in objects:

@@ -8,20 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.live.components.infrastructure.ordering.effects import Applied
-from quicksilver.live.components.infrastructure.ordering.messages import Entry, Snapshot
-from quicksilver.live.components.infrastructure.persistence.journal import (
+from quicksilver.live.components.infrastructure.journal import (
     DamagedSnapshotError,
     Journal,
 )
+from quicksilver.live.components.infrastructure.ordering.events import Applied
+from quicksilver.live.components.infrastructure.ordering.messages import Entry, Snapshot
 from quicksilver.live.references.builder import primitive
-from quicksilver.live.services.storage import (
-    DirectoryTakenError,
-    FileStorage,
-    MemoryStorage,
-    Storage,
-)
+from quicksilver.live.services.storage import DirectoryTakenError, FileStorage, Storage
 from tests.live.infrastructure.kit import Stage, User, checkpointed
+from tests.live.media import MemoryStorage
 
 EPOCH = (1, 1, 1)
 START = Snapshot(EPOCH, 10, [], [], b"state")

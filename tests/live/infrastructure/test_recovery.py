@@ -14,14 +14,10 @@ from quicksilver.live.references.builder import composite, given, primitive
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.on_threads import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.services.datagrams import (
-    DatagramMedium,
-    Datagrams,
-    MediumDatagrams,
-    SocketDatagrams,
-)
+from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
+from tests.live.media import DatagramMedium, MediumDatagrams
 
 ADDRESS = "239.1.2.3:5000"
 

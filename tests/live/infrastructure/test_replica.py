@@ -9,20 +9,54 @@ is not delivered before its receiver has that view.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import pytest
 
-from quicksilver.live.components.infrastructure.ordering import electing, leading
-from quicksilver.live.components.infrastructure.ordering.effects import (
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.infrastructure.ordering.events import (
     Capture,
     Initialize,
     Participants,
     Receive,
-    Send,
 )
-from quicksilver.live.components.infrastructure.ordering.messages import BadMessageError, parse
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    Snapshot,
+    parse,
+)
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
+from quicksilver.live.components.infrastructure.ordering.state_transfer import OutgoingStates
+from quicksilver.live.components.infrastructure.ordering.states import Candidate
 from quicksilver.stdx.rand import Rng
+
+DRAWN = """
+Outsider -> Newcomer
+Newcomer -> Newcomer Follower Leader
+Follower -> Newcomer Follower Candidate
+Candidate -> Newcomer Follower Leader
+Leader -> Newcomer Follower
+"""
+"""The states and what leads from one to another, as docs/channels.md draws them."""
+
+
+class Traced(Replica):
+    """A replica that remembers which states it was in."""
+
+    def __init__(self, number: int, **options: Any) -> None:
+        self.changes: set[str] = set()
+        super().__init__(number, **options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_state" and hasattr(self, "_state"):
+            before, after = type(self._state).__name__, type(value).__name__
+            self.changes.add(f"{before} -> {after}")
+        super().__setattr__(name, value)
+
+
+def drawn() -> set[str]:
+    """Return the changes of state that are drawn."""
+    lines = (line.split(" -> ") for line in DRAWN.split("\n") if line)
+    return {f"{before} -> {after}" for before, afters in lines for after in afters.split()}
 
 
 class Node:
@@ -30,7 +64,7 @@ class Node:
 
     def __init__(self, number: int, *, safe: bool) -> None:
         self.number = number
-        self.replica = Replica(1, safe=safe, patience_s=1e9)
+        self.replica = Traced(1, safe=safe, patience_s=1e9)
         self.view: tuple[int, frozenset[int]] = (0, frozenset())
         self.views: deque[tuple[int, frozenset[int]]] = deque()
         self.items: list[bytes] | None = None
@@ -102,20 +136,15 @@ class World:
         return True
 
     def tick(self, node: Node) -> None:
-        node.replica.handle_tick(self.now)
+        node.replica.handle_timeout(self.now)
         self._carry_out(node)
 
     def _carry_out(self, node: Node) -> None:
         replica = node.replica
         if replica.has_unsent and self.rng.chance(0.7):
             replica.flush(self.now)
-        effects = replica.effects
-        while effects:
-            match effects.popleft():
-                case Send(message):
-                    for member in sorted(node.view[1]):
-                        way = self.ways.setdefault((node.number, member), deque())
-                        way.append((node.view[0], message))
+        while (event := replica.poll_event()) is not None:
+            match event:
                 case Initialize(snapshot):
                     node.starts += 1
                     node.items = (snapshot.state or b"").split()
@@ -128,6 +157,10 @@ class World:
                     node.people = members
                 case _:
                     pass
+        while (transmit := replica.poll_transmit()) is not None:
+            for member in sorted(node.view[1]):
+                way = self.ways.setdefault((node.number, member), deque())
+                way.append((node.view[0], transmit.message))
 
     # Chance
 
@@ -198,9 +231,48 @@ def test_survivors_agree_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.slow
+def test_states_change_as_they_are_drawn() -> None:
+    """And a few histories are enough to see how a log is founded, followed and handed over."""
+    seen = {
+        change
+        for seed in range(1, 9)
+        for node in run(seed).nodes
+        for change in node.replica.changes
+    }
+    assert seen <= drawn()
+    assert seen >= {
+        "Outsider -> Newcomer",
+        "Newcomer -> Leader",
+        "Newcomer -> Follower",
+        "Follower -> Candidate",
+        "Candidate -> Leader",
+    }
+
+
+def test_who_was_counted_out_is_a_newcomer_and_goes_on_with_what_it_has() -> None:
+    """If all were counted out at once, somebody must: here it is alone."""
+    world = World(1, safe=False)
+    world.start()
+    world.settle()
+    (node,) = world.nodes
+    world.send(node)
+    world.settle()
+    node.replica.changes.clear()
+    node.replica.handle_view(frozenset({7}), 7, world.now)
+    world._carry_out(node)
+    assert node.replica.changes == {"Leader -> Newcomer"}
+    node.view = (world.view, frozenset({1}))
+    world.settle()
+    assert node.replica.changes == {"Leader -> Newcomer", "Newcomer -> Leader"}
+    assert node.items == [b"1/0"]
+    assert node.starts == 1
+    assert node.people == ((7, 1),)
+
+
+@pytest.mark.slow
 def test_what_is_checked_finds_a_leader_that_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without everybody's report, somebody's updates are taken back."""
-    monkeypatch.setattr(electing.Election, "_waiting", lambda self: [])
+    monkeypatch.setattr(Candidate, "unheard", lambda self, members: [])
     assert is_found()
 
 
@@ -208,18 +280,17 @@ def test_what_is_checked_finds_a_leader_that_does_not_ask(monkeypatch: pytest.Mo
 def test_what_is_checked_finds_a_state_given_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer that not all members know of is forgotten by the next leader."""
 
-    def serve(self: leading.Leadership) -> None:
-        if self._joiners and not self._served and not self._is_capturing:
-            self._is_capturing = True
-            self._replica.want_capture()
+    def begin(self: OutgoingStates, reach: int) -> bool:
+        return original_begin(self, 1 << 60)
 
-    def captured(self: leading.Leadership, snapshot: object) -> None:
-        self._joiners = dict.fromkeys(self._joiners, 0)
-        original(self, snapshot)  # type: ignore[arg-type]
+    def captured(self: OutgoingStates, snapshot: Snapshot, stable: int, now: float) -> None:
+        self.waiting = dict.fromkeys(self.waiting, 0)
+        original_captured(self, snapshot, stable, now)
 
-    original = leading.Leadership.handle_captured
-    monkeypatch.setattr(leading.Leadership, "_serve", serve)
-    monkeypatch.setattr(leading.Leadership, "handle_captured", captured)
+    original_begin = OutgoingStates.begin_capture
+    original_captured = OutgoingStates.handle_captured
+    monkeypatch.setattr(OutgoingStates, "begin_capture", begin)
+    monkeypatch.setattr(OutgoingStates, "handle_captured", captured)
     assert is_found()
 
 

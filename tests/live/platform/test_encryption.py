@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from quicksilver.live.components.library import equip
-from quicksilver.live.components.platform.keys import KeyRing, NoKeyError, create_key
-from quicksilver.live.components.platform.sealing import SESSIONS_MAX, WINDOW, Sealer
+from quicksilver.live.components.platform.encryption import (
+    SESSIONS_MAX,
+    WINDOW,
+    KeyRing,
+    NoKeyError,
+    Sealer,
+    create_key,
+)
 from quicksilver.live.references.builder import external, primitive, registry
 from quicksilver.live.references.check import check
 from quicksilver.live.references.standard import CHANNEL

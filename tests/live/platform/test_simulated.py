@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
+from quicksilver.live.components.platform.encryption import KeyRing
 from quicksilver.live.components.platform.hosting import Host
-from quicksilver.live.components.platform.keys import KeyRing
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.runtime.allowance import Limits
-from quicksilver.live.runtime.on_simulator import runtime_on
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.stdx.rand import Rng
@@ -18,6 +17,7 @@ from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from tests.live.platform.test_hosting import PLATFORM
 from tests.live.runtime.worlds import Echo, log
+from tests.live.simulated import runtime_on
 
 __all__ = ["log"]
 

@@ -17,8 +17,12 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.folders import Registry
 from quicksilver.live.runtime.proxies import Proxy
-from quicksilver.live.runtime.remote.addresses import parse_address
-from quicksilver.live.runtime.remote.errors import BadAddressError, PublishError, RemoteError
+from quicksilver.live.runtime.remote.addresses import (
+    BadAddressError,
+    PublishError,
+    RemoteError,
+    parse_address,
+)
 from quicksilver.live.runtime.remote.frames import FRAME_BYTES_MAX, Event, Hello, Ready, encode
 from quicksilver.live.runtime.remote.joining import RemoteConnection, join
 from quicksilver.live.runtime.remote.links import LinkSettings
@@ -274,7 +278,7 @@ class Stranger:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (struct.pack(">I", FRAME_BYTES_MAX + 1), b""),
+        (struct.pack("<I", FRAME_BYTES_MAX + 1), b""),
         (encode(Hello(9, "t", b"")), b"speaks version 1, not 9"),
         (encode(Event("value", 3)), b"not to be said here"),
         (b"GET / HTTP/1.1\r\n\r\n", b""),
@@ -291,7 +295,7 @@ def test_garbage_ends_the_connection_and_nothing_else(pair: Pair, data: bytes, s
 def test_frames_that_are_no_messages_are_dropped(pair: Pair) -> None:
     stranger = Stranger(pair.address)
     junk = os.urandom(100)
-    stranger.socket.sendall(struct.pack(">I", len(junk)) + junk)
+    stranger.socket.sendall(struct.pack("<I", len(junk)) + junk)
     stranger.enter(pair)
     pair.wait(lambda: pair.echo.endpoint("numbers").is_connected)
     for frame in (Event("nonsense", 1), Event("value", "text"), Event("value", 5)):
@@ -300,10 +304,10 @@ def test_frames_that_are_no_messages_are_dropped(pair: Pair) -> None:
     while len(heard) < len(encode(Ready()) + encode(Event("value", 5))):
         heard += stranger.socket.recv(1000)
     assert heard == encode(Ready()) + encode(Event("value", 5))
-    (guest,) = pair.publisher._guests
-    assert guest._link.malformed == 1
-    assert guest._mirror is not None
-    assert guest._mirror.misfits == 2
+    (caller,) = pair.publisher._callers
+    assert caller._link.malformed == 1
+    assert caller._mirror is not None
+    assert caller._mirror.misfits == 2
     stranger.socket.close()
     pair.wait(lambda: not pair.echo.endpoint("numbers").is_connected)
 

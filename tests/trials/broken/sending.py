@@ -45,7 +45,16 @@ def _open_window() -> AbstractContextManager[None]:
 
 
 def _wrong_view() -> AbstractContextManager[None]:
-    return patched(Outgoing, "batch", property(lambda self: self._env.batch - 1))
+    commit, commit_chunks = SendStream.commit, SendStream._commit_chunks
+
+    def one(self: SendStream, flags: int, parts: list[bytes], batch: int, now: float) -> bytes:
+        return commit(self, flags, parts, batch - 1, now)
+
+    def many(self: SendStream, *given: Any) -> list[bytes]:
+        *others, batch, now = given
+        return commit_chunks(self, *others, batch - 1, now)
+
+    return all_of(patched(SendStream, "commit", one), patched(SendStream, "_commit_chunks", many))
 
 
 def _begins_again() -> AbstractContextManager[None]:

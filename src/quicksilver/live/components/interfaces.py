@@ -19,21 +19,21 @@ PARTICIPANTS: Final = "Participants"
 
 
 class ChannelRequests(Protocol):
-    """What a channel takes."""
+    """Events that users send to a channel."""
 
     def send(self, message: bytes) -> None:
         """Send to everybody who uses the channel, oneself included."""
 
 
 class ChannelDeliveries(Protocol):
-    """What a channel gives."""
+    """Events that a channel sends to its users."""
 
     def receive(self, message: bytes) -> None:
         """Take a message that somebody sent."""
 
 
 class CheckpointedRequests(Protocol):
-    """What a checkpointed channel takes (dissertation 6.2.1)."""
+    """Events that users send to a checkpointed channel (dissertation 6.2.1)."""
 
     def send(self, message: bytes) -> None:
         """Send an update; it comes back to everybody, the sender included, in one order."""
@@ -43,8 +43,9 @@ class CheckpointedRequests(Protocol):
 
 
 class CheckpointedDeliveries(Protocol):
-    """What a checkpointed channel gives: first ``initialize``, then updates in one order.
+    """Events that a checkpointed channel sends to its users.
 
+    First ``initialize`` comes, then updates in one order.
     ``initialize`` comes again if this node was counted out and came back: what was
     there before is replaced.
     """
@@ -60,7 +61,7 @@ class CheckpointedDeliveries(Protocol):
 
 
 class ParticipantRequests(Protocol):
-    """What a list of participants takes: nothing."""
+    """Events that users send to a list of participants: nothing."""
 
 
 class ParticipantLists(Protocol):
@@ -74,11 +75,11 @@ class ParticipantLists(Protocol):
 
 
 class MembershipRequests(Protocol):
-    """What a membership object takes: nothing."""
+    """Events that users send to a membership object: nothing."""
 
 
 class MembershipViews(Protocol):
-    """What a membership object gives."""
+    """Events that a membership object sends to its users."""
 
     def view(self, number: int, members: list[int], me: int) -> None:
         """Take a view: its number grows; members are in the same order everywhere."""
@@ -118,6 +119,19 @@ class CheckpointedChannel:
         provides=[("delivery", "exactly once and total")],
         name=CHECKPOINTED,
     )
+
+
+@live_object(title="CheckpointedGroup")
+class ChannelWithParticipants:
+    """A checkpointed channel that also tells who takes part."""
+
+    channel = endpoint(
+        CheckpointedRequests,
+        CheckpointedDeliveries,
+        provides=[("delivery", "exactly once and total")],
+        name=CHECKPOINTED,
+    )
+    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
 
 
 @live_object(title="Membership")

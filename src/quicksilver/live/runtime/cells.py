@@ -25,10 +25,10 @@ Chain: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Closeable(Protocol):
-    """Something that a cell holds and lets go of when it ends."""
+    """Something that a cell holds, and closes when the cell ends."""
 
     def close(self) -> None:
-        """Let go."""
+        """End it."""
         ...
 
 
@@ -100,14 +100,14 @@ class Cell:
     # What it holds
 
     def hold(self, held: Closeable) -> None:
-        """Close this when the component ends; at once if it has."""
+        """Close something when the component ends, or at once if it has ended."""
         if self.is_over:
             held.close()
         else:
             self._held[id(held)] = held
 
-    def let_go(self, held: Closeable) -> None:
-        """Do not: somebody else does, or it is closed."""
+    def release(self, held: Closeable) -> None:
+        """Give something up without closing it: its owner closes it, or has done so."""
         self._held.pop(id(held), None)
 
     # Its code, guarded
@@ -130,7 +130,7 @@ class Cell:
         guarded = self.guard(where, step)
 
         def run() -> None:
-            self.let_go(held)
+            self.release(held)
             guarded()
 
         held = _HeldTimer(self, self.runtime.executor.call_later(delay_s, run))
@@ -143,7 +143,7 @@ class Cell:
         if not task.is_done:
             held = _HeldTask(task)
             self.hold(held)
-            task.when_done(lambda _: self.let_go(held))
+            task.when_done(lambda _: self.release(held))
         task.when_done(lambda done: self._end_task(where, done))
         return task
 
@@ -217,7 +217,7 @@ class _HeldTimer:
 
     def cancel(self) -> None:
         self._timer.cancel()
-        self._cell.let_go(self)
+        self._cell.release(self)
 
     def close(self) -> None:
         self._timer.cancel()

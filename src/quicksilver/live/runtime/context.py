@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.allowance import Allowance
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from quicksilver.live.runtime.proxies import Proxy
     from quicksilver.live.runtime.runtime import Runtime
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -63,6 +64,17 @@ class Context:
         """Run a step after some time, unless the component has ended by then."""
         return self._cell.call_later(delay_s, "a timer", step)
 
+    def guard(self, callback: Callable[P, Any]) -> Callable[P, None]:
+        """Return a callback for a service: what it raises ends this component, no more."""
+
+        def call(*values: P.args, **named: P.kwargs) -> None:
+            try:
+                callback(*values, **named)
+            except Exception as error:  # noqa: BLE001  # a component's error stays with it
+                self.fail(error)
+
+        return call
+
     def sleep(self, seconds: float) -> Promise[None]:
         """Return a promise that is kept after some time: ``await self.context.sleep(1)``."""
         promise: Promise[None] = Promise()
@@ -91,7 +103,7 @@ class Context:
             proxy.close()
             raise ClosedError(cell.name)
         cell.hold(proxy)
-        proxy.when_closed(lambda: cell.let_go(proxy))
+        proxy.when_closed(lambda: cell.release(proxy))
         return proxy
 
     async def attach(self, port: Port, reference: Reference, name: str = "") -> Proxy:
@@ -116,7 +128,7 @@ class Context:
         one = self.reference_to(port) if isinstance(port, Port) else port
         connection = cell.runtime.connect(one, other)
         cell.hold(connection)
-        connection.when_closed(lambda: cell.let_go(connection))
+        connection.when_closed(lambda: cell.release(connection))
         return connection
 
     def reference_to(self, port: Port) -> EndpointReference:

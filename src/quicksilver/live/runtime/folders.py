@@ -1,32 +1,42 @@
-"""The folders that every runtime has: its registry, and libraries of code (2.1.5 D)."""
+"""Folders of references: those that every runtime has, and how any folder is asked (2.1.5).
+
+Every runtime has its registry, and libraries of code (2.1.5 D).
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.library import LibraryError, make_module, read_library
-from quicksilver.live.references.model import LibraryAt, Primitive, Reference
+from quicksilver.live.references.model import LibraryAt, Node, Primitive, Reference
 from quicksilver.live.references.names import LIBRARY, REGISTRY
-from quicksilver.live.references.standard import ANY_OBJECT, FOLDER_ENDPOINT
+from quicksilver.live.references.standard import ANY_OBJECT, FOLDER, FOLDER_ENDPOINT, FOLDER_ITEM
 from quicksilver.live.runtime.components import component
+from quicksilver.live.runtime.connections import attach
 from quicksilver.live.runtime.context import Context
+from quicksilver.live.runtime.errors import OpenError
 from quicksilver.live.runtime.promises import Promise
+from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
+if TYPE_CHECKING:
+    from quicksilver.live.runtime.runtime import Runtime
+
 
 class FolderRequests(Protocol):
-    """What a folder can be asked."""
+    """Events that users send to a folder."""
 
     def get(self, name: str) -> None:
         """Ask for what is kept under a name."""
 
 
 class FolderAnswers(Protocol):
-    """What a folder answers."""
+    """Events that a folder sends to its users."""
 
     def item(self, name: str, reference: Ref[ANY_OBJECT]) -> None:  # type: ignore[valid-type]
         """Say what is kept under a name."""
@@ -98,3 +108,47 @@ class Library:
         runtime = self.context.runtime
         runtime.components.add_loaded(found, runtime.catalogue, identifier)
         self.folder.item(name, Primitive(identifier=identifier))
+
+
+async def ask_folder(runtime: Runtime, folder: Proxy, name: str, path: str) -> Reference:
+    """Return the reference that a folder keeps under a name; raises OpenError."""
+    answer: Promise[Reference] = Promise()
+
+    def item(name_found: str, reference: Any) -> None:
+        if name_found != name:
+            return
+        if isinstance(reference, Node):
+            answer.keep(reference)  # type: ignore[arg-type]  # all nodes are references
+        else:
+            kind = type(reference).__name__
+            answer.fail(OpenError(path, f"the folder answered with a {kind}, not a reference"))
+
+    def missing(name_missing: str) -> None:
+        if name_missing == name:
+            answer.fail(OpenError(path, f"the folder has nothing called {name!r}"))
+
+    def gone() -> None:
+        why = f": {folder.failures[0]}" if folder.failures else ""
+        answer.fail(OpenError(path, f"the folder ended without an answer about {name!r}{why}"))
+
+    def late() -> None:
+        wait = runtime.folder_timeout_s
+        answer.fail(OpenError(path, f"the folder did not answer about {name!r} in {wait:g} s"))
+
+    seen = folder.cast(FOLDER)
+    attachment = attach(
+        runtime,
+        seen.endpoint(FOLDER_ENDPOINT),
+        {FOLDER_ITEM: item, "missing": missing},
+        name=f"{folder.name}.asking",
+        on_disconnected=gone,
+    )
+    timer = runtime.executor.call_later(runtime.folder_timeout_s, late)
+    try:
+        attachment.port.get(name)
+        return await answer
+    except LiveReferenceError as error:
+        raise OpenError(path, f"the folder failed: {error}") from error
+    finally:
+        timer.cancel()
+        attachment.close()

@@ -37,10 +37,10 @@ from quicksilver.live.references.typenames import TypeTerm
 from quicksilver.live.references.values import from_value
 from quicksilver.live.references.xml import Parsed, fingerprint
 from quicksilver.live.runtime.allowance import Allowance
-from quicksilver.live.runtime.asking import ask_folder
 from quicksilver.live.runtime.cells import Cell, Chain, Closeable
 from quicksilver.live.runtime.endpoints import End
 from quicksilver.live.runtime.errors import LimitError, LiveRuntimeError, OpenError
+from quicksilver.live.runtime.folders import ask_folder
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.types.model import AnyType, Endpoint, ObjectType, ValueType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from quicksilver.live.references.catalogue import Catalogue, load_installed
 from quicksilver.live.references.library import LibraryPolicy
@@ -13,11 +13,10 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.references.standard import add_standard
 from quicksilver.live.references.xml import Parsed
 from quicksilver.live.runtime.allowance import Allowance
-from quicksilver.live.runtime.attaching import Attachment, attach
 from quicksilver.live.runtime.cells import Cell, Closeable
 from quicksilver.live.runtime.components import Components
-from quicksilver.live.runtime.connections import Connection, connect
-from quicksilver.live.runtime.endpoints import EndpointReference, Handler
+from quicksilver.live.runtime.connections import Attachment, Connection, attach, connect
+from quicksilver.live.runtime.endpoints import EndpointReference, EndWatch, Handler, OnViolation
 from quicksilver.live.runtime.errors import (
     ClosedError,
     ComponentFailedError,
@@ -28,15 +27,63 @@ from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.runtime.folders import Library, Registry
 from quicksilver.live.runtime.opening import Opener
 from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
-from quicksilver.live.runtime.proxies import Proxy
-from quicksilver.live.runtime.settling import Settling
-from quicksilver.live.runtime.watching import EndWatch, OnViolation
-from quicksilver.live.runtime.wrapping import cast_proxy
+from quicksilver.live.runtime.proxies import Proxy, cast_proxy
 from quicksilver.live.types.convert import Converters
 from quicksilver.live.types.model import ObjectType
 from quicksilver.live.types.reflect import value_type_of
 from quicksilver.live.types.subtyping import Checker, check_match, standard_checker
 from quicksilver.stdx.rand import Rng
+
+LOOK_S = 0.02
+"""Between two looks at components: what they wait for has no single place to tell it."""
+
+
+@runtime_checkable
+class Flushing(Protocol):
+    """A service that takes things which arrive later."""
+
+    def flush(self, done: Callable[[], None]) -> None:
+        """Call back on the executor when all that was sent has arrived, or cannot any more."""
+
+
+class _SettleWait:
+    """A wait until what was asked for here has reached the others, before objects are closed.
+
+    A component that keeps something on its way has an attribute ``is_settled``, False
+    while it does; services have ``flush``. ``promise`` is kept with the names of those
+    who were not done in time.
+    """
+
+    def __init__(self, runtime: Runtime, services: Iterable[object], timeout_s: float) -> None:
+        self._runtime = runtime
+        self._services = [one for one in services if isinstance(one, Flushing)]
+        self._until = runtime.executor.now() + timeout_s
+        self._flushing = 0
+        self._is_flushed = False
+        self.promise: Promise[list[str]] = Promise()
+        self._look()
+
+    def _look(self) -> None:
+        names = [cell.name for cell in tuple(self._runtime.cells) if not cell.is_settled()]
+        if not names and not self._is_flushed:
+            # Only now: components give the services their last when they are ready for it.
+            self._flush()
+        if not names and self._is_flushed and not self._flushing:
+            self.promise.keep([])
+        elif self._runtime.executor.now() >= self._until:
+            self.promise.keep(names or ["the network"])
+        else:
+            self._runtime.executor.call_later(LOOK_S, self._look)
+
+    def _flush(self) -> None:
+        self._is_flushed = True
+        self._flushing = len(self._services)
+        for service in self._services:
+            service.flush(self._note_flushed)
+
+    def _note_flushed(self) -> None:
+        self._flushing -= 1
+
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -188,7 +235,7 @@ class Runtime:
         end = endpoint.end
         end.watch = EndWatch(self, end, on_violation)
         if end.connection is not None:
-            end.watch.note("connected")
+            end.watch.note_connection(is_open=True)
             end.connection.bind()
 
     # Ends
@@ -200,7 +247,7 @@ class Runtime:
         closed now, they may lose something.
         """
         self._check_here()
-        return Settling(self, self._services.values(), timeout_s).promise
+        return _SettleWait(self, self._services.values(), timeout_s).promise
 
     def report(self, failure: ComponentFailedError) -> None:
         """Take note of a component that raised."""

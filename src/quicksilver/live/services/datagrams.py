@@ -1,4 +1,4 @@
-"""Datagrams as a service: real sockets, or a medium in virtual time with bad weather."""
+"""Datagrams as a service: UDP sockets, and one thread that waits for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from quicksilver.live.runtime.executor import Executor
-from quicksilver.stdx.rand import Rng
 
 DATAGRAM_BYTES_MAX = 65_507
 QUEUED_MAX = 10_000
@@ -205,90 +204,3 @@ class _SocketPort(DatagramPort):
         if not self._is_closed:
             self._is_closed = True
             self._owner.forget(self)
-
-
-class DatagramMedium:
-    """What carries datagrams in virtual time, and what it does to them."""
-
-    def __init__(
-        self,
-        rng: Rng,
-        after: Callable[[float, Callable[[], None]], object],
-        *,
-        loss: float = 0.0,
-        duplicates: float = 0.0,
-        delay_s: float = 0.001,
-        jitter_s: float = 0.0,
-    ) -> None:
-        """``after`` lets something happen later; jitter makes datagrams overtake each other."""
-        self._rng = rng
-        self._after = after
-        self.loss = loss
-        self.duplicates = duplicates
-        self.delay_s = delay_s
-        self.jitter_s = jitter_s
-        self._ports: dict[Address, list[_MediumPort]] = {}
-        self.carried = 0
-
-    def attach(self, port: _MediumPort) -> None:
-        """Let a port hear what is sent to its address."""
-        self._ports.setdefault(port.local, []).append(port)
-
-    def detach(self, port: _MediumPort) -> None:
-        """Let it hear nothing more."""
-        self._ports[port.local].remove(port)
-
-    def send(self, sender: _MediumPort, address: Address, data: bytes) -> None:
-        """Carry a datagram to all at an address, each with its own luck."""
-        rng = self._rng
-        for port in self._ports.get(address, ()):
-            copies = 0 if rng.chance(self.loss) and port is not sender else 1
-            copies += rng.chance(self.duplicates)
-            for _ in range(copies):
-                self.carried += 1
-                delay = self.delay_s + self.jitter_s * rng.uniform()
-                self._after(delay, lambda port=port: port.deliver(data))  # type: ignore[misc]
-
-
-class _MediumPort(DatagramPort):
-    def __init__(
-        self,
-        medium: DatagramMedium,
-        executor: Executor,
-        local: Address,
-        peers: Sequence[Address],
-        take: OnDatagram,
-    ) -> None:
-        self._medium = medium
-        self._executor = executor
-        self.local = local
-        self._to = [local]
-        if not ipaddress.IPv4Address(local[0]).is_multicast:
-            self._to += peers
-        self._take = take
-        self._is_closed = False
-        medium.attach(self)
-
-    def send(self, data: bytes) -> None:
-        for address in self._to:
-            self._medium.send(self, address, data)
-
-    def deliver(self, data: bytes) -> None:
-        self._executor.post(lambda: None if self._is_closed else self._take(data))
-
-    def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._medium.detach(self)
-
-
-class MediumDatagrams(Datagrams):
-    """Datagrams of one executor over a medium."""
-
-    def __init__(self, medium: DatagramMedium, executor: Executor) -> None:
-        self._medium = medium
-        self._executor = executor
-
-    def open(self, local: Address, peers: Sequence[Address], take: OnDatagram) -> DatagramPort:
-        """Open a way."""
-        return _MediumPort(self._medium, self._executor, local, peers, take)

@@ -41,20 +41,20 @@ class LocalNetwork:
                 members = self._groups.setdefault(name, {})
                 members[hub.node] = hub
                 self._publish(name, members)
-            hub.take_subscribed(tuple(join))
+            hub.post_subscribed(tuple(join))
 
     def _publish(self, name: str, members: dict[int, LocalGroups]) -> None:
         number = self._views[name] = self._views.get(name, 0) + 1
         nodes = tuple(sorted(members))
         for node in nodes:
-            members[node].take_view(name, GroupView(number, nodes, node))
+            members[node].post_view(name, GroupView(number, nodes, node))
 
     def send(self, name: str, sender: int, message: bytes) -> None:
         """Carry a message to all members."""
         with self._lock:
             members = self._groups.get(name, {})
             for node in sorted(members):
-                members[node].take_message(name, sender, message)
+                members[node].post_message(name, sender, message)
 
 
 class LocalGroups(GroupHub):
@@ -73,8 +73,8 @@ class LocalGroups(GroupHub):
         """Send to a group."""
         self._network.send(name, self.node, message)
 
-    def take_subscribed(self, names: tuple[str, ...]) -> None:
-        """A request is done; from any thread."""
+    def post_subscribed(self, names: tuple[str, ...]) -> None:
+        """Tell this member on its executor that a request is done."""
 
         def take() -> None:
             for name in names:
@@ -83,12 +83,12 @@ class LocalGroups(GroupHub):
 
         self._executor.post(take)
 
-    def take_view(self, name: str, view: GroupView) -> None:
-        """A view is there; from any thread."""
+    def post_view(self, name: str, view: GroupView) -> None:
+        """Tell this member on its executor of a view."""
         self._executor.post(lambda: self.handle_view(name, view))
 
-    def take_message(self, name: str, sender: int, message: bytes) -> None:
-        """A message is there; from any thread."""
+    def post_message(self, name: str, sender: int, message: bytes) -> None:
+        """Give this member a message on its executor."""
         self._executor.post(lambda: self.handle_messages(name, sender, (message,)))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
-from quicksilver.multicast.sending.lane import GroupSender
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.node.aio import Node as AioNode
 from quicksilver.node.core import NodeCore
 from quicksilver.node.inbox import cost

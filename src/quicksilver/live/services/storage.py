@@ -141,38 +141,3 @@ class FileStorage(Storage):
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-
-class MemoryStorage(Storage):
-    """A disk in memory, for simulations: it outlives the runtimes that use it.
-
-    ``lose_power`` does what a machine's end does: appended and not synced data may
-    be lost, also in the middle of a record.
-    """
-
-    def __init__(self) -> None:
-        self._files: dict[str, bytearray] = {}
-        self._synced: dict[str, int] = {}
-
-    def read(self, name: str) -> bytes | None:
-        """Return what a file has; None if there is none."""
-        found = self._files.get(name)
-        return None if found is None else bytes(found)
-
-    def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file."""
-        self._files.setdefault(name, bytearray()).extend(data)
-
-    def sync(self, name: str) -> None:
-        """All that was appended is safe."""
-        self._synced[name] = len(self._files.get(name, b""))
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Put a file in the place of another."""
-        self._files[name] = bytearray(data)
-        self._synced[name] = len(data)
-
-    def lose_power(self, keep: int = 0) -> None:
-        """Lose what was not synced, but for its first ``keep`` bytes in each file."""
-        for name, data in self._files.items():
-            del data[self._synced.get(name, 0) + keep :]

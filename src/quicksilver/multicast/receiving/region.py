@@ -118,8 +118,21 @@ class Region:
 
     def handle_activity(self, stream: ReceiveStream, now: float) -> None:
         """A stream that was quiet has news."""
-        self.active[stream.sender] = None
         self.active_at = now
+        self._stir(stream, now)
+
+    def handle_repeat(self, stream: ReceiveStream, now: float) -> None:
+        """A sender repeats what is here already: it is to be told so once more.
+
+        That keeps a view that was replaced alive only while something is missing.
+        Otherwise it would outlive the sender's patience by a patience of its own.
+        """
+        if stream.missing:
+            self.active_at = now
+        self._stir(stream, now)
+
+    def _stir(self, stream: ReceiveStream, now: float) -> None:
+        self.active[stream.sender] = None
         self._stirred[stream.sender] = None
         if self._stirred_at is None:
             self._stirred_at = now

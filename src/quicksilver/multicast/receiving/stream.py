@@ -264,7 +264,8 @@ class ReceiveStream:
             region.counters.duplicates += 1
             if data[1] != KIND_REPAIR:
                 # The sender repeats itself: it has not heard our acknowledgement.
-                self.become_active(now)
+                self.quiet_rounds = 0
+                self.region.handle_repeat(self, now)
             return
         if sequence - self.low > GAP_MAX:
             # No sender runs that far ahead of what it was acknowledged.

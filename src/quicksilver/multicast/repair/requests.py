@@ -57,9 +57,31 @@ class RepairRequests:
         if in_vain and not stream.sender_failed:
             # Those who should hold a copy do not answer: the sender has it still.
             self.send_nak(sender, in_vain)
+        elif in_vain:
+            self._pull_from_anybody(stream, in_vain)
         if env.tracer is not None:
             count = asked.count()
             env.tracer(trace.PacketsMissed(now, env.node, region.id, region.number, sender, count))
+
+        self._send_pull(peer, stream, asked)
+
+    def _pull_from_anybody(self, stream: ReceiveStream, ranges: RangeSet) -> None:
+        """Ask any one keeper for packets of a dead sender that the one asked does not send.
+
+        It may have had no room for copies; the only one left may be with somebody who is
+        no neighbour in the ring.
+        """
+        by_peer: dict[int, RangeSet] = {}
+        for sequence in ranges.values(PULLS_AT_ONCE):
+            keepers = [n for n in self._living_keepers(sequence) if n != self._env.node]
+            if keepers:
+                peer = self._env.rng.choice(keepers)
+                by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
+        for peer in sorted(by_peer):
+            self._send_pull(peer, stream, by_peer[peer])
+
+    def _send_pull(self, peer: int, stream: ReceiveStream, asked: RangeSet) -> None:
+        env, region = self._env, self._region
 
         def intent(_: float) -> Transmit | None:
             lacking = asked.intersection(stream.missing)
@@ -68,7 +90,7 @@ class RepairRequests:
                 return None
             env.counters.pull_sent += 1
             flat, _ = trim_ranges(lacking, 0, env.config.ranges_told_max)
-            pull = Pull(env.cluster, env.node, region.id, region.number, sender, flat)
+            pull = Pull(env.cluster, env.node, region.id, region.number, stream.sender, flat)
             return Transmit(address, [encode_control(pull, peer)])
 
         env.control.add(intent)

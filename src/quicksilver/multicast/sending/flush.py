@@ -7,9 +7,12 @@ then until the streams that carried it are acknowledged up to where they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
-from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.stream import SendStream
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.sending.lane import Lane
 
 OnDone = Callable[[str | None], None]
 """Called once: with None when everybody has it, or with the reason why that cannot be confirmed."""

@@ -1,25 +1,21 @@
 """Lanes: messages on their way from the application into streams.
 
-``GroupSender`` is a group as a sender sees it: its next sequence number and the
-streams its current view maps to. ``Lane`` is the queue between the application
-and the streams: messages wait there unpacked and uncommitted until the socket
-polls; then as many as fit are committed to the current views and packed, once
-for every region (dissertation 4.2.1, 4.2.2).
+A lane is the queue between the application and the streams: messages wait there
+unpacked and uncommitted until the socket polls; then as many as fit are committed to
+the current views and packed, once for every region (dissertation 4.2.1, 4.2.2).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
 
 from quicksilver.core.ports import Transmit
-from quicksilver.multicast.config import EngineConfig
-from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.commitments import Commitments
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.outbox import Outbox
 from quicksilver.multicast.sending.stream import SendStream
-from quicksilver.multicast.tally import GroupTally
-from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
     FLAG_SINGLE,
@@ -51,70 +47,6 @@ RUN_BYTES = 240_000
 which leave before the next poll."""
 
 
-class GroupSender:
-    """A group as this node sends to it."""
-
-    __slots__ = (
-        "echo",
-        "hybrid",
-        "id",
-        "lane",
-        "name",
-        "next_sequence",
-        "streams",
-        "streams_before",
-    )
-
-    def __init__(self, name: str, lane: Lane) -> None:
-        self.name = name
-        self.id = 0
-        self.next_sequence = 0
-        self.lane = lane
-        self.streams: tuple[SendStream, ...] | None = None
-        """One per region of the current view; None until the view is known.
-        Groups with the same regions share one tuple."""
-        self.streams_before: tuple[SendStream, ...] = ()
-        """The last streams that it had: new ones come after them."""
-        self.hybrid: Address | None = None
-        self.echo = False
-        """True when this node asked to hear its own messages."""
-
-
-class LaneOwner(Protocol):
-    """What lanes need from the engine."""
-
-    config: EngineConfig
-    counters: Counters
-    tally: GroupTally | None
-    """What goes to groups, counted for a trace; None without one."""
-
-    @property
-    def batch(self) -> int: ...
-
-    @property
-    def node(self) -> int: ...
-
-    def echo(self, messages: Messages) -> None:
-        """Deliver this node's own messages to itself."""
-        ...
-
-    def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
-        """Return (region, view, packets) of unfinished streams that come before."""
-        ...
-
-    def handle_unheard(self) -> None:
-        """Messages were dropped because nobody is there to hear them."""
-        ...
-
-    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
-        """A large message was sent whole."""
-        ...
-
-    def handle_committed(self, stream: SendStream, now: float) -> None:
-        """A stream has packets to be acknowledged: watch it."""
-        ...
-
-
 Source = Callable[[], bytes | bytearray | memoryview | None]
 """Gives the next message, or None when there is no other; on the core thread."""
 
@@ -129,9 +61,9 @@ class Lane:
     before), so none gets lost. Taking and giving a lock costs 150 ns.
     """
 
-    def __init__(self, owner: LaneOwner) -> None:
+    def __init__(self, environment: Environment, commitments: Commitments) -> None:
         self.outbox = Outbox()
-        self.room_max = min(owner.config.queue_bytes_max, MESSAGE_BYTES_MAX)
+        self.room_max = min(environment.config.queue_bytes_max, MESSAGE_BYTES_MAX)
         """No more than the longest message, so that one with enough room is not too long."""
         self.room = self.room_max
         """Bytes that may still be queued; senders wait while it is negative."""
@@ -145,10 +77,13 @@ class Lane:
         """Applications that are asked for the next message just before it leaves."""
         self.on_room: deque[Callable[[], None]] = deque()
         """Called, each once, when the queue has room again."""
-        self._owner = owner
+        self._env = environment
+        self._commitments = commitments
         self._ready: deque[Transmit] = deque()
         self._large: _LargeMessage | None = None
         self._fit = 64
+        self._batch = 0
+        """What the packets of this poll are committed to."""
 
     def poll(self, now: float) -> Transmit | None:
         """Commit and pack what fits, or None when blocked or empty."""
@@ -162,7 +97,9 @@ class Lane:
             if not self.outbox:
                 self.outbox.forget_size()
                 return None
-            streams = self.outbox.head().streams
+            head = self.outbox.head()
+            streams = head.streams
+            self._batch = self._env.batch if head.batch is None else head.batch
             if streams is None:
                 self.is_blocked = True
                 return None
@@ -185,7 +122,7 @@ class Lane:
         job = self._large
         if job is None or stream not in job.streams or stream.is_abandoned:
             return 0
-        room = self._owner.config.packet_bytes - OVERHEAD_FRAGMENT
+        room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
         return -(-(len(job.payload) - job.offset) // room)
 
     def forget_streams(self) -> None:
@@ -228,7 +165,7 @@ class Lane:
             if not streams or not self._all_open(streams, now):
                 return
             packets = self._packets_asked(streams)
-            room = packets * self._owner.config.packet_bytes - self.queued_bytes()
+            room = packets * self._env.config.packet_bytes - self.queued_bytes()
             count = packets * self._fit - self.outbox.count()
             if room <= 0 or count <= 0:
                 return
@@ -252,7 +189,7 @@ class Lane:
         if len(streams) > 1 or flow.rate is not None:
             return 1
         left = flow.window.window_bytes - flow.window.pending_bytes
-        return max(1, min(left, RUN_BYTES) // self._owner.config.packet_bytes)
+        return max(1, min(left, RUN_BYTES) // self._env.config.packet_bytes)
 
     def _ask(self, source: Source, room: int, count: int) -> tuple[list[bytes], bool, bool]:
         """Return messages, whether all are equally long, and whether no more will come."""
@@ -265,14 +202,14 @@ class Lane:
                 if payload is not None and type(payload) is not bytes:
                     payload = bytes(memoryview(payload))
             except Exception:  # noqa: BLE001  # the application's fault must not stop the core
-                self._owner.counters.source_failures += 1
+                self._env.counters.source_failures += 1
                 payload = None
             if payload is None:
                 return payloads, is_even, True
             size = len(payload)
             if size != usual:
                 if size > MESSAGE_BYTES_MAX:
-                    self._owner.counters.source_failures += 1
+                    self._env.counters.source_failures += 1
                     return payloads, is_even, True
                 is_even = usual < 0
                 usual = size
@@ -283,7 +220,7 @@ class Lane:
         return payloads, is_even, False
 
     def _drop_unheard(self) -> None:
-        """Nobody is in the group's view: its messages are delivered to all of nobody."""
+        """The group's view has no members, so its messages count as delivered."""
         outbox = self.outbox
         while outbox and (group := outbox.head()).streams == ():
             _, payloads = outbox.take(1)
@@ -295,24 +232,24 @@ class Lane:
             group.next_sequence += len(payloads)
         if self.on_room:
             self._tell_room()
-        self._owner.handle_unheard()
+        self._commitments.handle_unheard()
 
     def _account(self, count: int, size: int, group: GroupSender | None) -> None:
         """Count what was taken; of several groups (None) the tally is told elsewhere."""
         self.room += size
         self.pulled_messages += count
-        counters = self._owner.counters
+        counters = self._env.counters
         counters.sent_messages += count
         counters.sent_bytes += size
-        if group is not None and self._owner.tally is not None:
-            self._owner.tally.count_sent(group.id, count, size)
+        if group is not None and self._env.tally is not None:
+            self._env.tally.count_sent(group.id, count, size)
 
     # Packing
 
     def _pack(self, streams: tuple[SendStream, ...], now: float) -> Transmit | None:
         """Build up to a socket call's worth of packets for one set of regions."""
-        owner = self._owner
-        packet_bytes = owner.config.packet_bytes
+        env = self._env
+        packet_bytes = env.config.packet_bytes
         burst = max(1, BURST_BYTES // packet_bytes)
         stream = streams[0]
         packets: list[bytes] = []
@@ -333,7 +270,7 @@ class Lane:
                 break
             flags, parts, group = built
             if len(streams) == 1:
-                packets.append(stream.commit(flags, parts, owner.batch, now))
+                packets.append(stream.commit(flags, parts, self._batch, now))
             else:
                 self._commit_to_all(streams, flags, parts, group, now)
             outbox = self.outbox
@@ -342,9 +279,9 @@ class Lane:
             if not self._all_open(streams, now):
                 break
         for each in streams:
-            owner.handle_committed(each, now)
+            self._commitments.handle_committed(each, now)
         if len(streams) == 1 and packets:
-            owner.counters.sent_packets += len(packets)
+            env.counters.sent_packets += len(packets)
             for destination in stream.destinations[1:]:
                 self._ready.append(Transmit(destination, packets))
             return Transmit(stream.destinations[0], packets)
@@ -354,12 +291,12 @@ class Lane:
 
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
-        older = self._owner.predecessors(stream)
+        older = self._commitments.predecessors(stream)
         stream.is_opened = True
         stream.after.clear()
         parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
         return [
-            stream.commit(FLAG_START, encode_start(part), self._owner.batch, now)
+            stream.commit(FLAG_START, encode_start(part), self._batch, now)
             for part in parts or [[]]
         ]
 
@@ -370,7 +307,7 @@ class Lane:
         at each: a packet of 59 messages takes 5.3 µs alone, with that look 8.2.
         """
         outbox = self.outbox
-        packet_bytes = self._owner.config.packet_bytes
+        packet_bytes = self._env.config.packet_bytes
         window = stream.flow.window
         left = window.window_bytes - window.pending_bytes
         run_bytes = BURST_BYTES if stream.flow.rate is not None else RUN_BYTES
@@ -395,7 +332,7 @@ class Lane:
             outbox.put_back(groups and groups[count:], payloads[count:])
             del payloads[count:]
         self._account(count, count * size, group if is_single else None)
-        batch = self._owner.batch
+        batch = self._batch
         if is_single:
             first = group.next_sequence
             group.next_sequence = first + count
@@ -408,8 +345,8 @@ class Lane:
             sequences.append(sequence)
             group.next_sequence = sequence + 1
         ids = [group.id for group in groups[:count]]
-        if self._owner.tally is not None:
-            self._owner.tally.count_sent_mixed(ids, count * size)
+        if self._env.tally is not None:
+            self._env.tally.count_sent_mixed(ids, count * size)
         packets += stream.commit_mixed_run(ids, sequences, fit, payloads, batch, now)
         return True
 
@@ -421,21 +358,21 @@ class Lane:
         group: GroupSender | None,
         now: float,
     ) -> None:
-        owner = self._owner
+        env = self._env
         if group is not None and self._hybrid_bytes(group, streams):
             assert group.hybrid is not None
             entries = [(s.region, s.view, s.next_sequence) for s in streams]
             for stream in streams:
-                stream.commit(flags, parts, owner.batch, now)
+                stream.commit(flags, parts, self._batch, now)
             packet = encode_hybrid(
-                _cluster_of(streams[0]), owner.node, entries, flags, owner.batch, b"".join(parts)
+                _cluster_of(streams[0]), env.node, entries, flags, self._batch, b"".join(parts)
             )
-            owner.counters.sent_packets += 1
+            env.counters.sent_packets += 1
             self._ready.append(Transmit(group.hybrid, [packet]))
             return
         for stream in streams:
-            packet = stream.commit(flags, parts, owner.batch, now)
-            owner.counters.sent_packets += 1
+            packet = stream.commit(flags, parts, self._batch, now)
+            env.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
 
@@ -447,7 +384,7 @@ class Lane:
         if group.hybrid is None or not 1 < len(streams) <= HYBRID_ENTRIES_MAX:
             return 0
         extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
-        return extra if extra <= self._owner.config.packet_bytes // 2 else 0
+        return extra if extra <= self._env.config.packet_bytes // 2 else 0
 
     def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
         """Take messages for one packet; None when the next one needs fragments."""
@@ -497,8 +434,8 @@ class Lane:
                 if group.echo:
                     self._echo_run(group, sequence, [payload])
         ids = [group.id for group in groups]
-        if self._owner.tally is not None:
-            self._owner.tally.count_sent_mixed(ids, total)
+        if self._env.tally is not None:
+            self._env.tally.count_sent_mixed(ids, total)
         return 0, encode_mixed(ids, sequences, sizes, payloads), None
 
     def _primary(self) -> GroupSender:
@@ -521,8 +458,9 @@ class Lane:
         return len(sizes)
 
     def _echo_run(self, group: GroupSender, first: int, payloads: list[bytes]) -> None:
-        owner = self._owner
-        owner.echo(Messages(owner.node, owner.batch, payloads, group.id, first))  # type: ignore[arg-type]
+        env = self._env
+        messages = Messages(env.node, self._batch, payloads, group.id, first)  # type: ignore[arg-type]
+        env.deliver(messages)
 
     # Large messages
 
@@ -533,11 +471,11 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._large = _LargeMessage(group, group.streams, sequence, payload, self._owner.batch)
+        self._large = _LargeMessage(group, group.streams, sequence, payload, self._batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
-        owner = self._owner
+        env = self._env
         job = self._large
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
@@ -547,9 +485,9 @@ class Lane:
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
-        room = owner.config.packet_bytes - OVERHEAD_FRAGMENT
+        room = env.config.packet_bytes - OVERHEAD_FRAGMENT
         size = len(job.payload)
-        burst = max(1, BURST_BYTES // owner.config.packet_bytes)
+        burst = max(1, BURST_BYTES // env.config.packet_bytes)
         runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
         for _ in range(burst):
             chunk = job.payload[job.offset : job.offset + room]
@@ -559,13 +497,13 @@ class Lane:
             job.offset += len(chunk)
             if job.offset >= size:
                 self._large = None
-                owner.handle_fragmented(job.group, job.streams)
+                self._commitments.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
                 break
         for stream, packets in runs.items():
-            owner.counters.sent_packets += len(packets)
-            owner.handle_committed(stream, now)
+            env.counters.sent_packets += len(packets)
+            self._commitments.handle_committed(stream, now)
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, packets))
         if self.on_room:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quicksilver.multicast.sending.lane import GroupSender
+    from quicksilver.multicast.sending.group import GroupSender
 
 
 class Outbox:

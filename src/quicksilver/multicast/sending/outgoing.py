@@ -14,17 +14,18 @@ from quicksilver.core.pull import Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.flush import Flushes
-from quicksilver.multicast.sending.lane import GroupSender, Lane, Source
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.stdx.timers import TimerTable
 from quicksilver.trace import records as trace
 from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, encode_control
 from quicksilver.wire.ids import GroupId, RegionId
-from quicksilver.wire.packets import PRIORITY_DATA, Messages
+from quicksilver.wire.packets import PRIORITY_DATA
 
 LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
@@ -39,7 +40,6 @@ class Outgoing:
         """``data`` and ``resends`` are the sinks that pull from lanes and streams."""
         self.config = environment.config
         self.counters = environment.counters
-        self.tally = environment.tally
         self._env = environment
         self._data = data
         self._resends = resends
@@ -49,6 +49,7 @@ class Outgoing:
         self._precedence = Precedence(self._lanes.values())
         self.streams = StreamTable(environment, self._precedence, self._open_lanes)
         self._flushes = Flushes(self.streams.live)
+        self._commitments = Commitments(environment, self.streams, self._precedence, self._flushes)
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
         self._forgotten: dict[str, GroupSender] = {}
@@ -57,18 +58,9 @@ class Outgoing:
         self._parting: dict[str, GroupSender] = {}
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
-        self._timers: TimerTable[tuple[int, int]] = TimerTable()
         self._extent_at: dict[tuple[int, int], float] = {}
-
-    @property
-    def node(self) -> int:
-        """This incarnation, for lanes."""
-        return self._env.node
-
-    @property
-    def batch(self) -> int:
-        """The newest batch applied, for lanes."""
-        return self._env.batch
+        self._batch = 0
+        """The newest batch whose views senders point to."""
 
     # Membership
 
@@ -90,6 +82,12 @@ class Outgoing:
             sender = self._groups_by_id.get(group)
             if sender is not None:
                 sender.streams = ()
+        for sender in self._parting.values():
+            if sender.id in event.groups_gone and sender.streams:
+                sender.batch = self._batch
+                # A tuple of its own, so that no packet has messages of other groups, too.
+                sender.streams = (*sender.streams,)
+        self._batch = self._env.batch
         for group_view in event.groups:
             self._ids[group_view.name] = group_view.id
             self.refresh(group_view.name)
@@ -116,6 +114,7 @@ class Outgoing:
         for sender in self._forgotten.values():
             # The group was left: there is no view to which these could go.
             sender.streams = ()
+            sender.batch = None
             sender.streams_before = ()
             sender.next_sequence = 0
         for lane in self._lanes.values():
@@ -129,7 +128,7 @@ class Outgoing:
 
     def next_timeout(self) -> float | None:
         """When a probe is due or a rate limit opens."""
-        soonest = self._timers.next()
+        soonest = self._commitments.probes.next()
         for stream in self.streams.sending.values():
             if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
                 opens = stream.flow.next_open(self._env.drained_at)
@@ -139,7 +138,7 @@ class Outgoing:
 
     def handle_timeout(self, now: float) -> None:
         """Probe silent regions; open lanes whose rate allows it again."""
-        for region, view in self._timers.pop_due(now):
+        for region, view in self._commitments.probes.pop_due(now):
             self._handle_probe_timer(region, view, now)
         for stream in self.streams.sending.values():
             if stream.waiting and stream.is_open(now):
@@ -180,7 +179,7 @@ class Outgoing:
                 sender = GroupSender(name, lane)
                 lane.outbox.attach(sender)
             else:
-                sender.streams = None
+                sender.streams = sender.batch = None
                 if sender.lane not in self._lanes.values():
                     sender.lane = lane
                     lane.outbox.attach(sender)
@@ -208,6 +207,12 @@ class Outgoing:
         """Ask an application for messages whenever there is room, until it has none."""
         sender.lane.sources.append((sender, source))
         self._data.register(sender.lane, PRIORITY_DATA)
+
+    def idle_lane(self) -> Lane:
+        """Return a lane that takes nothing: where groups point that may not send."""
+        lane = Lane(self._env, self._commitments)
+        lane.room = -1
+        return lane
 
     def flush(self, on_done: Callable[[str | None], None]) -> None:
         """Call back when all that was sent is stable: None, or why it cannot be."""
@@ -241,7 +246,7 @@ class Outgoing:
             self._env.tracer(
                 trace.AckReceived(
                     now,
-                    self.node,
+                    self._env.node,
                     ack.region,
                     ack.view,
                     ack.low,
@@ -282,7 +287,7 @@ class Outgoing:
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
                 self._env.tracer(
-                    trace.PacketsResent(now, self.node, stream.region, stream.view, packets)
+                    trace.PacketsResent(now, self._env.node, stream.region, stream.view, packets)
                 )
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
@@ -300,10 +305,10 @@ class Outgoing:
             members = stream.members
         elif known is not None:
             members = known.members
-        packet = encode_control(Extent(self._env.cluster, self.node, region, view, packets))
+        packet = encode_control(Extent(self._env.cluster, self._env.node, region, view, packets))
         for member in members:
             address = self._env.address_of(member)
-            if address is not None and member != self.node:
+            if address is not None and member != self._env.node:
                 self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
 
     def _view_named(self, name: str) -> GroupView | None:
@@ -346,7 +351,7 @@ class Outgoing:
         if lane is None:
             if len(self._lanes) >= LANES_MAX:
                 return next(iter(self._lanes.values()))
-            lane = self._lanes[key] = Lane(self)
+            lane = self._lanes[key] = Lane(self._env, self._commitments)
         return lane
 
     def refresh_lanes(self) -> None:
@@ -376,7 +381,7 @@ class Outgoing:
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._resends.register(stream, PRIORITY_DATA)
-        self._timers.set((region, view), max(now, stream.heard_at) + stream.probe_s)
+        self._commitments.probes.set((region, view), max(now, stream.heard_at) + stream.probe_s)
 
     def handle_turn(self) -> None:
         for lane in self._lanes.values():
@@ -388,47 +393,3 @@ class Outgoing:
             if lane.outbox and not lane.is_blocked:
                 return True
         return False
-
-    def echo(self, messages: Messages) -> None:
-        self._env.deliver(messages)
-
-    def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
-        """Return what the next START of a stream names: region, view, packets of each."""
-        return self._precedence.predecessors(stream, self.streams.closing.values())
-
-    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
-        """The last piece of a large message was committed.
-
-        Should the group have moved meanwhile, STARTs on its new streams have named
-        the pieces sent by then; what follows waits for the rest as well.
-        """
-        older = tuple(stream for stream in streams if stream not in group.streams_before)
-        self._precedence.put_after(group.streams_before, older)
-
-    def handle_unheard(self) -> None:
-        """Messages were dropped because nobody else is in their view: no flush waits for them."""
-        if self._flushes.waiting:
-            self._flushes.check()
-
-    def handle_committed(self, stream: SendStream, now: float) -> None:
-        name = (stream.region, stream.view)
-        stream.progress_at = now
-        if self._env.tracer is not None:
-            self._trace_sample(stream, now)
-        member = self._env.regions.find(*name)
-        if member is not None:
-            member.handle_own_packets(stream.next_sequence, self.config.packet_bytes, now)
-        self.streams.handle_committed(stream)
-        if name not in self._timers:
-            self._timers.set(name, now + stream.probe_s)
-        if self._flushes.waiting:
-            self._flushes.check()
-
-    def _trace_sample(self, stream: SendStream, now: float) -> None:
-        """Note the newest packet of those that are sampled, once."""
-        newest = stream.next_sequence - 1
-        sequence = newest - newest % trace.SAMPLE_EVERY
-        if newest >= 0 and sequence > stream.sampled:
-            stream.sampled = sequence
-            assert self._env.tracer is not None
-            self._env.tracer(trace.PacketSent(now, self.node, stream.region, stream.view, sequence))

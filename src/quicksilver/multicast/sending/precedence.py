@@ -8,9 +8,12 @@ a group has moved to it, are STARTs: they name the streams to be delivered befor
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
-from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.stream import SendStream
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.sending.lane import Lane
 
 
 class Precedence:

@@ -7,13 +7,15 @@ from quicksilver.live.components.applications.desktop import Desktop
 from quicksilver.live.components.applications.dictionary import Dictionary
 from quicksilver.live.components.applications.image import Image
 from quicksilver.live.components.applications.spreadsheet import Spreadsheet
-from quicksilver.live.components.applications.sqlite_table import SqliteTable
+from quicksilver.live.components.applications.sqlite import SqliteTable
 from quicksilver.live.components.applications.streams import CoordinateStream, SensorStream
 from quicksilver.live.components.applications.table import Table
-from quicksilver.live.components.applications.text import CheckpointedText
-from quicksilver.live.components.applications.text_reliable import ReliableText
-from quicksilver.live.components.applications.video import ReliableVideoStream, VideoStream
-from quicksilver.live.components.applications.video_pattern import VideoPattern
+from quicksilver.live.components.applications.text import CheckpointedText, ReliableText
+from quicksilver.live.components.applications.video import (
+    ReliableVideoStream,
+    VideoPattern,
+    VideoStream,
+)
 
 COMPONENTS: tuple[type, ...] = (
     CheckpointedText,

@@ -6,9 +6,9 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import BadMessageError, Codec
-from quicksilver.live.components.applications.replica import Replica
+from quicksilver.live.codec import BadMessageError, Codec
 from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.runtime.components import component
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -17,14 +17,14 @@ TOTAL_MAX: Final = (1 << 63) - 1
 
 
 class CounterRequests(Protocol):
-    """What a counter takes."""
+    """Events that users send to a counter."""
 
     def add(self, amount: int) -> None:
         """Add, or with a negative amount subtract."""
 
 
 class CounterValues(Protocol):
-    """What a counter gives."""
+    """Events that a counter sends to its users."""
 
     def total(self, value: int) -> None:
         """Take the sum of all that was added; everybody sees the same totals in one order."""
@@ -47,7 +47,7 @@ class Total(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 @component("quicksilver.counter", type_name="Counter")
 @live_object(title="Counter")
-class Counter(Replica[Added, Total]):
+class Counter(SharedObject[Added, Total]):
     """a number that many people add to
 
     Totals stay within 64 bits: an amount that would lead outside changes nothing.
@@ -74,15 +74,12 @@ class Counter(Replica[Added, Total]):
             self.announce()
 
     def load(self, state: Total | None) -> None:
-        """Begin with a total."""
         self._value = 0 if state is None else state.value
 
     def save(self) -> Total:
-        """Return the total."""
         return Total(self._value)
 
     def apply(self, update: Added) -> None:
-        """Add."""
         value = self._value + update.amount
         if abs(value) > TOTAL_MAX:
             raise BadMessageError("an amount", "leads out of the range of 64 bits")
@@ -90,9 +87,7 @@ class Counter(Replica[Added, Total]):
         self.announce()
 
     def announce(self) -> None:
-        """Say the total."""
         self.counter.total(self._value)
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.counter.refused(reason)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import BadMessageError
-from quicksilver.live.components.applications.needs import need
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.packages import need
 
 if TYPE_CHECKING:
     from pycrdt import Doc, Text
@@ -30,7 +30,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class TextDocument:
-    """One replica of a text."""
+    """One participant's copy of a text."""
 
     def __init__(self, client: int) -> None:
         crdt = need("pycrdt", "the shared text")

@@ -6,15 +6,15 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias, assert_never
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import (
+from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     UPDATE_BYTES_MAX,
     BadMessageError,
     Codec,
     check_plain,
 )
-from quicksilver.live.components.applications.replica import Replica
 from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.runtime.components import component
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -25,7 +25,7 @@ KEY_CHARACTERS_MAX: Final = 1000
 
 
 class DictionaryRequests(Protocol):
-    """What a dictionary takes."""
+    """Events that users send to a dictionary."""
 
     def put(self, key: str, value: Any) -> None:
         """Set a key to plain data; of two puts the later one counts, in one order for all."""
@@ -38,7 +38,7 @@ class DictionaryRequests(Protocol):
 
 
 class DictionaryChanges(Protocol):
-    """What a dictionary gives."""
+    """Events that a dictionary sends to its users."""
 
     def snapshot(self, entries: dict[str, Any]) -> None:
         """Take everything: at the beginning, and when the channel starts anew."""
@@ -82,11 +82,11 @@ Update: TypeAlias = Put | Removed | Cleared
 
 @component("quicksilver.dictionary", type_name="Dictionary")
 @live_object(title="Dictionary")
-class Dictionary(Replica[Update, dict[str, Any]]):
+class Dictionary(SharedObject[Update, dict[str, Any]]):
     """keys and values that many people put and remove
 
     Values are plain data. At most 100,000 keys and 8 MiB; what would go past that
-    is refused by every replica alike.
+    is refused by every participant alike.
     """
 
     updates: ClassVar = Codec[Update](Update, "a change", UPDATE_BYTES_MAX)
@@ -129,17 +129,14 @@ class Dictionary(Replica[Update, dict[str, Any]]):
     # The state
 
     def load(self, state: dict[str, Any] | None) -> None:
-        """Begin with these entries."""
         self._empty()
         for key, value in (state or {}).items():
             self._set(key, value)
 
     def save(self) -> dict[str, Any]:
-        """Return all entries."""
         return self._entries
 
     def apply(self, update: Update) -> None:
-        """Change the entries."""
         match update:
             case Put(key, value):
                 self._set(key, value)
@@ -156,11 +153,9 @@ class Dictionary(Replica[Update, dict[str, Any]]):
                 assert_never(update)
 
     def announce(self) -> None:
-        """Say everything."""
         self.dictionary.snapshot(dict(self._entries))
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.dictionary.refused(reason)
 
     def _empty(self) -> None:

@@ -7,21 +7,87 @@ picture, so the state does not grow with the number of strokes at one place.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import (
+from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     BadMessageError,
     Codec,
 )
-from quicksilver.live.components.applications.image_formats import read_picture
-from quicksilver.live.components.applications.replica import Replica
 from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.runtime.components import component
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
+
+SIDE_MAX: Final = 16_384
+"""Pixels of a side; a picture of more is more likely an attack than a picture."""
+
+Format: TypeAlias = Literal["png", "jpeg", "gif", "bmp"]
+
+_JPEG_SEGMENTS_MAX = 1000
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """What the first bytes of a picture say."""
+
+    format: Format
+    width: int
+    height: int
+
+
+def read_picture(data: bytes) -> Picture:
+    """Return format and size; raises BadMessageError."""
+    picture = _read(data)
+    if picture is None:
+        raise BadMessageError("the image", "is neither PNG, JPEG, GIF nor BMP, or is cut short")
+    if not (0 < picture.width <= SIDE_MAX and 0 < picture.height <= SIDE_MAX):
+        size = f"{picture.width} by {picture.height}"
+        raise BadMessageError("the image", f"is {size} pixels; sides are from 1 to {SIDE_MAX}")
+    return picture
+
+
+def _read(data: bytes) -> Picture | None:
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 33:
+        return Picture("png", _big(data, 16, 4), _big(data, 20, 4))
+    if data[:6] in {b"GIF87a", b"GIF89a"} and len(data) >= 13:
+        return Picture("gif", _little(data, 6, 2), _little(data, 8, 2))
+    if data.startswith(b"BM") and len(data) >= 54 and _little(data, 14, 4) >= 40:
+        height = int.from_bytes(data[22:26], "little", signed=True)
+        return Picture("bmp", _little(data, 18, 4), abs(height))
+    if data.startswith(b"\xff\xd8\xff"):
+        return _read_jpeg(data)
+    return None
+
+
+def _read_jpeg(data: bytes) -> Picture | None:
+    """Go from segment to segment until one says the size."""
+    at = 2
+    for _ in range(_JPEG_SEGMENTS_MAX):
+        while at < len(data) and data[at] == 0xFF and data[at + 1 : at + 2] == b"\xff":
+            at += 1  # bytes that fill
+        if at + 9 > len(data) or data[at] != 0xFF:
+            return None
+        marker = data[at + 1]
+        if marker in _JPEG_FRAMES:
+            return Picture("jpeg", _big(data, at + 7, 2), _big(data, at + 5, 2))
+        length = _big(data, at + 2, 2)
+        if length < 2:
+            return None
+        at += 2 + length
+    return None
+
+
+def _big(data: bytes, start: int, size: int) -> int:
+    return int.from_bytes(data[start : start + size], "big")
+
+
+def _little(data: bytes, start: int, size: int) -> int:
+    return int.from_bytes(data[start : start + size], "little")
+
 
 IMAGE_BYTES_MAX: Final = 4 << 20
 REGIONS_BYTES_MAX: Final = 4 << 20
@@ -29,7 +95,7 @@ REGIONS_MAX: Final = 1000
 
 
 class ImageRequests(Protocol):
-    """What a shared image takes; pictures are PNG, JPEG, GIF or BMP."""
+    """Events that users send to a shared image; pictures are PNG, JPEG, GIF or BMP.."""
 
     def replace(self, data: bytes) -> None:
         """Show another picture, without regions."""
@@ -42,7 +108,7 @@ class ImageRequests(Protocol):
 
 
 class ImageChanges(Protocol):
-    """What a shared image gives."""
+    """Events that a shared image sends to its users."""
 
     def shown(self, format: str, width: int, height: int, data: bytes) -> None:  # noqa: A002
         """Show a picture; regions that lie over it follow."""
@@ -107,7 +173,7 @@ class _Region(msgspec.Struct, frozen=True):
 
 @component("quicksilver.image", type_name="Image")
 @live_object(title="Image")
-class Image(Replica[Update, Drawing]):
+class Image(SharedObject[Update, Drawing]):
     """a picture that many people look at and draw into
 
     PNG, JPEG, GIF or BMP of at most 4 MiB, and at most 1,000 regions of 4 MiB together.
@@ -159,7 +225,6 @@ class Image(Replica[Update, Drawing]):
     # The state
 
     def load(self, state: Drawing | None) -> None:
-        """Begin with this picture."""
         self._whole, self._regions = None, []
         if state is not None and state.data:
             self._whole = _region(Drawn(0, 0, state.data))
@@ -172,7 +237,6 @@ class Image(Replica[Update, Drawing]):
         return Drawing(data, [region.drawn for region in self._regions])
 
     def apply(self, update: Update) -> None:
-        """Change the picture."""
         match update:
             case Replaced(data):
                 self._whole = _region(Drawn(0, 0, data))
@@ -202,7 +266,6 @@ class Image(Replica[Update, Drawing]):
         return region
 
     def announce(self) -> None:
-        """Say everything."""
         if self._whole is None:
             self.image.cleared()
             return
@@ -211,7 +274,6 @@ class Image(Replica[Update, Drawing]):
             self._say(region)
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.image.refused(reason)
 
     def _say_whole(self, whole: _Region) -> None:

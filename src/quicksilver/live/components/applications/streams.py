@@ -9,23 +9,21 @@ comes through. It is repeated now and then, for those who missed it and late com
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import BadMessageError, Codec
-from quicksilver.live.components.applications.replica import end_with_channel
+from quicksilver.live.codec import BadMessageError, Codec
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
     ChannelDeliveries,
     ChannelRequests,
     UnreliableChannel,
 )
-from quicksilver.live.references.model import Reference
+from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.executor import Timer
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
@@ -50,13 +48,29 @@ class Sample(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 _SAMPLES = Codec[Sample](Sample, "a value", 512)
 
 
-class LatestStream(ABC):
-    """What streams share: numbering, the rate, the repetition, the order."""
+def check_rate(rate_hz: float, limit_hz: float = RATE_HZ_MAX) -> float:
+    """Return a rate; raises ValueError for one that no stream can have."""
+    if not 0 < rate_hz <= limit_hz:
+        raise ValueError(f"rate_hz is {rate_hz}: give more than 0 and at most {limit_hz:g}")
+    return rate_hz
+
+
+class NumberedStream(ChannelUser):
+    """What streams share: each participant is a source that numbers what it sends."""
+
+    def __init__(self, channel: Any) -> None:
+        super().__init__(channel)
+        self._identity = unique_number(self.context)
+        self._sequence = 0
+        """The number of what this source sent last."""
+
+
+class LatestStream(NumberedStream):
+    """Streams of values: the rate, the repetition, the order."""
 
     width: ClassVar[int]
     """Numbers in a value."""
 
-    context: Context
     channel = endpoint(
         ChannelDeliveries,
         ChannelRequests,
@@ -65,25 +79,19 @@ class LatestStream(ABC):
         inner=True,
     )
 
-    def __init__(self, channel: Reference, source: str, rate_hz: float, repeat_s: float) -> None:
-        if not 0 < rate_hz <= RATE_HZ_MAX:
-            raise ValueError(f"rate_hz is {rate_hz}: give more than 0 and at most {RATE_HZ_MAX:g}")
+    def __init__(self, channel: Any, source: str, rate_hz: float, repeat_s: float) -> None:
+        super().__init__(channel)
         if repeat_s <= 0:
             raise ValueError(f"repeat_s is {repeat_s}: give more than 0")
         if len(source) > LABEL_CHARACTERS_MAX:
             raise ValueError(f"source has more than {LABEL_CHARACTERS_MAX} characters")
-        self._reference = channel
         self._label = source
-        self._identity = unique_number(self.context)
-        self._interval_s = 1.0 / rate_hz
+        self._interval_s = 1.0 / check_rate(rate_hz)
         self._repeat_s = repeat_s
-        self._sequence = 0
         self._value: tuple[float, ...] | None = None
         self._free_at = 0.0
         self._timer: Timer | None = None
         self._latest: dict[int, Sample] = {}
-        self.bad_updates = 0
-        """Messages that came in and were dropped."""
         self.stale = 0
         """Values that came after later ones, or again."""
         self.overtaken = 0
@@ -96,10 +104,6 @@ class LatestStream(ABC):
         """Tell the user a value."""
 
     # Sending
-
-    async def start(self) -> None:
-        """Open the channel."""
-        await self.context.attach(self.channel, self._reference, "channel")
 
     def publish(self, *values: float) -> None:
         """Send a value as soon as the rate allows, unless there is a later one by then."""
@@ -127,14 +131,10 @@ class LatestStream(ABC):
 
     # Receiving
 
-    def channel_receive(self, message: bytes) -> None:
+    def handle_message(self, message: bytes) -> None:
         """Take a value, if it is later than what was seen of its source."""
-        try:
-            sample = _SAMPLES.decode(message)
-            self._check(sample)
-        except BadMessageError:
-            self.bad_updates += 1
-            return
+        sample = _SAMPLES.decode(message)
+        self._check(sample)
         before = self._latest.pop(sample.identity, None)
         if before is not None and before.sequence >= sample.sequence:
             self.stale += 1
@@ -150,10 +150,6 @@ class LatestStream(ABC):
             raise BadMessageError("a value", f"is not {self.width} finite numbers")
         if len(sample.label) > LABEL_CHARACTERS_MAX:
             raise BadMessageError("a source", f"has more than {LABEL_CHARACTERS_MAX} characters")
-
-    def channel_disconnected(self) -> None:
-        """End with the channel."""
-        end_with_channel(self.context)
 
     def repeat_all(self) -> None:
         """Tell the user the latest value of every source."""
@@ -176,14 +172,14 @@ def never_back(event: str) -> tuple[str, str]:
 
 
 class SensorRequests(Protocol):
-    """What a sensor stream takes."""
+    """Events that users send to a sensor stream."""
 
     def measure(self, value: float) -> None:
         """Publish a measurement as this sensor's latest."""
 
 
 class SensorReadings(Protocol):
-    """What a sensor stream gives."""
+    """Events that a sensor stream sends to its users."""
 
     def reading(self, source: str, sequence: int, value: float) -> None:
         """Take a sensor's latest measurement; gaps in the numbers are what was left out."""
@@ -216,7 +212,7 @@ class SensorStream(LatestStream):
         rate_hz: Given[float] = 20.0,
         repeat_s: Given[float] = 1.0,
     ) -> None:
-        super().__init__(channel, source, rate_hz, repeat_s)  # type: ignore[arg-type]  # Ref annotates references
+        super().__init__(channel, source, rate_hz, repeat_s)
 
     def sensor_measure(self, value: float) -> None:
         """Publish a measurement."""
@@ -227,7 +223,6 @@ class SensorStream(LatestStream):
         self.repeat_all()
 
     def say(self, source: str, sequence: int, values: tuple[float, ...]) -> None:
-        """Tell a reading."""
         self.sensor.reading(source, sequence, values[0])
 
 
@@ -235,14 +230,14 @@ class SensorStream(LatestStream):
 
 
 class CoordinateRequests(Protocol):
-    """What a coordinate stream takes."""
+    """Events that users send to a coordinate stream."""
 
     def move(self, x: float, y: float, z: float) -> None:
         """Publish where this thing is now."""
 
 
 class CoordinatePositions(Protocol):
-    """What a coordinate stream gives."""
+    """Events that a coordinate stream sends to its users."""
 
     def moved(self, source: str, sequence: int, x: float, y: float, z: float) -> None:
         """Take where a thing is now."""
@@ -275,7 +270,7 @@ class CoordinateStream(LatestStream):
         rate_hz: Given[float] = 30.0,
         repeat_s: Given[float] = 1.0,
     ) -> None:
-        super().__init__(channel, source, rate_hz, repeat_s)  # type: ignore[arg-type]  # Ref annotates references
+        super().__init__(channel, source, rate_hz, repeat_s)
 
     def coordinates_move(self, x: float, y: float, z: float) -> None:
         """Publish a position."""
@@ -286,7 +281,6 @@ class CoordinateStream(LatestStream):
         self.repeat_all()
 
     def say(self, source: str, sequence: int, values: tuple[float, ...]) -> None:
-        """Tell a position."""
         self.coordinates.moved(source, sequence, *values)
 
 

@@ -3,22 +3,33 @@
 A plain table, an SQLite table and a range of a spreadsheet can be participants of
 one object: all speak of rows, and of two changes of one row the later one in the
 channel's order counts, whole.
+
+A bridge stands between a shared table and something that keeps rows itself, a database or
+a file. Both sides change. What changed below is found by looking from time to time and
+sent; what comes from the channel is written below. Of two changes of one row the
+later in the channel's order counts, on both sides alike.
+
+There is no echo. What the bridge writes below it knows, and does not find again.
+A row that was changed below and is on its way is not written until it comes back:
+until then what lies below is ahead of the channel, and what comes before it in
+the order would be replaced by it anyway.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 
-from quicksilver.live.components.applications.codec import (
+from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     UPDATE_BYTES_MAX,
     BadMessageError,
     Codec,
 )
-from quicksilver.live.components.applications.replica import Replica
 from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.runtime.components import component
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
@@ -35,7 +46,7 @@ Row: TypeAlias = dict[str, Cell]
 
 
 class TableRequests(Protocol):
-    """What a table takes."""
+    """Events that users send to a table."""
 
     def put(self, key: str, row: Row) -> None:
         """Set a row, whole."""
@@ -45,7 +56,7 @@ class TableRequests(Protocol):
 
 
 class TableChanges(Protocol):
-    """What a table gives."""
+    """Events that a table sends to its users."""
 
     def snapshot(self, rows: dict[str, Row]) -> None:
         """Take everything: at the beginning, and when the channel starts anew."""
@@ -108,7 +119,7 @@ def row_size(key: str, row: dict[str, Any]) -> int:
     return size
 
 
-class TableReplica(Replica[Update, dict[str, Row]]):
+class SharedTable(SharedObject[Update, dict[str, Row]]):
     """What a table and the bridges to one share."""
 
     updates: ClassVar = Codec[Update](Update, "a row", UPDATE_BYTES_MAX)
@@ -156,17 +167,14 @@ class TableReplica(Replica[Update, dict[str, Row]]):
     # The state
 
     def load(self, state: dict[str, Row] | None) -> None:
-        """Begin with these rows."""
         self.rows, self._sizes, self._bytes = {}, {}, 0
         for key, row in (state or {}).items():
             self._set(key, row)
 
     def save(self) -> dict[str, Row]:
-        """Return all rows."""
         return self.rows
 
     def apply(self, update: Update) -> None:
-        """Change a row."""
         key = update.key
         try:
             if isinstance(update, RowPut):
@@ -183,11 +191,9 @@ class TableReplica(Replica[Update, dict[str, Row]]):
         self.handle_update(update, None)
 
     def announce(self) -> None:
-        """Say everything."""
         self.table.snapshot(dict(self.rows))
 
     def refuse(self, reason: str) -> None:
-        """Say why not."""
         self.table.refused(reason)
 
     def _set(self, key: str, row: Row) -> None:
@@ -202,7 +208,7 @@ class TableReplica(Replica[Update, dict[str, Row]]):
 
 @component("quicksilver.table", type_name="Table")
 @live_object(title="Table")
-class Table(TableReplica):
+class Table(SharedTable):
     """a table that many people change, of any columns
 
     At most 100,000 rows and 8 MiB, 62 KiB a row; the later of two changes counts.
@@ -210,3 +216,108 @@ class Table(TableReplica):
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
         super().__init__(channel)
+
+
+POLL_S_MIN: Final = 0.01
+ON_ITS_WAY_MAX: Final = 500
+"""Rows that are sent before the first of them has come back."""
+
+
+class TableBridge(SharedTable):
+    """A shared table with something below it; subclasses look there and write there."""
+
+    def __init__(self, channel: Given[Ref[CheckpointedChannel]], poll_s: float) -> None:
+        if poll_s < POLL_S_MIN:
+            raise ValueError(f"poll_s is {poll_s}: give at least {POLL_S_MIN}")
+        super().__init__(channel)
+        self._poll_s = poll_s
+        self.on_its_way: dict[str, int] = {}
+        """Rows that were changed below and sent, by the last number they were sent with."""
+        self.dirty: set[str] = set()
+        """Rows that may have to be written below."""
+        self._is_flush_due = False
+        self._is_polling = False
+
+    # What subclasses do
+
+    @abstractmethod
+    def look(self) -> None:
+        """Find what changed below, and ``send_local`` it."""
+
+    @abstractmethod
+    def write(self, keys: list[str]) -> None:
+        """Write rows below, after looking; what cannot be written now is put back."""
+
+    @abstractmethod
+    def begin(self, is_new: bool) -> None:
+        """Compare all that is below with all rows."""
+
+    # What they use
+
+    @property
+    def may_send(self) -> bool:
+        """Whether another row may be sent."""
+        return len(self.on_its_way) < ON_ITS_WAY_MAX
+
+    def send_local(self, key: str, row: Row | None, number: int) -> bool:
+        """Send a row that changed below; None: it was removed. Returns whether it was sent."""
+        if key not in self.on_its_way and self.rows.get(key) == row:
+            return False
+        if row is not None:
+            try:
+                row_size(key, row)
+            except BadMessageError as error:
+                self.table.problem(f"{error}: it is not shared")
+                return False
+        self.on_its_way[key] = number
+        if row is None:
+            self.submit(RowRemoved(self.me, number, key))
+        else:
+            self.submit(RowPut(self.me, number, key, row))
+        return True
+
+    def flush_soon(self) -> None:
+        """Write what is dirty, after what is under way."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self.context.post(self._flush)
+
+    # The channel
+
+    def handle_initialized(self, is_new: bool) -> None:
+        """Begin, or begin again: what was on its way is looked for again."""
+        self.on_its_way.clear()
+        self.dirty.clear()
+        self.begin(is_new)
+        if not self._is_polling:
+            self._is_polling = True
+            self.context.call_later(self._poll_s, self._poll)
+
+    def handle_update(self, update: Update, problem: str | None) -> None:
+        """Write what came, unless something later is on its way from here."""
+        key = update.key
+        if update.origin == self.me and update.number:
+            self.handle_returned(update.number)
+            if self.on_its_way.get(key) == update.number:
+                del self.on_its_way[key]
+            if problem is not None:
+                self.table.problem(f"row {key} is not shared: {problem}")
+        if problem is None:
+            self.dirty.add(key)
+        self.flush_soon()
+
+    def handle_returned(self, number: int) -> None:
+        """Take note that a row that was sent came back: it will not be lost any more."""
+
+    def _poll(self) -> None:
+        self.look()
+        if self.dirty:
+            self._flush()
+        self.context.call_later(self._poll_s, self._poll)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        keys = sorted(self.dirty)
+        self.dirty.clear()
+        if keys:
+            self.write(keys)

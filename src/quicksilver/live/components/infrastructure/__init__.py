@@ -3,11 +3,9 @@
 from quicksilver.live.components.infrastructure.backup import Backup
 from quicksilver.live.components.infrastructure.checkpointed import CheckpointedGroup, TotalOrder
 from quicksilver.live.components.infrastructure.folder import SharedFolder
-from quicksilver.live.components.infrastructure.group_channel import GroupChannel
-from quicksilver.live.components.infrastructure.key_value import KeyValue
+from quicksilver.live.components.infrastructure.group import GroupChannel, GroupMembership
 from quicksilver.live.components.infrastructure.lock import Lock
 from quicksilver.live.components.infrastructure.loss_recovery import LossRecovery
-from quicksilver.live.components.infrastructure.membership import GroupMembership
 from quicksilver.live.components.infrastructure.presence import Presence
 from quicksilver.live.components.infrastructure.timer import Timer
 from quicksilver.live.components.infrastructure.tunnel import Tunnel
@@ -18,7 +16,6 @@ COMPONENTS: tuple[type, ...] = (
     CheckpointedGroup,
     GroupChannel,
     GroupMembership,
-    KeyValue,
     Lock,
     LossRecovery,
     Presence,

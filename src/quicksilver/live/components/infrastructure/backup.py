@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from quicksilver.live.components.infrastructure.guarding import guarded
-from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
+from quicksilver.live.components.infrastructure.journal import journal_opener
+from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
-from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (
     PARTICIPANTS,
     ParticipantLists,
@@ -29,11 +28,11 @@ from quicksilver.live.types.declare import Given, endpoint, live_object
 
 
 class BackupRequests(Protocol):
-    """What a backup takes: nothing."""
+    """Events that users send to a backup: nothing."""
 
 
 class BackupNews(Protocol):
-    """What a backup tells."""
+    """Events that a backup sends to its users."""
 
     def active(self, is_active: bool, hosts: int) -> None:
         """Say whether it keeps a copy now, and how many hosts there are for it."""
@@ -71,10 +70,15 @@ class Backup:
             raise ValueError(f"copies must be at least 1, not {copies}")
         self._name = group
         self._copies = copies
-        self._store = store
         self._snapshot_updates = snapshot_updates
         self._snapshot_bytes = snapshot_bytes
-        self._sync_s = sync_s
+        self._open_journal = journal_opener(
+            self.context,
+            store,
+            snapshot_updates=snapshot_updates,
+            snapshot_bytes=snapshot_bytes,
+            sync_s=sync_s,
+        )
         self._patience_s = patience_s
         self._group: JoinedGroup | None = None
         self._driver: Driver | None = None
@@ -82,7 +86,7 @@ class Backup:
         self._told: tuple[bool, int] | None = None
         self._hosts = self.context.service(Groups).join(
             f"{group}/backups",
-            on_view=guarded(self.context, self._take_hosts),
+            on_view=self.context.guard(self._take_hosts),
             on_end=self.context.fail,
         )
 
@@ -118,19 +122,11 @@ class Backup:
     def _begin(self) -> None:
         if self._driver is not None:
             return
-        journal = None
-        if self._store:
-            journal = open_journal(
-                self.context,
-                self._store,
-                snapshot_updates=self._snapshot_updates,
-                snapshot_bytes=self._snapshot_bytes,
-                sync_s=self._sync_s,
-            )
+        journal = self._open_journal()
         group = self._group = self.context.service(Groups).join(
             self._name,
-            on_message=guarded(self.context, self._take_message),
-            on_view=guarded(self.context, self._take_view),
+            on_message=self.context.guard(self._take_message),
+            on_view=self.context.guard(self._take_view),
             on_end=self.context.fail,
         )
         replica = Replica(

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quicksilver.live.components.infrastructure.guarding import guarded
-from quicksilver.live.components.infrastructure.ordering.driving import Driver, take_number
+from quicksilver.live.components.infrastructure.journal import Journal, journal_opener
+from quicksilver.live.components.infrastructure.ordering.driver import Driver, take_number
 from quicksilver.live.components.infrastructure.ordering.replica import Replica
-from quicksilver.live.components.infrastructure.persistence.journal import Journal
-from quicksilver.live.components.infrastructure.persistence.opening import open_journal
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     MEMBERSHIP,
@@ -27,7 +25,6 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.groups import Groups, GroupView
-from quicksilver.live.services.storage import Storage
 from quicksilver.live.types.declare import Given, endpoint, live_object
 
 _PROVIDED = [("delivery", "exactly once and total")]
@@ -125,20 +122,17 @@ class CheckpointedGroup(_Ordered):
         sync_s: Given[float] = 0.1,
     ) -> None:
         super().__init__(safe, founders, patience_s)
-        self._store: Callable[[], Journal] | None = None
-        if store:
-            self.context.service(Storage)  # that there is none is told when it is opened
-            self._store = lambda: open_journal(
-                self.context,
-                store,
-                snapshot_updates=snapshot_updates,
-                snapshot_bytes=snapshot_bytes,
-                sync_s=sync_s,
-            )
+        self._open_journal = journal_opener(
+            self.context,
+            store,
+            snapshot_updates=snapshot_updates,
+            snapshot_bytes=snapshot_bytes,
+            sync_s=sync_s,
+        )
         self._group = self.context.service(Groups).join(
             group,
-            on_message=guarded(self.context, self._take_message),
-            on_view=guarded(self.context, self._take_view),
+            on_message=self.context.guard(self._take_message),
+            on_view=self.context.guard(self._take_view),
             on_end=self.context.fail,
         )
 
@@ -155,9 +149,9 @@ class CheckpointedGroup(_Ordered):
     # The user
 
     def channel_connected(self) -> None:
-        journal = None if self._store is None else self._store()
         view = self._group.view
-        self._drive(self._group.send, None if view is None else (view.members, view.me), journal)
+        present = None if view is None else (view.members, view.me)
+        self._drive(self._group.send, present, self._open_journal())
 
     def close(self) -> None:
         """Say goodbye to the others and leave the group."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
-from quicksilver.live.components.infrastructure.replicated import Replicated
+from quicksilver.live.codec import Codec
+from quicksilver.live.components.infrastructure.ordering.messages import (
+    STATE_BYTES_MAX,
+    UPDATE_BYTES_MAX,
+)
 from quicksilver.live.components.interfaces import CheckpointedChannel
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.references.model import Reference
 from quicksilver.live.references.standard import ANY_OBJECT, FOLDER_ENDPOINT
 from quicksilver.live.references.xml import parse, write
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.folders import FolderAnswers, FolderRequests
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -28,12 +32,8 @@ class Put(msgspec.Struct, frozen=True, array_like=True):
     xml: bytes | None
 
 
-_PUTS = msgspec.msgpack.Decoder(Put)
-_STATES = msgspec.msgpack.Decoder(dict[str, bytes])
-
-
 class EditRequests(Protocol):
-    """What a shared folder takes from who edits it."""
+    """Events that editors send to a shared folder."""
 
     def put(self, name: str, reference: Ref[ANY_OBJECT]) -> None:  # type: ignore[valid-type]
         """Keep a reference under a name, in place of what was there."""
@@ -46,7 +46,7 @@ class EditRequests(Protocol):
 
 
 class EditNews(Protocol):
-    """What a shared folder tells who edits it."""
+    """Events that a shared folder sends to its editors."""
 
     def names(self, names: list[str]) -> None:
         """Answer ``list``: all names, sorted."""
@@ -57,52 +57,47 @@ class EditNews(Protocol):
 
 @component("quicksilver.folder", type_name="SharedFolder")
 @live_object(title="SharedFolder")
-class SharedFolder:
+class SharedFolder(SharedObject[Put, dict[str, bytes]]):
     """a folder of references that all who open it share, over a checkpointed channel"""
 
-    context: Context
+    updates: ClassVar = Codec[Put](Put, "an item", UPDATE_BYTES_MAX)
+    states: ClassVar = Codec[dict[str, bytes]](dict[str, bytes], "a folder", STATE_BYTES_MAX)
+
     folder = endpoint(FolderRequests, FolderAnswers, name=FOLDER_ENDPOINT)
     editing = endpoint(EditRequests, EditNews, name="editing")
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._items: dict[str, bytes] = {}
         """References as XML, by name: every one was read when it came."""
-        self._state = Replicated(
-            self.context,
-            initialize=self._initialize,
-            receive=self._receive,
-            capture=lambda: msgspec.msgpack.encode(self._items),
-        )
 
-    async def start(self) -> None:
-        """Open the channel."""
-        await self._state.open(self._channel)
+    # The state
 
-    # The channel
-
-    def _initialize(self, state: bytes | None) -> None:
-        before = self._items
-        self._items = {} if state is None else _STATES.decode(state)
+    def load(self, state: dict[str, bytes] | None) -> None:
+        """Begin with these items, and tell which are others than before."""
+        before, self._items = self._items, state or {}
         for name in sorted(before.keys() | self._items.keys()):
             if before.get(name) != self._items.get(name):
                 self.editing.changed(name)
 
-    def _receive(self, update: bytes) -> None:
-        put = _PUTS.decode(update)
-        if put.xml is None:
-            if self._items.pop(put.name, None) is None:
+    def save(self) -> dict[str, bytes]:
+        return self._items
+
+    def apply(self, update: Put) -> None:
+        """Change what is kept under a name."""
+        if update.xml is None:
+            if self._items.pop(update.name, None) is None:
                 return
-        elif put.name in self._items or len(self._items) < ITEMS_MAX:
-            self._items[put.name] = put.xml
+        elif update.name in self._items or len(self._items) < ITEMS_MAX:
+            self._items[update.name] = update.xml
         else:
             return
-        self.editing.changed(put.name)
+        self.editing.changed(update.name)
 
     # Users
 
     def folder_get(self, name: str) -> None:
-        self._state.when_ready(lambda: self._answer(name))
+        self.when_ready(lambda: self._answer(name))
 
     def _answer(self, name: str) -> None:
         xml = self._items.get(name)
@@ -116,10 +111,10 @@ class SharedFolder:
             raise ValueError(f"a name in a folder has from 1 to {NAME_MAX} characters")
         xml = write(reference).encode()
         parse(xml)  # others must be able to read it
-        self._state.send(msgspec.msgpack.encode(Put(name, xml)))
+        self.submit(Put(name, xml))
 
     def editing_remove(self, name: str) -> None:
-        self._state.send(msgspec.msgpack.encode(Put(name, None)))
+        self.submit(Put(name, None))
 
     def editing_list(self) -> None:
-        self._state.when_ready(lambda: self.editing.names(sorted(self._items)))
+        self.when_ready(lambda: self.editing.names(sorted(self._items)))

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import msgspec
 
-from quicksilver.live.components.infrastructure.replicated import Replicated
-from quicksilver.live.components.interfaces import (
-    CHECKPOINTED,
-    PARTICIPANTS,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
-    ParticipantLists,
-    ParticipantRequests,
-)
+from quicksilver.live.codec import STATE_BYTES_MAX, UPDATE_BYTES_MAX, Codec
+from quicksilver.live.components.interfaces import ChannelWithParticipants
+from quicksilver.live.components.shared_object import SharedByParticipants
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.context import Context
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
-_QUEUES = msgspec.msgpack.Decoder(list[tuple[str, int]])
-
-
-@live_object(title="CheckpointedGroup")
-class ChannelWithParticipants:
-    """A checkpointed channel that also tells who takes part."""
-
-    channel = endpoint(
-        CheckpointedRequests,
-        CheckpointedDeliveries,
-        provides=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-    )
-    watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
+Queue: TypeAlias = list[tuple[str, int]]
+"""Participants and their turns; the first holds the lock."""
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
@@ -45,11 +26,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     """Counts what one participant asks for: a release is for one acquire."""
 
 
-_STEPS = msgspec.msgpack.Decoder(Step)
-
-
 class LockRequests(Protocol):
-    """What a lock takes."""
+    """Events that users send to a lock."""
 
     def acquire(self) -> None:
         """Wait for the lock; ``granted`` comes when it is ours. Asking twice is asking once."""
@@ -59,7 +37,7 @@ class LockRequests(Protocol):
 
 
 class LockNews(Protocol):
-    """What a lock gives."""
+    """Events that a lock sends to its users."""
 
     def granted(self) -> None:
         """The lock is ours."""
@@ -73,7 +51,7 @@ class LockNews(Protocol):
 
 @component("quicksilver.lock", type_name="Lock")
 @live_object(title="Lock")
-class Lock:
+class Lock(SharedByParticipants[Step, Queue]):
     """a lock that participants hold one at a time, in the order they asked
 
     It is released when its holder's proxy closes or its node leaves the view, at
@@ -82,58 +60,49 @@ class Lock:
     protects must itself refuse who is not in the view, or be on the channel.
     """
 
-    context: Context
+    updates: ClassVar = Codec[Step](Step, "a request", UPDATE_BYTES_MAX)
+    states: ClassVar = Codec[Queue](Queue, "a queue", STATE_BYTES_MAX)
+
     lock = endpoint(LockRequests, LockNews, name="Lock")
 
     def __init__(self, channel: Given[Ref[ChannelWithParticipants]]) -> None:
-        self._channel = channel
-        self._queue: list[tuple[str, int]] = []
-        """Participants and their turns; the first holds the lock."""
-        self._me = ""
+        super().__init__(channel)
+        self._queue: Queue = []
         self._turn = 0
         self._is_wanted = False
         self._is_ours = False
         self._told: tuple[str, int] | None = None
-        self._state = Replicated(
-            self.context,
-            initialize=self._initialize,
-            receive=self._receive,
-            capture=lambda: msgspec.msgpack.encode(self._queue),
-            participants=self._take_participants,
-        )
 
-    async def start(self) -> None:
-        """Open the channel."""
-        await self._state.open(self._channel)
+    # The state
 
-    # The channel
+    def load(self, state: Queue | None) -> None:
+        """Begin with this queue; who waits is told when the participants are known."""
+        self._queue = state or []
 
-    def _initialize(self, state: bytes | None) -> None:
-        self._queue = [] if state is None else _QUEUES.decode(state)
+    def save(self) -> Queue:
+        return self._queue
 
-    def _receive(self, update: bytes) -> None:
-        step = _STEPS.decode(update)
-        place = (step.who, step.turn)
-        if not step.is_wanted:
+    def apply(self, update: Step) -> None:
+        """Let a participant wait, or stop waiting."""
+        place = (update.who, update.turn)
+        if not update.is_wanted:
             if place in self._queue:
                 self._queue.remove(place)
         elif place not in self._queue:
             self._queue.append(place)
         self._tell()
 
-    def _take_participants(self, names: list[str], me: str) -> None:
-        there = set(names)
+    def handle_participants(self, there: set[str], is_renamed: bool) -> None:
+        """Take those who have gone out of the queue."""
         self._queue = [place for place in self._queue if place[0] in there]
-        if me != self._me:
-            self._me = me
-            if self._is_wanted:  # under our old name it is not ours any more
-                self._turn += 1
-                self._say(is_wanted=True)
+        if is_renamed and self._is_wanted:  # under our old name it is not ours any more
+            self._turn += 1
+            self._say(is_wanted=True)
         self._tell()
 
     def _tell(self) -> None:
         first = self._queue[0] if self._queue else None
-        is_ours = self._is_wanted and first == (self._me, self._turn)
+        is_ours = self._is_wanted and first == (self.me, self._turn)
         if self._is_ours and not is_ours and self._is_wanted:
             self.lock.lost()
         news = ("" if first is None else first[0], max(0, len(self._queue) - 1))
@@ -147,7 +116,7 @@ class Lock:
             self._is_ours = is_ours
 
     def _say(self, *, is_wanted: bool) -> None:
-        self._state.send(msgspec.msgpack.encode(Step(is_wanted, self._me, self._turn)))
+        self.submit(Step(is_wanted, self.me, self._turn))
 
     # Users
 
@@ -164,12 +133,12 @@ class Lock:
         if not self._is_wanted:
             self._is_wanted = True
             self._turn += 1
-            if self._me:
+            if self.me:
                 self._say(is_wanted=True)
 
     def lock_release(self) -> None:
         if self._is_wanted:
             self._is_wanted = False
             self._is_ours = False
-            if self._me:
+            if self.me:
                 self._say(is_wanted=False)

@@ -14,17 +14,19 @@ with an error rather than leave something out.
 
 from __future__ import annotations
 
-from quicksilver.live.components.infrastructure.recovery.messages import (
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.infrastructure.numbered_streams import (
     ACKS_MAX,
     Acks,
     Data,
+    Incoming,
     Message,
     Nak,
+    Outgoing,
     State,
     encode,
     parse,
 )
-from quicksilver.live.components.infrastructure.recovery.streams import Incoming, Outgoing
 from quicksilver.live.components.interfaces import (
     RELIABLE,
     UNRELIABLE,
@@ -92,6 +94,8 @@ class LossRecovery:
         self._stated_at = -1e9
         self._to_ack: dict[int, None] = {}
         self._is_ticking = False
+        self.bad_messages = 0
+        """Messages that came in and were dropped."""
 
     # The user
 
@@ -113,7 +117,11 @@ class LossRecovery:
     # The channel below
 
     def below_receive(self, message: bytes) -> None:
-        parsed = parse(message)
+        try:
+            parsed = parse(message)
+        except BadMessageError:
+            self.bad_messages += 1
+            return
         match parsed:
             case Data() if parsed.sender != self._me:
                 self._take_data(parsed)

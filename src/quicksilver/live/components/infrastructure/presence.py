@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
-from quicksilver.live.components.infrastructure.lock import ChannelWithParticipants
-from quicksilver.live.components.infrastructure.replicated import Replicated
+from quicksilver.live.codec import STATE_BYTES_MAX, UPDATE_BYTES_MAX, Codec
+from quicksilver.live.components.interfaces import ChannelWithParticipants
+from quicksilver.live.components.shared_object import SharedByParticipants
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.context import Context
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
 
@@ -24,19 +24,15 @@ class Person(msgspec.Struct, frozen=True):
     status: str
 
 
-_PEOPLE = msgspec.msgpack.Decoder(list[Person])
-_PERSON = msgspec.msgpack.Decoder(Person)
-
-
 class PresenceRequests(Protocol):
-    """What a presence takes."""
+    """Events that users send to a presence."""
 
     def announce(self, name: str, status: str) -> None:
         """Be seen by all, from now on, with this name and status."""
 
 
 class PresenceNews(Protocol):
-    """What a presence gives."""
+    """Events that a presence sends to its users."""
 
     def present(self, people: list[Person]) -> None:
         """Take all who announced themselves and are there, in the order they came."""
@@ -44,56 +40,48 @@ class PresenceNews(Protocol):
 
 @component("quicksilver.presence", type_name="Presence")
 @live_object(title="Presence")
-class Presence:
+class Presence(SharedByParticipants[Person, list[Person]]):
     """who is there: names and statuses of all participants that announced themselves
 
     Whoever closes its proxy, crashes or is cut off disappears for all others at the
     same place among the changes; who comes back is announced again by itself.
     """
 
-    context: Context
+    updates: ClassVar = Codec[Person](Person, "an announcement", UPDATE_BYTES_MAX)
+    states: ClassVar = Codec[list[Person]](list[Person], "a list of people", STATE_BYTES_MAX)
+
     presence = endpoint(PresenceRequests, PresenceNews, name="Presence")
 
     def __init__(self, channel: Given[Ref[ChannelWithParticipants]]) -> None:
-        self._channel = channel
+        super().__init__(channel)
         self._people: dict[str, Person] = {}
-        self._me = ""
         self._mine: tuple[str, str] | None = None
-        self._state = Replicated(
-            self.context,
-            initialize=self._initialize,
-            receive=self._receive,
-            capture=lambda: msgspec.msgpack.encode(list(self._people.values())),
-            participants=self._take_participants,
-        )
 
-    async def start(self) -> None:
-        """Open the channel."""
-        await self._state.open(self._channel)
+    # The state
 
-    # The channel
+    def load(self, state: list[Person] | None) -> None:
+        """Begin with these people; users are told when the participants are known."""
+        self._people = {person.participant: person for person in state or []}
 
-    def _initialize(self, state: bytes | None) -> None:
-        people = [] if state is None else _PEOPLE.decode(state)
-        self._people = {person.participant: person for person in people}
+    def save(self) -> list[Person]:
+        return list(self._people.values())
 
-    def _receive(self, update: bytes) -> None:
-        person = _PERSON.decode(update)
-        if self._people.get(person.participant) != person:
-            self._people[person.participant] = person
+    def apply(self, update: Person) -> None:
+        """Let a participant be seen."""
+        if self._people.get(update.participant) != update:
+            self._people[update.participant] = update
             self._tell()
 
-    def _take_participants(self, names: list[str], me: str) -> None:
-        there = set(names)
+    def handle_participants(self, there: set[str], is_renamed: bool) -> None:
+        """Forget who has gone, and announce ourselves again under another name."""
         self._people = {who: one for who, one in self._people.items() if who in there}
-        if me != self._me:
-            self._me = me
+        if is_renamed:
             self._say()
         self._tell()
 
     def _say(self) -> None:
-        if self._mine is not None and self._me:
-            self._state.send(msgspec.msgpack.encode(Person(self._me, *self._mine)))
+        if self._mine is not None and self.me:
+            self.submit(Person(self.me, *self._mine))
 
     def _tell(self) -> None:
         self.presence.present(list(self._people.values()))
@@ -101,7 +89,7 @@ class Presence:
     # Users
 
     def presence_connected(self) -> None:
-        if self._state.is_ready:
+        if self.is_ready:
             self._tell()
 
     def presence_announce(self, name: str, status: str) -> None:

@@ -11,7 +11,7 @@ from quicksilver.live.types.declare import Given, endpoint, live_object
 
 
 class TimerRequests(Protocol):
-    """What a timer takes."""
+    """Events that users send to a timer."""
 
     def start(self) -> None:
         """Begin again from tick 1."""
@@ -21,7 +21,7 @@ class TimerRequests(Protocol):
 
 
 class Ticks(Protocol):
-    """What a timer gives."""
+    """Events that a timer sends to its users."""
 
     def tick(self, number: int) -> None:
         """Take a tick; numbers count from 1, and those that came too late are left out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quicksilver.live.components.infrastructure.guarding import guarded
 from quicksilver.live.components.interfaces import UNRELIABLE, ChannelDeliveries, ChannelRequests
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
@@ -55,7 +54,7 @@ class UdpChannel:
         self._port = self.context.service(Datagrams).open(
             parse_address(address),
             [parse_address(peer) for peer in peers],
-            guarded(self.context, self._take),
+            self.context.guard(self._take),
         )
 
     def _take(self, message: bytes) -> None:

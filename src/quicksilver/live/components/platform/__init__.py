@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from quicksilver.live.components.platform.encryption import Encryption
+from quicksilver.live.components.platform.encryption import Encryption, add_to
 from quicksilver.live.components.platform.hosting import Platform
-from quicksilver.live.components.platform.wrappers import add_to
 
 COMPONENTS: tuple[type, ...] = (Encryption, Platform)
 

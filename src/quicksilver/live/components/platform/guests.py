@@ -8,7 +8,7 @@ from quicksilver.live.components.platform.hosting_state import Move, Stop
 from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.xml import parse
 from quicksilver.live.runtime.allowance import Allowance
-from quicksilver.live.runtime.attaching import Attachment
+from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.errors import LiveRuntimeError
 from quicksilver.live.runtime.promises import Task
 from quicksilver.live.runtime.proxies import Proxy

@@ -13,38 +13,31 @@ from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
-from quicksilver.live.components.interfaces import (
-    CHECKPOINTED,
-    CheckpointedChannel,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
-)
+from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.components.platform.guests import Guest
 from quicksilver.live.components.platform.hosting_state import (
     ADDRESS_CHARACTERS_MAX,
+    COMMANDS,
     GENERATIONS_MAX,
+    STATES,
     Answered,
     Asked,
     Command,
     Joined,
     Left,
     Move,
+    Outcome,
     Reported,
     Start,
     State,
     Stop,
     apply,
-    encode,
-    encode_state,
-    parse,
-    parse_state,
 )
-from quicksilver.live.references.model import Reference
+from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.references.standard import ANY_OBJECT
 from quicksilver.live.references.xml import write
 from quicksilver.live.runtime.allowance import Limits
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.remote.publishing import Publisher
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -78,7 +71,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostingRequests(Protocol):
-    """What a platform can be asked."""
+    """Events that users send to a platform."""
 
     def start(self, name: str, reference: Ref[ANY_OBJECT], hosts: list[str]) -> None:  # type: ignore[valid-type]
         """Run an object on some hosts, under a name that no other has."""
@@ -97,7 +90,7 @@ class HostingRequests(Protocol):
 
 
 class HostingNews(Protocol):
-    """What a platform tells."""
+    """Events that a platform sends to its users."""
 
     def hosts(self, names: list[str]) -> None:
         """There are these hosts."""
@@ -117,43 +110,25 @@ class HostingNews(Protocol):
 
 @component("quicksilver.platform", type_name="Platform")
 @live_object(title="Platform")
-class Platform:
+class Platform(SharedObject[Command, State]):
     """hosts objects: starts, moves and stops them on the nodes that it runs on
 
     Nodes say by the service ``Host`` what guests may do there.
     """
 
-    context: Context
+    updates: ClassVar = COMMANDS
+    states: ClassVar = STATES
+
     hosting = endpoint(HostingRequests, HostingNews, name=HOSTING)
-    channel = endpoint(
-        CheckpointedDeliveries,
-        CheckpointedRequests,
-        requires=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-        inner=True,
-    )
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
-        self._reference: Reference = channel  # type: ignore[assignment]  # Ref annotates references
+        super().__init__(channel)
         self.host = self.context.service(Host)
         self.state = State([], {})
-        self.bad_commands = 0
-        """Messages that were no commands, and were dropped."""
-        self._is_ready = False
-        self._waiting: list[Command] = []
         self._guests: dict[str, Guest] = {}
         self._tickets: dict[int, tuple[str, str, str, Any]] = {}
         self._numbers = itertools.count()
         self._publisher: Publisher | None = None
-
-    async def start(self) -> None:
-        """Open the channel."""
-        await self.context.attach(self.channel, self._reference, "channel")
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the channel has all that was asked for."""
-        return not self._waiting
 
     def close(self) -> None:
         """Stop all guests; the others notice by the host's absence or by ``forget``."""
@@ -206,7 +181,7 @@ class Platform:
         if problem:
             port.refused(name, problem)
         else:
-            self._send(command)
+            self.submit(command)
 
     def request_reach(self, name: str, host: str, endpoint: str, port: Any) -> None:
         """Ask a host where an endpoint can be connected to."""
@@ -219,45 +194,40 @@ class Platform:
             return
         ticket = next(self._numbers)
         self._tickets[ticket] = (name, host, endpoint, port)
-        self._send(Asked(self.host.name, ticket, name, host, endpoint))
+        self.submit(Asked(self.host.name, ticket, name, host, endpoint))
 
-    def report(self, name: str, what: str, detail: str = "") -> None:
+    def report(self, name: str, what: Outcome, detail: str = "") -> None:
         """Tell all what became of a guest here."""
-        self._send(Reported(name, self.host.name, what, " ".join(detail.split())[:500]))
+        self.submit(Reported(name, self.host.name, what, " ".join(detail.split())[:500]))
 
-    def _send(self, command: Command) -> None:
-        if self._is_ready:
-            self.channel.send(encode(command))
-        else:
-            self._waiting.append(command)
+    def refuse(self, reason: str) -> None:
+        """Tell whoever is connected that a command cannot be sent."""
+        self.hosting.refused("", reason)
 
-    # The channel
+    # The state
 
-    def channel_initialize(self, state: bytes | None) -> None:
-        found = parse_state(state) if state is not None else State([], {})
-        if found is None:
-            raise ValueError("the state of the platform cannot be read")
-        self.state = found
-        self._is_ready = True
-        self._send(Joined(self.host.name))
-        waiting, self._waiting = self._waiting, []
-        for command in waiting:
-            self._send(command)
+    def load(self, state: State | None) -> None:
+        """Begin with what is agreed on."""
+        self.state = State([], {}) if state is None else state
+
+    def save(self) -> State:
+        """Return what is agreed on."""
+        return self.state
+
+    def announce(self) -> None:
+        """Tell whoever is connected what there is."""
         self.tell_all(self.hosting)
-        self._settle()
 
-    def channel_capture(self, ticket: int) -> None:
-        self.channel.checkpoint(ticket, encode_state(self.state))
+    def handle_initialized(self, is_new: bool) -> None:
+        """Host from now on, and run here what is to run here."""
+        self.submit(Joined(self.host.name))
+        self._reconcile()
 
-    def channel_receive(self, message: bytes) -> None:
-        command = parse(message)
-        if command is None:
-            self.bad_commands += 1
-            return
-        if apply(self.state, command):
-            return  # two asked for what only one can have: the first has it
-        self._tell(command)
-        self._settle()
+    def apply(self, update: Command) -> None:
+        """Carry out a command; of two that ask for what only one can have the first has it."""
+        if not apply(self.state, update):
+            self._tell(update)
+            self._reconcile()
 
     def _tell(self, command: Command) -> None:
         ports = [self.hosting, *(guest.port for guest in self._guests.values() if guest.port)]
@@ -283,7 +253,7 @@ class Platform:
 
     # Guests here
 
-    def _settle(self) -> None:
+    def _reconcile(self) -> None:
         """Start and stop until what runs here is what is agreed on."""
         me = self.host.name
         is_host = me in self.state.hosts
@@ -316,7 +286,7 @@ class Platform:
                 address, problem = guest.publish(asked.endpoint, self._publisher), ""
             except Exception as error:  # noqa: BLE001  # told to who asked
                 problem = " ".join(str(error).split())[:500]
-        self._send(Answered(asked.asker, asked.ticket, address[:ADDRESS_CHARACTERS_MAX], problem))
+        self.submit(Answered(asked.asker, asked.ticket, address[:ADDRESS_CHARACTERS_MAX], problem))
 
     def _take_answer(self, ticket: int, address: str, problem: str) -> None:
         asked = self._tickets.pop(ticket, None)

@@ -7,18 +7,25 @@ much, or makes no sense, changes nothing and is told of where it was given.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
+
+from quicksilver.live.codec import Codec
 
 OBJECTS_MAX: Final = 1000
 HOSTS_MAX: Final = 1000
 NAME_CHARACTERS_MAX: Final = 200
 REFERENCE_CHARACTERS_MAX: Final = 100_000
 ADDRESS_CHARACTERS_MAX: Final = 1000
+COMMAND_BYTES_MAX: Final = 1 << 20
 STATE_BYTES_MAX: Final = 64 << 20
 GENERATIONS_MAX: Final = 8
 """Objects that had each other started; a host may allow fewer."""
+
+
+Outcome: TypeAlias = Literal["started", "stopped", "failed"]
+"""What may become of an object on a host."""
 
 
 class _Command(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,8 +72,7 @@ class Reported(_Command, frozen=True, tag="reported"):
 
     name: str
     host: str
-    what: str
-    """``started``, ``stopped`` or ``failed``."""
+    what: Outcome
     detail: str
 
 
@@ -92,9 +98,6 @@ class Answered(_Command, frozen=True, tag="answered"):
 
 Command: TypeAlias = Joined | Left | Start | Move | Stop | Reported | Asked | Answered
 
-_decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
-_encoder = msgspec.msgpack.Encoder()
-
 
 class Hosted(msgspec.Struct, frozen=True, array_like=True):
     """An object and where it is to run."""
@@ -112,32 +115,8 @@ class State(msgspec.Struct):
     objects: dict[str, Hosted] = {}
 
 
-def encode(command: Command) -> bytes:
-    """Return a command as bytes."""
-    return _encoder.encode(command)
-
-
-def parse(data: bytes) -> Command | None:
-    """Return a command; None for bytes that are none."""
-    try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
-        return None
-
-
-def encode_state(state: State) -> bytes:
-    """Return the state as bytes."""
-    return _encoder.encode(state)
-
-
-def parse_state(data: bytes) -> State | None:
-    """Return a state; None for bytes that are none."""
-    if len(data) > STATE_BYTES_MAX:
-        return None
-    try:
-        return msgspec.msgpack.decode(data, type=State)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
-        return None
+COMMANDS: Final = Codec[Command](Command, "a command", COMMAND_BYTES_MAX)
+STATES: Final = Codec[State](State, "the state of the platform", STATE_BYTES_MAX)
 
 
 def apply(state: State, command: Command) -> str:

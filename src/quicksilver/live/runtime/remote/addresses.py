@@ -13,7 +13,44 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from quicksilver.live.runtime.remote.errors import BadAddressError
+from quicksilver.live.runtime.errors import LiveRuntimeError
+
+
+class RemoteError(LiveRuntimeError):
+    """An endpoint of another process could not be reached, or said no."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.address = address
+        """Where it is; never with the token."""
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the endpoint at {self.address}: {self.problem}"
+
+
+class BadAddressError(LiveRuntimeError):
+    """A text that is no address of a published endpoint."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"no address of an endpoint: {self.problem}"
+
+
+class PublishError(LiveRuntimeError):
+    """Endpoints cannot be published here."""
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.address = address
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"cannot publish at {self.address}: {self.problem}"
+
 
 TEXT_MAX: Final = 1000
 _TCP = re.compile(r"live\+tcp://(?:\[([0-9a-fA-F:.]{2,45})\]|([A-Za-z0-9_.-]{1,253})):(\d{1,5})")
@@ -21,7 +58,7 @@ _UNIX = re.compile(r"live\+unix:(/[A-Za-z0-9_.~%/+-]+)")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
 
-class At(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True):
     """A place to listen at or to connect to: a path, or a host and a port."""
 
     path: str = ""
@@ -47,7 +84,7 @@ class At(msgspec.Struct, frozen=True):
         return self.path or (self.host, self.port)
 
 
-def parse_at(text: str) -> At:
+def parse_place(text: str) -> Place:
     """Read a place without a token; raises BadAddressError."""
     if len(text) > TEXT_MAX:
         raise BadAddressError("it is too long")
@@ -56,17 +93,17 @@ def parse_at(text: str) -> At:
         port = int(found[3])
         if port > 65535:
             raise BadAddressError(f"there is no port {port}")
-        return At(host=found[1] or found[2], port=port)
+        return Place(host=found[1] or found[2], port=port)
     found = _UNIX.fullmatch(text)
     if found is not None:
-        return At(path=unquote(found[1]))
+        return Place(path=unquote(found[1]))
     raise BadAddressError(f"{text[:80]!a} is neither live+tcp://host:port nor live+unix:/path")
 
 
-def parse_address(text: str) -> tuple[At, str]:
+def parse_address(text: str) -> tuple[Place, str]:
     """Read a place and a token; raises BadAddressError, which does not show the token."""
     place, mark, token = text.partition("#")
-    at = parse_at(place)
+    at = parse_place(place)
     if not mark or not _TOKEN.fullmatch(token):
         raise BadAddressError(f"{place} is not followed by # and a token")
     return at, token

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from quicksilver.live.runtime.endpoints import EndpointReference
 from quicksilver.live.runtime.errors import LiveRuntimeError
 from quicksilver.live.runtime.promises import Promise, Task
-from quicksilver.live.runtime.remote.addresses import At, parse_address
-from quicksilver.live.runtime.remote.errors import RemoteError
+from quicksilver.live.runtime.remote.addresses import Place, RemoteError, parse_address
 from quicksilver.live.runtime.remote.frames import (
     VERSION,
     Event,
@@ -21,8 +20,7 @@ from quicksilver.live.runtime.remote.frames import (
     Refused,
     Welcome,
 )
-from quicksilver.live.runtime.remote.links import Link, LinkSettings
-from quicksilver.live.runtime.remote.mirror import Mirror
+from quicksilver.live.runtime.remote.links import Link, LinkSettings, Mirror
 from quicksilver.live.types.encoding import encode_type, parse_type
 from quicksilver.live.types.errors import TypeParseError
 from quicksilver.live.types.model import EndpointType
@@ -35,7 +33,7 @@ class RemoteConnection:
     """A connection to an endpoint of another process; closing it parts the two."""
 
     def __init__(
-        self, runtime: Runtime, endpoint: EndpointReference, at: At, settings: LinkSettings
+        self, runtime: Runtime, endpoint: EndpointReference, at: Place, settings: LinkSettings
     ) -> None:
         self._runtime = runtime
         self._endpoint = endpoint

@@ -3,6 +3,10 @@
 What comes is handed to the runtime's executor, one frame at a time. What goes
 out waits in a queue that is bounded in bytes: whoever does not read while it
 fills is parted from. Silence for too long is the end as well.
+
+A mirror joins an endpoint of this process to a link: it is attached to the endpoint
+like an application, what the endpoint says becomes frames, and frames become what is
+said to it. When the link ends, the endpoint's owner is told that the other side parted.
 """
 
 from __future__ import annotations
@@ -11,22 +15,36 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.runtime.blueprints import signatures_of_type
+from quicksilver.live.runtime.connections import Attachment, attach
+from quicksilver.live.runtime.endpoints import EndpointReference
 from quicksilver.live.runtime.executor import Executor
-from quicksilver.live.runtime.remote.errors import FrameError
 from quicksilver.live.runtime.remote.frames import (
+    FRAME_BYTES_MAX,
     IDLE,
     Bye,
+    Event,
     Frame,
+    check_wire,
     encode,
+    from_wire,
+    is_carried_as_is,
     parse,
-    parse_length,
     shorten,
+    to_wire,
 )
+from quicksilver.net.streams import FrameDecoder, FrameError
 
+if TYPE_CHECKING:
+    from quicksilver.live.runtime.runtime import Runtime
+
+
+READ_BYTES: Final = 1 << 16
 UNHANDLED_MAX: Final = 1000
 """Frames that may wait for the executor; the socket waits with them."""
 
@@ -79,7 +97,7 @@ class Link:
             threading.Thread(target=target, name="live-link", daemon=True).start()
 
     def send(self, frame: Frame) -> None:
-        """Send a frame soon; raises FrameError if it is none. After the end, nothing happens."""
+        """Send a frame soon, unless the link has ended; raises BadMessageError."""
         data = encode(frame)
         with self._condition:
             if self._is_closing:
@@ -148,35 +166,30 @@ class Link:
                 return
 
     def _read(self) -> None:
+        decoder = FrameDecoder(FRAME_BYTES_MAX)
         try:
-            while True:
-                length = parse_length(self._receive(4))
-                if length:
-                    self._take(self._receive(length))
+            while data := self._socket.recv(READ_BYTES):
+                for body in decoder.feed(data):
+                    if body and not self._take(body):
+                        self._end("this side did not handle what came in time")
+                        return
+            self._end("the connection was lost: the other side ended it")
         except TimeoutError:
             self._end(f"nothing was heard for {self._settings.silence_s:g} s")
         except FrameError as error:
             self._end(str(error))
-        except (OSError, EOFError) as error:
-            self._end(f"the connection was lost: {str(error) or 'the other side ended it'}")
+        except OSError as error:
+            self._end(f"the connection was lost: {error}")
 
-    def _receive(self, count: int) -> bytes:
-        data = bytearray()
-        while len(data) < count:
-            part = self._socket.recv(min(count - len(data), 1 << 16))
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
-
-    def _take(self, body: bytes) -> None:
+    def _take(self, body: bytes) -> bool:
+        """Hand a frame to the executor; False if that is too far behind."""
         try:
             frame = parse(body)
-        except FrameError:
+        except BadMessageError:
             self.malformed += 1
-            return
+            return True
         if not self._unhandled.acquire(timeout=self._settings.silence_s):
-            raise FrameError("this side did not handle what came in time")
+            return False
 
         def handle() -> None:
             self._unhandled.release()
@@ -192,3 +205,80 @@ class Link:
                 self._on_frame(frame)
 
         self._executor.post(handle)
+        return True
+
+
+class Mirror:
+    """One endpoint of this process, joined to one of another by a link."""
+
+    def __init__(self, runtime: Runtime, endpoint: EndpointReference, link: Link) -> None:
+        self._link = link
+        self._inputs = signatures_of_type(endpoint.type).inputs
+        self._outputs = signatures_of_type(endpoint.type).outputs
+        self._as_is = {
+            one.event.value.digest: is_carried_as_is(one.event.value)
+            for one in (*self._inputs.values(), *self._outputs.values())
+        }
+        self.misfits = 0
+        """Events that came with a name or a value that the endpoint does not have."""
+        self._attachment: Attachment = attach(
+            runtime,
+            endpoint,
+            self._send,
+            name=f"{endpoint.end}.elsewhere",
+            on_disconnected=link.close,
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether events pass."""
+        return self._attachment.is_connected
+
+    def close(self) -> None:
+        """Part from the endpoint; its owner is told."""
+        self._attachment.close()
+        self._link.close()
+
+    def take(self, frame: Event) -> None:
+        """Say to the endpoint what came for it; what is not of its type is counted and dropped."""
+        try:
+            name, values = self._read(frame)
+        except BadMessageError:
+            self.misfits += 1
+            return
+        getattr(self._attachment.port, name)(*values)
+
+    def _read(self, frame: Event) -> tuple[str, list[Any]]:
+        signature = self._inputs.get(frame.name)
+        if signature is None:
+            raise BadMessageError("an event", "has a name that the endpoint does not have")
+        type_ = signature.event.value
+        check_wire(frame.value, type_)
+        value = frame.value if self._as_is[type_.digest] else from_wire(frame.value, type_)
+        arguments = signature.arguments
+        if not arguments:
+            return frame.name, []
+        if len(arguments) == 1:
+            return frame.name, [value]
+        given = [value[one.name] for one in arguments if one.name in value]
+        if any(one.name not in value for one in arguments[: len(given)]):
+            raise BadMessageError("an event", "leaves out an argument before one that it has")
+        return frame.name, given
+
+    def _send(self, event: str, *values: Any) -> None:
+        signature = self._outputs[event]
+        arguments = signature.arguments
+        value: Any
+        if not arguments:
+            value = None
+        elif len(arguments) == 1:
+            value = values[0]
+        else:
+            value = dict(zip((one.name for one in arguments), values, strict=False))
+        if not self._as_is[signature.event.value.digest]:
+            value = to_wire(value)
+        try:
+            self._link.send(Event(event, value))
+        except BadMessageError as error:
+            # Leaving it out would break what the endpoint promises.
+            self._link.close(f"the event {event}: {error}")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from quicksilver.live.codec import BadMessageError
 from quicksilver.live.runtime.endpoints import EndpointReference
 from quicksilver.live.runtime.errors import LiveRuntimeError
-from quicksilver.live.runtime.remote.addresses import At, parse_at
-from quicksilver.live.runtime.remote.errors import FrameError, PublishError
+from quicksilver.live.runtime.remote.addresses import Place, PublishError, parse_place
 from quicksilver.live.runtime.remote.frames import (
     VERSION,
     Event,
@@ -28,8 +28,7 @@ from quicksilver.live.runtime.remote.frames import (
     Welcome,
     shorten,
 )
-from quicksilver.live.runtime.remote.links import Link, LinkSettings
-from quicksilver.live.runtime.remote.mirror import Mirror
+from quicksilver.live.runtime.remote.links import Link, LinkSettings, Mirror
 from quicksilver.live.types.encoding import encode_type, parse_type
 from quicksilver.live.types.errors import TypeParseError
 from quicksilver.live.types.model import EndpointType
@@ -65,9 +64,9 @@ class Publisher:
         """
         self._runtime = runtime
         self._settings = settings if settings is not None else LinkSettings()
-        self._listener, self._at = _listen(parse_at(place))
+        self._listener, self._at = _listen(parse_place(place))
         self._published: dict[str, Callable[[], EndpointReference]] = {}
-        self._guests: dict[Guest, None] = {}
+        self._callers: dict[Caller, None] = {}
         self.refusals = Refusals()
         self._closed = threading.Event()
         threading.Thread(target=self._accept, name="live-publisher", daemon=True).start()
@@ -104,14 +103,14 @@ class Publisher:
                 found = find
         return found
 
-    def forget(self, guest: Guest) -> None:
+    def forget(self, caller: Caller) -> None:
         """Take note that a connection ended."""
-        self._guests.pop(guest, None)
+        self._callers.pop(caller, None)
 
     @property
     def connections(self) -> int:
         """How many are connected or about to be."""
-        return len(self._guests)
+        return len(self._callers)
 
     def close(self) -> None:
         """Listen no longer, and part from everybody."""
@@ -125,8 +124,8 @@ class Publisher:
         self._listener.close()
         if self._at.path:
             Path(self._at.path).unlink(missing_ok=True)
-        for guest in list(self._guests):
-            guest.close()
+        for caller in list(self._callers):
+            caller.close()
 
     def _accept(self) -> None:
         executor = self._runtime.executor
@@ -144,14 +143,14 @@ class Publisher:
             executor.post(lambda connected=connected: self._welcome(connected))  # type: ignore[misc]
 
     def _welcome(self, connected: socket.socket) -> None:
-        if self._closed.is_set() or len(self._guests) >= LINKS_MAX:
+        if self._closed.is_set() or len(self._callers) >= LINKS_MAX:
             self.refusals.too_many += 1
             connected.close()
             return
-        self._guests[Guest(self._runtime, self, connected, self._settings)] = None
+        self._callers[Caller(self._runtime, self, connected, self._settings)] = None
 
 
-class Guest:
+class Caller:
     """Somebody who connected to a publisher."""
 
     def __init__(
@@ -246,7 +245,7 @@ class Guest:
     def _refuse(self, reason: str) -> None:
         try:
             self._link.send(Refused(shorten(reason)))
-        except FrameError:
+        except BadMessageError:
             pass
         self.close()
 
@@ -258,7 +257,7 @@ class Guest:
         self.close()
 
 
-def _listen(at: At) -> tuple[socket.socket, At]:
+def _listen(at: Place) -> tuple[socket.socket, Place]:
     listener = socket.socket(at.family, socket.SOCK_STREAM)
     try:
         if at.path:
@@ -272,7 +271,7 @@ def _listen(at: At) -> tuple[socket.socket, At]:
         raise PublishError(str(at), str(error)) from None
     if at.path:
         return listener, at
-    return listener, At(host=at.host, port=listener.getsockname()[1])
+    return listener, Place(host=at.host, port=listener.getsockname()[1])
 
 
 def _bind_path(listener: socket.socket, path: str) -> None:

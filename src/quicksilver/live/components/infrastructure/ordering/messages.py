@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
+
+from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 Pair: TypeAlias = tuple[int, int]
 Member: TypeAlias = Pair
@@ -158,21 +161,24 @@ class Yield(msgspec.Struct, frozen=True, array_like=True, tag=13):
     to: Member
 
 
-Message: TypeAlias = (
-    Request
-    | Order
-    | Entries
-    | Need
-    | Ack
-    | Hello
-    | Bye
-    | Query
-    | Report
-    | Lead
-    | Chunk
-    | Refresh
-    | Yield
+MemberMessage: TypeAlias = (
+    Order | Entries | Need | Ack | Hello | Bye | Query | Report | Lead | Chunk | Refresh | Yield
 )
+"""Messages by which members agree."""
+Message: TypeAlias = Request | MemberMessage
+
+
+def speaker_of(message: MemberMessage) -> Member | None:
+    """Return who said something, if it tells."""
+    match message:
+        case Hello() | Ack() | Report() | Need() | Refresh():
+            return message.who
+        case Order() | Lead() | Query() | Chunk():
+            return message.epoch[1:]
+        case Entries() | Bye() | Yield():
+            return None
+        case _:
+            assert_never(message)
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -189,46 +195,39 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     """Updates after the state, if whoever gave it has no user to apply them."""
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-_SNAPSHOTS = msgspec.msgpack.Decoder(Snapshot)
+_MESSAGES: Final = Codec[Message](Message, "a message of a replica", MESSAGE_BYTES_MAX)
+_SNAPSHOTS: Final = Codec[Snapshot](Snapshot, "a snapshot", PARTS_MAX * CHUNK_BYTES)
 
 
-class BadMessageError(ValueError):
-    """Bytes that no replica sent."""
-
-
-def encode(message: Message | Snapshot) -> bytes:
-    """Return a message as it travels."""
-    return _ENCODER.encode(message)
+encode = _MESSAGES.encode
+"""Returns a message as it travels."""
 
 
 def parse(data: bytes) -> Message:
     """Read a message; raises BadMessageError."""
-    try:
-        message: Message = _DECODER.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise BadMessageError(str(error)) from error
+    message = _MESSAGES.decode(data)
     match message:
         case Order() | Entries() if len(message.entries) > ENTRIES_MAX or message.first < 1:
-            raise BadMessageError("entries")
+            raise BadMessageError("a piece of a log", "is too long, or begins nowhere")
         case Chunk():
             is_right = 0 <= message.part < message.parts <= PARTS_MAX
             if not is_right or len(message.data) > CHUNK_BYTES or len(message.to) > ROSTER_MAX:
-                raise BadMessageError("chunk")
+                raise BadMessageError("a chunk", "has numbers that make no sense")
         case Need() if not 1 <= message.first <= message.last:
-            raise BadMessageError("need")
+            raise BadMessageError("a need", "has numbers that make no sense")
         case _:
             pass
     return message
 
 
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Return a snapshot as it travels and as disks keep it; raises BadMessageError."""
+    return _SNAPSHOTS.encode(snapshot)
+
+
 def parse_snapshot(data: bytes) -> Snapshot:
     """Read a snapshot; raises BadMessageError."""
-    try:
-        snapshot = _SNAPSHOTS.decode(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise BadMessageError(str(error)) from error
+    snapshot = _SNAPSHOTS.decode(data)
     if len(snapshot.roster) > ROSTER_MAX or snapshot.index < 0:
-        raise BadMessageError("snapshot")
+        raise BadMessageError("a snapshot", "has numbers that make no sense")
     return snapshot

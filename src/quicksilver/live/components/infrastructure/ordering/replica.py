@@ -1,56 +1,25 @@
 """One replica of a checkpointed channel: a sans-IO machine over messages, views and time.
 
-Dissertation 6.2.1 asks for "total ordering and a simple form of state transfer,
-whereby a newly activated proxy receives a checkpoint created on-demand from one of
-the existing proxies, in a manner synchronized with the stream of updates". Below
-is a channel that is FIFO from each sender and views that come from one service but
-are not synchronized with the messages. The method:
-
-- **A log.** One member, the leader, gives every update an index. Updates travel
-  from their authors to everybody; the leader sends only their names in order. A
-  member's coming and going are entries of the log too, so that all see them at
-  the same place among the updates. Who lacks a piece of the log asks for it.
-- **Stability.** Members say how far they have the log. What all have is stable
-  and is forgotten; the leader orders no more than a window past that.
-- **A new leader.** When the leader is not in the view any more, the member that
-  joined the log earliest asks all others how far they are. Each answers, and from
-  then on follows no earlier epoch. The new epoch begins after the longest log that
-  any of them has. So what one survivor was given, all are given, in one order.
-- **A newcomer** is given a place in the log first. When every member knows of it,
-  the leader has its user make a checkpoint and sends it, in chunks; the newcomer
-  goes on from that index. If the leader crashes, the next one sends another.
-- **The first.** If nobody has a state, newcomers ask every node of the view, and
-  the one with the newest state on disk, or else the least number, founds the log.
-
-What is guaranteed: every user gets ``initialize`` first and then updates in an
-order that is the same for all who stay in the views, each update once, each
-author's in the order they were sent, as long as the author stays. The membership
-service decides who that is: on the other side of a partition, a member may be
-given updates that the views' side never sees; when it is back, it is initialized
-again, and those of its own updates that the new state does not have are sent
-again. With ``safe``, a user is given only what all members have, so that this
-takes back nothing but what every member of the old view had.
+The package's docstring says how the channel works; ``states`` draws the states.
 """
 
 from __future__ import annotations
 
+from typing import Final, assert_never
+
 import msgspec
 
-from quicksilver.live.components.infrastructure.ordering.electing import Election
-from quicksilver.live.components.infrastructure.ordering.holding import (
-    ACK_S,
-    RETRY_S,
-    Former,
-    Holding,
-)
-from quicksilver.live.components.infrastructure.ordering.leading import Leadership
+from quicksilver.live.codec import BadMessageError
+from quicksilver.live.components.infrastructure.ordering.attendance import Attendance
+from quicksilver.live.components.infrastructure.ordering.events import Event, Transmit
+from quicksilver.live.components.infrastructure.ordering.leader import Leader
+from quicksilver.live.components.infrastructure.ordering.ledger import Former, Ledger, Saved
 from quicksilver.live.components.infrastructure.ordering.messages import (
     JOIN,
     LEAVE,
     NO_EPOCH,
     UPDATE,
     Ack,
-    BadMessageError,
     Bye,
     Chunk,
     Entries,
@@ -59,7 +28,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Hello,
     Lead,
     Member,
-    Message,
+    MemberMessage,
     Need,
     Order,
     Query,
@@ -69,442 +38,636 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
     Snapshot,
     Yield,
     parse,
-    parse_snapshot,
+    speaker_of,
+)
+from quicksilver.live.components.infrastructure.ordering.outbox import RETRY_S, Outbox
+from quicksilver.live.components.infrastructure.ordering.state_transfer import IncomingState
+from quicksilver.live.components.infrastructure.ordering.states import (
+    ACK_S,
+    Bid,
+    Candidate,
+    Follower,
+    LeaderWatch,
+    Newcomer,
+    Outsider,
+    State,
 )
 
-STALL_S = 2.0
+STALL_S: Final = 2.0
 """The channel is stuck if what we said has not come back for this long."""
-HELLOS_MAX = 10_000
-"""Newcomers that may wait; more ask again."""
 
 
-class Replica(Holding):
-    """The machine. Inputs are ``handle_*`` and ``send``; ``effects`` must be drained after each."""
+class Replica:
+    """The machine: ``handle_*`` and plain verbs in, ``poll_event`` and ``poll_transmit`` out.
+
+    Both must be polled until they give nothing, after every input, events first.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        safe: bool = False,
+        founders: int = 1,
+        patience_s: float = 10.0,
+        saved: Saved | None = None,
+        passive: bool = False,
+        refresh_updates: int = 1000,
+        refresh_bytes: int = 8 << 20,
+    ) -> None:
+        """``number`` is unique among all replicas that the node ever has in this group.
+
+        A ``passive`` replica has no user: it keeps the state it was given and the
+        updates after it, and asks for a newer one when they are many.
+        """
+        self._number = number
+        self._founders = founders
+        self._patience_s = patience_s
+        self._saved = saved
+        self._former: Former | None = None
+        """Where the user is, if this node was counted out."""
+        self._refresh_updates = refresh_updates
+        self._refresh_bytes = refresh_bytes
+        self._refresh_at: float | None = None
+        """When a passive replica last asked for a newer state, until it comes."""
+        self._state: State = Outsider()
+        self._ledger = Ledger(is_safe=safe, is_passive=passive)
+        self._attendance = Attendance()
+        self._outbox = Outbox(self._ledger)
+        self._promised: Epoch = NO_EPOCH
+        """Leaders and candidates of earlier epochs are not followed any more."""
+        self._founding: Epoch = NO_EPOCH
+        """The founder that was promised precedence."""
+        self._incoming = IncomingState()
+        self._now = 0.0
+        self._viewed_at = 0.0
+        self._echoed_at = -1e9
+        self.rejected = 0
+        """Messages that made no sense."""
+
+    # Outputs
+
+    def poll_event(self) -> Event | None:
+        """Return the next event for the user and the disk, if there is one."""
+        return self._ledger.poll_event()
+
+    def poll_transmit(self) -> Transmit | None:
+        """Return the next message to send, if there is one."""
+        return self._outbox.poll_transmit()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all members have what was sent here."""
+        return not self._ledger.own
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether ``flush`` is wanted, after the inputs that are at hand."""
+        return isinstance(self._state, Leader) and self._state.has_unsent
+
+    def next_delay(self) -> float | None:
+        """Return how soon ``handle_timeout`` is wanted; None: nothing is under way."""
+        is_busy = bool(self._ledger.own)
+        match self._state:
+            case Outsider():
+                return None
+            case Newcomer() | Candidate():
+                is_busy = True
+            case Follower() as follower:
+                if follower.ack_at is not None or follower.missing is not None:
+                    return ACK_S
+                is_busy = is_busy or follower.watch.leaderless_since is not None
+            case Leader() as leader:
+                is_busy = is_busy or leader.is_busy
+            case _:
+                assert_never(self._state)
+        return RETRY_S if is_busy else None
 
     # Inputs
 
     def handle_view(self, nodes: frozenset[int], me: int, now: float) -> None:
         """Take the view of the group that the membership service has."""
-        self.now = now
-        before = self.me[0]
-        self.nodes = nodes
-        self.viewed_at = now
-        self.hellos = {who: hello for who, hello in self.hellos.items() if who[0] in nodes}
-        self.gone = {who for who in self.gone if who[0] in nodes}
-        if me != before:
-            self.me = (me, self._number)
-            if self.author is None:
-                self.author = self.me
-            if self.has_state:
-                # If all were counted out at once, somebody goes on with what it has.
-                self.former = Former(self.epoch, self.applied, self.shown)
-            self.epoch = self.promised = self.founding = NO_EPOCH
-            self.gone.clear()
-            self.become_newcomer()
-        self._look_around()
+        self._now = self._viewed_at = now
+        attendance, ledger = self._attendance, self._ledger
+        attendance.set_view(nodes)
+        if me != attendance.me[0]:
+            attendance.me = ledger.me = (me, self._number)
+            match self._state:
+                case Outsider():
+                    ledger.author = ledger.me
+                case Newcomer():
+                    pass
+                case Follower() | Candidate() | Leader():
+                    # If all were counted out at once, somebody goes on with what it has.
+                    self._former = ledger.former()
+                case _:
+                    assert_never(self._state)
+            ledger.epoch = self._promised = self._founding = NO_EPOCH
+            attendance.gone.clear()
+            self._become_newcomer()
+        self._review_members()
 
     def handle_message(self, data: bytes, now: float) -> None:
         """Take a message of the channel, our own included."""
-        self.now = now
-        if self.author is None:
-            return  # no view yet: whoever wants something of us asks again
+        self._now = now
+        if isinstance(self._state, Outsider):
+            return  # whoever wants something of us asks again
         try:
             message = parse(data)
         except BadMessageError:
             self.rejected += 1
             return
-        speaker = self._speaker(message)
-        if speaker == self.me:
+        ledger = self._ledger
+        if isinstance(message, Request):
+            if message.author == ledger.author:
+                self._note_echo()
+            self._take_request(message)
+            return
+        speaker = speaker_of(message)
+        if speaker == ledger.me:
             self._note_echo()
         elif speaker is not None:
-            self.gone.discard(speaker)  # nobody speaks after goodbye
+            self._attendance.gone.discard(speaker)  # nobody speaks after goodbye
         self._take(message)
 
-    def handle_tick(self, now: float) -> None:
-        """Some time has passed."""
-        self.now = now
-        if self.author is None:
-            return
-        if self._ack_due_at is not None and now >= self._ack_due_at:
-            self._ack()
-        if not self.has_state:
-            self._greet()
-        elif self._own and not self._is_leading():
-            self._resend_own()
-        if self.has_state and self._missing_since is not None:
-            self._ask_missing()
-        hears_itself = self._hears_itself()
-        if self.leadership is not None:
-            self.leadership.handle_tick(may_suspect=hears_itself)
-        if self.election is not None:
-            self.election.handle_tick(may_suspect=hears_itself)
-        self._refresh()
-        if hears_itself:
-            self._suspect_leader()
-        self._look_around()
+    def handle_timeout(self, now: float) -> None:
+        """Take note that time has passed."""
+        self._now = now
+        state = self._state
+        silent_since = now - self._patience_s if self._hears_itself() else None
+        match state:
+            case Outsider():
+                return
+            case Newcomer() | Candidate():
+                state.handle_timeout(now, silent_since)
+            case Follower():
+                state.handle_timeout(now)
+            case Leader():
+                state.handle_timeout(now, silent_since=silent_since)
+            case _:
+                assert_never(state)
+        self._ask_refresh()
+        if silent_since is not None:
+            self._suspect_leader(silent_since)
+        self._review_members()
 
     def handle_checkpoint(self, ticket: int, state: bytes, now: float) -> None:
         """Take the state that the user was asked for; raises ValueError for one it was not."""
-        self.now = now
-        if ticket != self._ticket:
-            if 0 < ticket <= self._tickets:
-                return  # it was asked for before we had to start over
-            raise ValueError(f"nobody asked for checkpoint {ticket}")
-        self._ticket = None
-        self._take_state(state, [])
-        self._apply()
+        self._now = now
+        snapshot = self._ledger.handle_checkpoint(ticket, state)
+        if snapshot is not None and isinstance(self._state, Leader):
+            self._state.handle_captured(snapshot, now)
 
     def send(self, payload: bytes, now: float) -> None:
         """Send an update; raises TooMuchError, UpdateSizeError."""
-        self.now = now
-        number = self._own.add(payload)
-        if self.has_state:
-            if len(self._own) == 1:
-                self._sent_at = now
-            self.emit(Request(self.name, number, payload, self._own.floor))
-
-    def leave(self) -> None:
-        """Say goodbye; the replica is of no further use."""
-        if self.author is not None:
-            self.emit(Bye(self.me))
-
-    def capture(self) -> None:
-        """Ask the user for its state, for our own use; ``Captured`` has it."""
-        if self.has_state:
-            self._is_capture_own = True
-            self.want_capture()
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether ``flush`` is wanted, after the inputs that are at hand."""
-        return self.leadership is not None and self.leadership.has_unsent()
+        self._now = now
+        number = self._ledger.own.add(payload)
+        match self._state:
+            case Outsider() | Newcomer():
+                pass  # it is sent when there is a log to put it in
+            case Follower() | Candidate() | Leader():
+                self._outbox.send_update(number, payload, now)
+            case _:
+                assert_never(self._state)
 
     def flush(self, now: float) -> None:
         """Send what was ordered since the last time, together."""
-        self.now = now
-        if self.leadership is not None:
-            self.leadership.flush()
+        self._now = now
+        if isinstance(self._state, Leader):
+            self._state.flush()
 
-    def next_delay(self) -> float | None:
-        """Return how soon ``handle_tick`` is wanted; None: nothing is under way."""
-        if self.author is None:
-            return None
-        if self._ack_due_at is not None or self._missing_since is not None:
-            return ACK_S
-        busy = (
-            not self.has_state
-            or self._own
-            or self.election is not None
-            or self._leaderless_since is not None
-            or (self.leadership is not None and self.leadership.is_busy())
-        )
-        return RETRY_S if busy else None
+    def capture(self) -> None:
+        """Ask the user for its state, for our own use; ``Captured`` has it."""
+        if self._has_state:
+            self._ledger.capture(announce=True)
+
+    def leave(self) -> None:
+        """Say goodbye, and nothing else; the replica is of no further use."""
+        self._ledger.drop_events()
+        self._outbox.clear()
+        if not isinstance(self._state, Outsider):
+            self._outbox.say(Bye(self._ledger.me))
 
     # Silence
 
-    def _speaker(self, message: Message) -> Member | None:
-        """Return who said something, if it tells."""
-        match message:
-            case Request():
-                return self.me if message.author == self.author else None
-            case Hello() | Ack() | Report() | Need() | Refresh():
-                return message.who
-            case Order() | Lead() | Query() | Chunk():
-                return message.epoch[1:]
-            case _:
-                return None
-
     def _note_echo(self) -> None:
         """The channel carries what we say; if it has not for a while, nobody was silent."""
-        if not self._hears_itself():
-            self._leader_heard_at = self.now
-            if self._leaderless_since is not None:
-                self._leaderless_since = self.now
-            if self.leadership is not None:
-                self.leadership.restart_patience()
-            if self.election is not None:
-                self.election.restart_patience()
-        self._echoed_at = self.now
+        if not self._hears_itself() and not isinstance(self._state, Outsider):
+            self._state.restart_patience(self._now)
+        self._echoed_at = self._now
 
     def _hears_itself(self) -> bool:
         """Whether the channel works: else the silence of others means nothing."""
-        return self.now - self._echoed_at < STALL_S
+        return self._now - self._echoed_at < STALL_S
 
     # Messages
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: MemberMessage) -> None:
+        state = self._state
         match message:
-            case Request():
-                self._take_request(message)
             case Order():
                 self._take_order(message)
             case Entries():
                 self._take_entries(message)
             case Need():
                 self._take_need(message)
-            case Ack():
-                self.hellos.pop(message.who, None)  # what it said as a newcomer is answered
-                if self.leadership is not None and message.epoch == self.epoch:
-                    self.leadership.handle_ack(message.who, message.top)
+            case Ack(epoch, who, top):
+                self._attendance.hellos.pop(who, None)  # what it said as a newcomer is answered
+                if isinstance(state, Leader) and epoch == self._ledger.epoch:
+                    state.handle_ack(who, top, self._now)
             case Hello():
-                self._take_hello(message)
-            case Bye():
-                self._drop_member(message.who)
+                self._attendance.note_hello(message)
+                if isinstance(state, Leader):
+                    state.greet(message.who, self._now)
+                else:
+                    self._review_members()
+            case Bye(who):
+                self._take_bye(who)
             case Query():
                 self._take_query(message)
             case Report():
-                if message.has_state:
-                    self.hellos.pop(message.who, None)
-                if self.election is not None:
-                    self.election.handle_report(message)
+                self._take_report(message)
             case Lead():
                 self._take_lead(message)
             case Chunk():
                 self._take_chunk(message)
-            case Refresh():
-                if self.leadership is not None:
-                    self.leadership.refresh(message.who)
-            case Yield():
-                is_for_us = message.to == self.me and message.epoch == self.epoch
-                if is_for_us and self.has_state and self.election is None:
-                    Election.stand(self)
+            case Refresh(who):
+                if isinstance(state, Leader):
+                    state.refresh(who, self._now)
+            case Yield(epoch, to):
+                is_for_us = to == self._ledger.me and epoch == self._ledger.epoch
+                if is_for_us and isinstance(state, Follower):
+                    self._become_candidate()
+            case _:
+                assert_never(message)
 
     def _take_request(self, request: Request) -> None:
-        if request.number <= self.table.last.get(request.author, 0):
+        ledger, state = self._ledger, self._state
+        if request.number <= ledger.table.last.get(request.author, 0):
             return
-        if not self.log.put(request.author, request.number, request.payload, request.floor):
+        if not ledger.log.put(request.author, request.number, request.payload, request.floor):
             return  # it is sent again
-        if self.leadership is not None:
-            self.leadership.order_from(request.author)
-        elif self.has_state:
+        if isinstance(state, Leader):
+            state.order_from(request.author)
+        else:
             self._advance()
 
     def _take_order(self, order: Order) -> None:
-        if not self._follow(order.epoch) or self._is_leading():
+        if not self._follow(order.epoch):
             return
-        self._leader_heard_at = self.now
+        log = self._ledger.log
         for index, entry in enumerate(order.entries, order.first):
-            self.log.note_order(index, entry)
-        if not self.has_state:
+            log.note_order(index, entry)
+        if not self._has_state:
             return
-        self.set_stable(min(order.stable, order.top))
+        self._ledger.set_stable(min(order.stable, order.top))
         self._advance()
-        if order.top > self.log.top:
-            self._note_missing()
-        if not order.entries and order.stable < order.top:
-            self._ack()  # the leader asks
-        self._refresh()
+        state = self._state
+        if isinstance(state, Follower):
+            if order.top > log.top:
+                state.note_missing(self._now)
+            if not order.entries and order.stable < order.top:
+                state.ack()  # the leader asks
+        self._ask_refresh()
 
     def _take_entries(self, entries: Entries) -> None:
-        if entries.to != self.me or entries.epoch != self.promised or self._is_leading():
+        is_leading = isinstance(self._state, Leader)
+        if entries.to != self._ledger.me or entries.epoch != self._promised or is_leading:
             return
-        for index, entry in enumerate(entries.entries, entries.first):
-            if index <= self.log.top:
-                continue
-            if entry.kind == UPDATE:
-                self.log.put(entry.who, entry.number, entry.payload)
-            self.log.note_order(index, entry)
+        self._ledger.log.note_piece(entries.first, entries.entries)
         self._advance()
-        if self.election is not None:
-            self.election.check()
+        if isinstance(self._state, Candidate):
+            self._check_candidacy(self._state)
 
     def _take_need(self, need: Need) -> None:
-        if need.to != self.me or not self.has_state:
+        log, state = self._ledger.log, self._state
+        if need.to != self._ledger.me or not self._has_state:
             return
-        if need.first <= self.log.trimmed:
-            if self.leadership is not None:
-                self.leadership.restart_joiner(need.who)
-            elif need.who == self.promised[1:] and self.election is None:
-                Election.stand(self)  # the candidate lacks what only a state can give it
+        if need.first <= log.trimmed:
+            if isinstance(state, Leader):
+                state.restart_member(need.who, self._now)
+            elif need.who == self._promised[1:] and isinstance(state, Follower):
+                self._become_candidate()  # the candidate lacks what only a state can give it
             return
-        piece = self.log.piece(need.first, need.last)
+        piece = log.piece(need.first, need.last)
         if piece:
-            self.emit(Entries(self.promised, need.who, need.first, piece))
+            self._outbox.say(Entries(self._promised, need.who, need.first, piece))
 
-    def _take_hello(self, hello: Hello) -> None:
-        if len(self.hellos) < HELLOS_MAX or hello.who in self.hellos:
-            # Its view may be newer than ours: it is greeted when ours shows it.
-            self.hellos[hello.who] = hello
-            self.gone.discard(hello.who)
-        if self.leadership is not None:
-            self.leadership.greet(hello.who)
-        else:
-            self._look_around()
+    def _take_bye(self, who: Member) -> None:
+        attendance, ledger = self._attendance, self._ledger
+        is_leader = who == ledger.epoch[1:]
+        if who == ledger.me:
+            return
+        if who in ledger.table.roster or who in attendance.hellos or is_leader:
+            attendance.gone.add(who)
+            attendance.hellos.pop(who, None)
+            self._review_members()
 
     def _take_query(self, query: Query) -> None:
-        candidate: Member = query.epoch[1:]
+        epoch = query.epoch
+        ledger = self._ledger
         if query.is_founding:
-            self._answer_founder(query.epoch)
-        elif candidate == self.me or candidate[0] not in self.nodes:
+            self._answer_founder(epoch)
             return
-        elif query.epoch >= self.promised:
-            if query.epoch > self.promised:
-                self._promise(query.epoch)
-            self._leader_heard_at = self.now
-            self.emit(Report(query.epoch, self.me, self.has_state, self.log.top))
+        if epoch[1:] == ledger.me or epoch[1] not in self._attendance.nodes:
+            return
+        if epoch < self._promised:
+            return
+        if epoch > self._promised:
+            self._promise(epoch)
+        if isinstance(self._state, Newcomer | Follower):
+            self._state.watch.heard_at = self._now
+        self._outbox.say(Report(epoch, ledger.me, self._has_state, ledger.log.top))
 
     def _answer_founder(self, epoch: Epoch) -> None:
         """Tell a newcomer whether it may found the log."""
-        if self.has_state:
-            self.emit(Report(epoch, self.me, True, self.log.top))
-        elif epoch >= self.founding:
-            self.founding = epoch
-            if self.election is not None and self.election.epoch != epoch:
-                self.election = None
+        ledger, state = self._ledger, self._state
+        if not isinstance(state, Newcomer):
+            self._outbox.say(Report(epoch, ledger.me, True, ledger.log.top))
+        elif epoch >= self._founding:
+            self._founding = epoch
+            if state.bid is not None and state.bid.epoch != epoch:
+                state.bid = None
             # After everybody else on this node has spoken: the first answer of a node counts.
-            self.emit(Report(epoch, self.me, False, 0), is_later=True)
+            self._outbox.say(Report(epoch, ledger.me, False, 0), is_later=True)
+
+    def _take_report(self, report: Report) -> None:
+        if report.has_state:
+            self._attendance.hellos.pop(report.who, None)
+        match self._state:
+            case Newcomer(bid=Bid() as bid) as newcomer if bid.epoch == report.epoch:
+                if report.has_state:
+                    newcomer.bid = None  # its members will find a leader, and greet us
+                else:
+                    bid.answered.add(report.who[0])
+                    self._check_bid(bid)
+            case Candidate() as candidate if candidate.epoch == report.epoch:
+                candidate.reports[report.who] = report
+                self._check_candidacy(candidate)
+            case _:
+                pass
 
     def _take_lead(self, lead: Lead) -> None:
-        if not self._follow(lead.epoch) or self._is_leading():
+        if not self._follow(lead.epoch):
             return
-        if not self.has_state:
-            self._hello_at = -1.0
-            self._greet()
-            return
-        if self.log.top > lead.top:
-            self.become_newcomer()  # the others went on without us
-            return
-        self.set_stable(lead.stable)
-        if lead.top > self.log.top:
-            self._note_missing(at_once=True)
-        self._ack()
-        self._send_own()
+        state, ledger = self._state, self._ledger
+        match state:
+            case Newcomer():
+                state.greet(self._now, at_once=True)
+            case Follower() if ledger.log.top > lead.top:
+                self._become_newcomer()  # the others went on without us
+            case Follower():
+                ledger.set_stable(lead.stable)
+                if lead.top > ledger.log.top:
+                    state.note_missing(self._now, wait_s=0.0)
+                    state.ask_missing(self._now)
+                state.ack()
+                self._outbox.send_own(self._now)
+            case Outsider() | Candidate() | Leader():
+                raise AssertionError(f"{state} follows nobody")
+            case _:
+                assert_never(state)
 
     def _take_chunk(self, chunk: Chunk) -> None:
-        if chunk.epoch[1:] == self.me and self.leadership is not None:
-            self.leadership.handle_echo(chunk)
+        state, ledger = self._state, self._ledger
+        if chunk.epoch[1:] == ledger.me and isinstance(state, Leader):
+            state.handle_echo(chunk, self._now)
             return
-        if self.me not in chunk.to or not self._follow(chunk.epoch):
+        if ledger.me not in chunk.to or not self._follow(chunk.epoch):
             return
-        is_refresh = self.has_state and self._refresh_at is not None
-        if self.has_state and not is_refresh and not self._is_stuck(chunk.index):
-            return  # meant for a time when we had none
-        self._hello_at = self.now  # no need to ask while it comes
-        data = self._chunks.take(chunk)
-        if data is None:
-            return
+        state = self._state
+        is_refresh = isinstance(state, Follower) and self._refresh_at is not None
+        if isinstance(state, Follower) and not is_refresh:
+            is_help = chunk.index > ledger.log.top and state.is_stuck(self._now)
+            if not is_help:
+                return  # meant for a time when we had none
+        if isinstance(state, Newcomer):
+            state.greeted_at = self._now  # no need to ask while it comes
         try:
-            snapshot = parse_snapshot(data)
+            snapshot = self._incoming.take(chunk)
         except BadMessageError:
             self.rejected += 1
             return
+        if snapshot is None:
+            return
         if is_refresh:
-            self._rebase(snapshot)
-        if snapshot.index > self.log.top or not self.has_state:
+            self._refresh_at = None
+            ledger.rebase(snapshot)
+        if snapshot.index > ledger.log.top or isinstance(state, Newcomer):
             self._install(snapshot)
 
-    # Epochs
+    # Changes of state
+
+    @property
+    def _has_state(self) -> bool:
+        """Whether this replica has a copy of the state that users share."""
+        return isinstance(self._state, Follower | Candidate | Leader)
+
+    def _become_newcomer(self) -> None:
+        """Start over: without a state, and with our updates that may be in none."""
+        self._ledger.become_empty()
+        self._incoming = IncomingState()
+        self._refresh_at = None
+        kept = self._former or self._saved
+        watch = LeaderWatch(self._now)
+        newcomer = self._state = Newcomer(self._attendance, self._outbox, kept, watch)
+        newcomer.greet(self._now)
+
+    def _become_follower(self) -> None:
+        watch = LeaderWatch(self._now)
+        self._state = Follower(self._ledger, self._outbox, watch, acked=self._ledger.log.top)
+
+    def _become_candidate(self) -> None:
+        """Ask to lead the next epoch."""
+        now = self._now
+        self._promised = (self._promised[0] + 1, *self._ledger.me)
+        self._ledger.log.ahead.clear()
+        candidate = self._state = Candidate(
+            self._promised, now, now, self._ledger, self._attendance, self._outbox
+        )
+        self._outbox.say(Query(candidate.epoch, False))
+        self._check_candidacy(candidate)
+
+    def _become_leader(self, epoch: Epoch, acks: dict[Member, int]) -> None:
+        ledger = self._ledger
+        ledger.epoch = self._promised = epoch
+        ledger.log.ahead.clear()
+        leader = self._state = Leader(ledger, self._attendance, self._outbox, acks, self._now)
+        self._outbox.say(Lead(epoch, ledger.log.top, ledger.stable))
+        leader.handle_members(self._now)
+        self._outbox.send_own(self._now)
+
+    def _install(self, snapshot: Snapshot) -> None:
+        """Start from a state that the leader sent."""
+        self._former = None
+        self._ledger.start_from(snapshot)
+        self._become_follower()
+        self._advance()
+        if isinstance(self._state, Follower):
+            self._state.ack()
+            self._outbox.send_own(self._now)
 
     def _follow(self, epoch: Epoch) -> bool:
-        """Take note of a leader; False if it is one of the past.
+        """Take note of a leader; False if it is one of the past, or this replica.
 
         A node that was counted out and does not know it yet may speak as who it was,
         and of epochs that are higher than ours: it is not in the view.
         """
-        if epoch < self.promised or epoch[1] not in self.nodes:
+        if epoch < self._promised or epoch[1] not in self._attendance.nodes:
             return False
-        if epoch > self.promised:
-            if self.has_state:
+        if epoch > self._promised:
+            if self._has_state:
                 # An epoch that did not ask us: the others take us for gone.
-                self.become_newcomer()
+                self._become_newcomer()
             self._promise(epoch)
-        if self.epoch != epoch:
-            self.epoch = epoch
-            self.election = None
-        self._leader_heard_at = self.now
-        self._leaderless_since = None
+        state = self._state
+        if not isinstance(state, Newcomer | Follower):
+            return False
+        if isinstance(state, Newcomer) and self._ledger.epoch != epoch:
+            state.bid = None
+        self._ledger.epoch = epoch
+        state.watch.heard_at = self._now
+        state.watch.leaderless_since = None
         return True
 
     def _promise(self, epoch: Epoch) -> None:
-        self.promised = epoch
-        self.log.ahead.clear()
-        self.leadership = None
-        self.election = None
-        self._leader_heard_at = self.now
+        """Follow no earlier epoch than this from now on."""
+        self._promised = epoch
+        self._ledger.log.ahead.clear()
+        state = self._state
+        match state:
+            case Newcomer():
+                state.bid = None
+                state.watch.heard_at = self._now
+            case Follower():
+                state.watch.heard_at = self._now
+            case Candidate() | Leader():
+                self._become_follower()
+            case Outsider():
+                raise AssertionError("an outsider hears nothing")
+            case _:
+                assert_never(state)
 
-    def begin_epoch(self, epoch: Epoch, acks: dict[Member, int]) -> None:
-        """The election is won: lead."""
-        self.epoch = self.promised = epoch
-        self.election = None
-        self._leaderless_since = None
-        self._missing_since = None
-        self.log.ahead.clear()
-        self.leadership = Leadership(self, acks)
-        self.emit(Lead(epoch, self.log.top, self.stable))
-        self.leadership.begin()
-        self._send_own()
+    # Becoming the leader
 
-    def found(self, epoch: Epoch) -> None:
-        """Nobody has a state: begin with what we had, or the disk has, or with nothing."""
-        self.epoch = self.promised = epoch
-        if self.former is not None:
-            self._resume(self.former)
-        elif self.saved is not None:
+    def _check_bid(self, bid: Bid) -> None:
+        """Found the log if no node of the view has a state."""
+        nodes = self._attendance.nodes
+        if nodes <= bid.answered and len(nodes) >= self._founders:
+            self._found(bid.epoch)
+
+    def _found(self, epoch: Epoch) -> None:
+        """Begin a log with what we had, or the disk has, or with nothing."""
+        ledger = self._ledger
+        ledger.epoch = self._promised = epoch
+        if self._former is not None:
+            ledger.resume(self._former)
+        elif self._saved is not None:
             # The members of those days are gone, and so are entries about them.
-            self._start_from(msgspec.structs.replace(self.saved.snapshot, roster=[]))
-            for entry in self.saved.entries:
-                self.append(entry)
+            ledger.start_from(msgspec.structs.replace(self._saved.snapshot, roster=[]))
+            for entry in self._saved.entries:
+                self._append(entry)
         else:
-            self._start_from(Snapshot(epoch, 0, [], [], None))
-        for member in list(self.table.roster):
-            self.append(Entry(LEAVE, member))
-        self.append(Entry(JOIN, self.me, int(self.is_passive), self.name))
-        self.begin_epoch(epoch, {})
+            ledger.start_from(Snapshot(epoch, 0, [], [], None))
+        self._former = None
+        for member in list(ledger.table.roster):
+            self._append(Entry(LEAVE, member))
+        self._append(Entry(JOIN, ledger.me, int(ledger.is_passive), ledger.author))
+        self._become_leader(epoch, {})
+
+    def _check_candidacy(self, candidate: Candidate) -> None:
+        """Lead if all members have reported, and nobody has more of the log."""
+        acks = candidate.check(self._now)
+        if acks is not None:
+            self._become_leader(candidate.epoch, acks)
 
     # Who is there
 
-    def is_there(self, member: Member) -> bool:
-        """Whether a member is in the view and did not go."""
-        return member[0] in self.nodes and member not in self.gone
-
-    def _drop_member(self, who: Member) -> None:
-        is_known = who in self.table.roster or who in self.hellos or who == self.leader
-        if who == self.me or not is_known:
-            return
-        self.gone.add(who)
-        self.hellos.pop(who, None)
-        self._look_around()
-
-    def _look_around(self) -> None:
+    def _review_members(self) -> None:
         """Act on who is there: lead, elect, or found."""
-        if self.author is None:
-            return
-        if self.leadership is not None:
-            self.leadership.handle_members()
-            return
-        if self.election is not None:
-            self.election.check()
-            return
-        candidate: Member = self.promised[1:]
-        if self.promised != NO_EPOCH and self.is_there(candidate):
-            self._leaderless_since = None
-            return
-        if self._leaderless_since is None:
-            self._leaderless_since = self.now
-        Election.consider(self)
+        state = self._state
+        match state:
+            case Outsider():
+                pass
+            case Leader():
+                state.handle_members(self._now)
+            case Candidate():
+                self._check_candidacy(state)
+            case Newcomer(bid=Bid() as bid):
+                self._check_bid(bid)
+            case Newcomer(watch=watch) | Follower(watch=watch):
+                if self._promised != NO_EPOCH and self._attendance.is_there(self._promised[1:]):
+                    watch.leaderless_since = None
+                    return
+                if watch.leaderless_since is None:
+                    watch.leaderless_since = self._now
+                self._stand_if_due(state)
+            case _:
+                assert_never(state)
 
-    def _suspect_leader(self) -> None:
+    def _stand_if_due(self, state: Newcomer | Follower) -> None:
+        """Ask to lead, or to found, if it is this replica's turn; nobody leads."""
+        attendance, ledger = self._attendance, self._ledger
+        if isinstance(state, Follower):
+            if attendance.successor(ledger.table) == ledger.me:
+                self._become_candidate()
+            return
+        is_patient = self._now - self._viewed_at >= self._patience_s
+        is_enough = len(attendance.nodes) >= self._founders
+        if is_enough and attendance.has_best_claim(is_patient=is_patient):
+            before = 0 if state.kept is None else state.kept.epoch[0]
+            number = max(self._promised[0], self._founding[0], before) + 1
+            self._founding = (number, *ledger.me)
+            state.make_bid(self._founding, self._now)
+
+    def _suspect_leader(self, silent_since: float) -> None:
         """Give up a leader, or one who should become it, that is silent for too long."""
-        heard = self._leader_heard_at
-        waiting = not self.has_state or (self._own and not self._is_leading())
-        if self.promised != NO_EPOCH and self.leadership is None and self.election is None:
-            candidate: Member = self.promised[1:]
-            is_quiet = self.now - heard >= self.patience_s
-            if waiting and is_quiet and candidate != self.me and self.is_there(candidate):
-                self.gone.add(candidate)
-        since = self._leaderless_since
-        if since is not None and self.now - since >= self.patience_s:
-            successor = self.successor()
-            self._leaderless_since = self.now
-            if successor is not None and successor != self.me:
-                self.gone.add(successor)
+        state, attendance, ledger = self._state, self._attendance, self._ledger
+        match state:
+            case Newcomer(bid=bid):
+                is_waiting = bid is None
+            case Follower():
+                is_waiting = bool(ledger.own)
+            case Outsider() | Candidate() | Leader():
+                return
+            case _:
+                assert_never(state)
+        expected: Member = self._promised[1:]
+        if is_waiting and self._promised != NO_EPOCH and state.watch.heard_at <= silent_since:
+            attendance.gone.update(attendance.others([expected]))
+        if state.watch.is_leaderless(silent_since):
+            state.watch.leaderless_since = self._now
+            successor = attendance.successor(ledger.table)
+            attendance.gone.update(attendance.others([] if successor is None else [successor]))
 
-    def successor(self) -> Member | None:
-        """Return who should lead if the leader is gone: who joined first, and has a user."""
-        there = [
-            one
-            for one in self.table.roster
-            if self.is_there(one) and (one == self.me or one not in self.hellos)
-        ]
-        with_user = (one for one in there if one not in self.table.passive)
-        return next(with_user, there[0] if there else None)
+    # The log
+
+    def _append(self, entry: Entry) -> None:
+        self._ledger.append(entry)
+        self._attendance.note_entry(entry)
+
+    def _advance(self) -> None:
+        """Add what is complete."""
+        if not self._has_state:
+            return
+        added = self._ledger.advance()
+        for entry in added:
+            if entry.kind != UPDATE:
+                self._attendance.note_entry(entry)
+        if added and added[-1].kind == LEAVE and added[-1].who == self._ledger.me:
+            self._become_newcomer()  # they took us for gone
+        elif isinstance(self._state, Follower):
+            self._state.handle_added(added, self._now)
+
+    def _ask_refresh(self) -> None:
+        """Ask for a newer state if ours has a long tail and the leader has a user."""
+        ledger = self._ledger
+        if not ledger.is_passive or not isinstance(self._state, Follower | Candidate):
+            return
+        if not ledger.is_tail_long(self._refresh_updates, self._refresh_bytes):
+            return
+        asked_at = self._refresh_at
+        is_old = asked_at is None or self._now - asked_at >= self._patience_s
+        if is_old and ledger.epoch[1:] not in ledger.table.passive:
+            self._refresh_at = self._now
+            self._outbox.ask_refresh()

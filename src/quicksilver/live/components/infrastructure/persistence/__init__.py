@@ -1,1 +1,0 @@
-"""The log of a checkpointed channel on disk."""

@@ -1,0 +1,78 @@
+"""What follows when lanes commit messages to streams.
+
+Packets that were committed are watched until they are acknowledged, counted in the own
+region view if this node is in it, and waited for by whoever flushes. What a stream must
+come after is known here as well.
+"""
+
+from __future__ import annotations
+
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.flush import Flushes
+from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.precedence import Precedence
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream_table import StreamTable
+from quicksilver.stdx.timers import TimerTable
+from quicksilver.trace import records as trace
+
+
+class Commitments:
+    """The streams that lanes commit to, and who waits for them."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        streams: StreamTable,
+        precedence: Precedence,
+        flushes: Flushes,
+    ) -> None:
+        self._env = environment
+        self._streams = streams
+        self._precedence = precedence
+        self._flushes = flushes
+        self.probes: TimerTable[tuple[int, int]] = TimerTable()
+        """When to ask region views that are silent whether they have what was sent."""
+
+    def predecessors(self, stream: SendStream) -> list[tuple[int, int, int]]:
+        """Return what the next START of a stream names: region, view, packets of each."""
+        return self._precedence.predecessors(stream, self._streams.closing.values())
+
+    def handle_committed(self, stream: SendStream, now: float) -> None:
+        """A stream has packets to be acknowledged: watch it."""
+        name = (stream.region, stream.view)
+        stream.progress_at = now
+        env = self._env
+        if env.tracer is not None:
+            self._trace_sample(stream, now)
+        region = env.regions.find(*name)
+        if region is not None:
+            region.handle_own_packets(stream.next_sequence, env.config.packet_bytes, now)
+        self._streams.handle_committed(stream)
+        if name not in self.probes:
+            self.probes.set(name, now + stream.probe_s)
+        if self._flushes.waiting:
+            self._flushes.check()
+
+    def handle_fragmented(self, group: GroupSender, streams: tuple[SendStream, ...]) -> None:
+        """The last piece of a large message was committed.
+
+        Should the group have moved meanwhile, STARTs on its new streams have named
+        the pieces sent by then; what follows waits for the rest as well.
+        """
+        older = tuple(stream for stream in streams if stream not in group.streams_before)
+        self._precedence.put_after(group.streams_before, older)
+
+    def handle_unheard(self) -> None:
+        """Messages to nobody count as delivered: whoever flushes may go on."""
+        if self._flushes.waiting:
+            self._flushes.check()
+
+    def _trace_sample(self, stream: SendStream, now: float) -> None:
+        """Note the newest packet of those that are sampled, once."""
+        newest = stream.next_sequence - 1
+        sequence = newest - newest % trace.SAMPLE_EVERY
+        env = self._env
+        if newest >= 0 and sequence > stream.sampled and env.tracer is not None:
+            stream.sampled = sequence
+            env.tracer(trace.PacketSent(now, env.node, stream.region, stream.view, sequence))

@@ -1,0 +1,44 @@
+"""A group as a sender sees it: its next sequence number, its lane, its streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.wire.ids import Address
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.sending.lane import Lane
+
+
+class GroupSender:
+    """A group as this node sends to it."""
+
+    __slots__ = (
+        "batch",
+        "echo",
+        "hybrid",
+        "id",
+        "lane",
+        "name",
+        "next_sequence",
+        "streams",
+        "streams_before",
+    )
+
+    def __init__(self, name: str, lane: Lane) -> None:
+        self.name = name
+        self.id = 0
+        self.next_sequence = 0
+        self.lane = lane
+        self.streams: tuple[SendStream, ...] | None = None
+        """One per region of the current view; None until the view is known.
+        Groups with the same regions share one tuple."""
+        self.streams_before: tuple[SendStream, ...] = ()
+        """The last streams that it had: new ones come after them."""
+        self.hybrid: Address | None = None
+        self.batch: int | None = None
+        """The batch of the last view, for a group that this node has left with messages
+        queued; None: whichever is the newest. Nobody who joined since is to get them."""
+        self.echo = False
+        """True when this node asked to hear its own messages."""
