@@ -277,7 +277,7 @@ class Session:
         for event in news:
             if isinstance(event, Welcomed):
                 self.client.node, self.client.cluster = event.node, event.cluster
-            self._handle_client_event(event, now)
+            self._handle_news(event, now)
 
     def goodbye(self) -> None:
         """Leave all groups and the cluster; ``poll_control`` has the last words."""
@@ -312,11 +312,11 @@ class Session:
 
     def handle_control_frame(self, frame: bytes, now: float) -> None:
         self.client.handle_frame(frame, now)
-        self._take_client_events(now)
+        self._take_news(now)
 
     def handle_control_closed(self, reason: str, now: float) -> None:
         self.client.handle_closed(reason, now)
-        self._take_client_events(now)
+        self._take_news(now)
 
     def next_timeout(self) -> float | None:
         soonest = self.engine.next_timeout()
@@ -331,7 +331,7 @@ class Session:
         self._take_engine_events()
         if self._gap is not None:
             self.client.begin_again(self._gap)
-            self._take_client_events(now)
+            self._take_news(now)
 
     # Outputs
 
@@ -356,11 +356,11 @@ class Session:
 
     # News of the GMS
 
-    def _take_client_events(self, now: float) -> None:
+    def _take_news(self, now: float) -> None:
         while (event := self.client.poll_event()) is not None:
-            self._handle_client_event(event, now)
+            self._handle_news(event, now)
 
-    def _handle_client_event(self, event: ClientEvent, now: float) -> None:
+    def _handle_news(self, event: ClientEvent, now: float) -> None:
         if isinstance(event, SubscriptionCompleted):
             # Its groups are ready before it is complete.
             self._handle_subscribed(event)
