@@ -50,7 +50,7 @@ def plan_one(members: Members, choice: str, rates: Mapping[GroupId, float]) -> R
     begun = time.perf_counter()
     planner.apply(members)
     seconds = time.perf_counter() - begun
-    found, equal = planner.report(rates), planner.report()
+    found, equal = planner.cost(rates), planner.cost()
     return {
         "plan": choice,
         "regions_per_node_mean": round(found.regions_per_node_mean, 2),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.writer import LogConfig, LogWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,8 +25,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
 import quicksilver
+from quicksilver.recorder.exactly_once import exactly_once
 from quicksilver.recorder.process import Recorder
-from quicksilver.recorder.subscribing import exactly_once
 from quicksilver.spark.sessions import make_session
 
 GROUPS = {"quotes.fx": {"EURUSD": 1.08, "EURCHF": 0.94}, "quotes.metals": {"XAU": 2650.0}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
 pytestmark = pytest.mark.integration

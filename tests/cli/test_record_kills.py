@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver import sync
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from tests.cli.processes import read_event, running, running_gms
 
 pytestmark = pytest.mark.integration

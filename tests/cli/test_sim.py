@@ -13,11 +13,11 @@ from tests.trials.broken import BROKEN
 
 def test_one_seed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sim", "--seed", "16", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert {"digest", "messages", "faults", "violations"} <= set(report)
-    assert report["violations"] == []
-    assert report["messages"] > 0
-    assert report["faults"] > 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert {"digest", "messages", "faults", "violations"} <= set(verdict)
+    assert verdict["violations"] == []
+    assert verdict["messages"] > 0
+    assert verdict["faults"] > 0
 
 
 def test_a_seed_tells_its_faults(capsys: pytest.CaptureFixture[str]) -> None:

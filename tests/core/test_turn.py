@@ -1,4 +1,4 @@
-"""The core's turn, against an engine and I/O that only take notes."""
+"""The core's turn, against a session and I/O that only take notes."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class FakeIo:
     def send_control(self, frame: bytes) -> None:
         self.notes.append(f"> GMS {frame.decode()}")
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         return self.control.popleft() if self.control else None
 
     def set_memberships(self, addresses: frozenset[str]) -> None:
         self.notes.append(f"memberships {sorted(addresses)}")
 
 
-class FakeEngine:
+class FakeSession:
     """Notes what it is given; whatever it handles takes ``cost_s`` of the clock."""
 
     def __init__(self, io: FakeIo) -> None:
@@ -157,9 +157,9 @@ class Bench:
     def __init__(self, *, io_s: float = 0.050, **limits: int) -> None:
         self.notes: list[str] = []
         self.io = FakeIo(self.notes)
-        self.engine = FakeEngine(self.io)
+        self.session = FakeSession(self.io)
         self.turn = Turn(
-            self.engine,
+            self.session,
             self.io,
             on_events=self._take_reports,
             limits=TurnLimits(quanta=Quanta(io_s=io_s), **limits),  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ class Bench:
 
     def _take_reports(self) -> None:
         self.notes.append("reports")
-        self.engine.reports = 0
+        self.session.reports = 0
 
     def run(self) -> list[str]:
         """Take a turn; return what happened in it."""
@@ -187,15 +187,15 @@ def test_requests_then_what_arrived_by_priority_then_alarms_then_packets() -> No
     bench.turn.scheduler.submit(lambda: bench.notes.append("request"))
     bench.io.unicast.extend(["c1", "t1"])
     bench.io.multicast.extend(["d1", "d2"])
-    bench.engine.alarms = [99.0]
-    bench.engine.to_send.append(["p1"])
+    bench.session.alarms = [99.0]
+    bench.session.to_send.append(["p1"])
     assert bench.run() == ["request", "t1", "c1", "d1", "d2", "drained", "alarm", "> p1"]
     assert bench.wake_in() is None
 
 
 def test_with_nothing_to_do_the_next_turn_waits_for_the_next_alarm() -> None:
     bench = Bench()
-    bench.engine.alarms = [100.5, 103.0]
+    bench.session.alarms = [100.5, 103.0]
     assert bench.run() == ["drained"]
     assert bench.wake_in() == 0.5
 
@@ -213,7 +213,7 @@ def test_data_is_read_in_rounds_and_what_is_left_is_not_called_drained() -> None
 def test_what_exceeds_the_quantum_is_handled_next_turn_though_nothing_more_arrives() -> None:
     """Otherwise the host would turn in circles until somebody sends something."""
     bench = Bench(io_s=0.030)
-    bench.engine.cost_s = 0.010
+    bench.session.cost_s = 0.010
     bench.io.unicast.extend(f"c{i}" for i in range(6))
     assert bench.run() == ["c0", "c1", "c2", "c3"]
     assert bench.wake_in() == 0.0
@@ -223,23 +223,23 @@ def test_what_exceeds_the_quantum_is_handled_next_turn_though_nothing_more_arriv
 def test_data_stays_in_the_kernel_while_the_application_is_behind() -> None:
     """Tokens go on, and nobody is told that the socket was drained."""
     bench = Bench()
-    bench.engine.is_paused = True
+    bench.session.is_paused = True
     bench.io.unicast.append("t1")
     bench.io.multicast.append("d1")
     assert bench.run() == ["t1"]
     assert bench.wake_in() is None
-    bench.engine.is_paused = False
+    bench.session.is_paused = False
     assert bench.run() == ["d1", "drained"]
 
 
 def test_packets_without_room_leave_first_when_there_is_some() -> None:
     """Nothing is lost and nothing overtakes."""
     bench = Bench()
-    bench.engine.to_send.extend([["p1", "p2", "p3"], ["p4"]])
+    bench.session.to_send.extend([["p1", "p2", "p3"], ["p4"]])
     bench.io.room = 1
     assert bench.run() == ["drained", "> p1"]
     assert bench.wake_in() == 0.001
-    bench.engine.queued = 1
+    bench.session.queued = 1
     assert bench.wake_in() == 0.001, "more to send is no reason to hurry"
     bench.io.room = 10
     assert bench.run() == ["drained", "> p2", "> p3", "> p4", "> queued"]
@@ -248,11 +248,11 @@ def test_packets_without_room_leave_first_when_there_is_some() -> None:
 def test_transmission_stops_at_its_limits() -> None:
     """What arrives does not wait for long."""
     bench = Bench(transmits=2)
-    bench.engine.to_send.extend([["p1"], ["p2"], ["p3"]])
+    bench.session.to_send.extend([["p1"], ["p2"], ["p3"]])
     assert bench.run() == ["drained", "> p1", "> p2"]
     assert bench.wake_in() == 0.0
     bench = Bench(transmit_bytes=5)
-    bench.engine.to_send.extend([["long one"], ["p2"]])
+    bench.session.to_send.extend([["long one"], ["p2"]])
     assert bench.run() == ["drained", "> long one"]
     assert bench.wake_in() == 0.0
 
@@ -269,12 +269,12 @@ def test_a_busy_core_looks_at_the_stream_to_the_gms_now_and_then() -> None:
     """Every look costs a system call; a request or the poller make it look at once."""
     bench = Bench()
     bench.run()
-    bench.engine.control.append("heartbeat")
+    bench.session.control.append("heartbeat")
     assert bench.run() == ["drained"]
     assert bench.wake_in() == 0.01
     bench.turn.look_at_control()
     assert bench.run() == ["drained", "> GMS heartbeat"]
-    bench.engine.control.append("subscribe")
+    bench.session.control.append("subscribe")
     bench.turn.scheduler.submit(lambda: None)
     assert bench.run() == ["drained", "> GMS subscribe"]
 
@@ -282,11 +282,11 @@ def test_a_busy_core_looks_at_the_stream_to_the_gms_now_and_then() -> None:
 def test_the_stream_to_the_gms_opens_speaks_and_closes() -> None:
     bench = Bench()
     bench.io.is_open = False
-    bench.engine.control.append("too early")
+    bench.session.control.append("too early")
     bench.io.control.append(ControlOpened())
     assert bench.run() == ["drained", "opened"]
     bench.io.is_open = True
-    bench.engine.addresses = frozenset({"239.0.0.1"})
+    bench.session.addresses = frozenset({"239.0.0.1"})
     bench.io.control.append(ControlClosed("no reason"))
     assert bench.wake_in() is not None
     assert bench.run() == [

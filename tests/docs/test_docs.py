@@ -137,6 +137,18 @@ def test_operations_explain_every_counter() -> None:
     assert set(Counters.__slots__) <= explained
 
 
+def test_what_the_glossary_names_exists() -> None:
+    """A term that moved or was renamed is found where it is explained."""
+    names = re.findall(r"`([a-z_]+(?:\.[A-Za-z_]+)+)`", read("docs/glossary.md"))
+    assert names
+    for name in names:
+        try:
+            importlib.import_module(f"quicksilver.{name}")
+        except ImportError:
+            module, _, attribute = name.rpartition(".")
+            assert hasattr(importlib.import_module(f"quicksilver.{module}"), attribute), name
+
+
 def test_every_command_has_a_form_for_programs() -> None:
     """As the README says."""
     without = [

@@ -123,7 +123,7 @@ class TestKeeping:
 class TestSeeds:
     def test_a_good_seed_has_a_report_and_no_problem(self) -> None:
         found = run_seed(16)
-        assert found.report is not None
+        assert found.verdict is not None
         assert found.problem == ""
 
     def test_a_violation_is_the_problem(self) -> None:
@@ -136,5 +136,5 @@ class TestSeeds:
 
         monkeypatch.setattr("quicksilver.lab.seeds.run_trial", fail)
         found = run_seed(1)
-        assert found.report is None
+        assert found.verdict is None
         assert found.problem == "raised LookupError: no ring"

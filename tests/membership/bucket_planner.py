@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from quicksilver.membership.planning.model import PlanDelta, PlanReport, PlanState
+from quicksilver.membership.planning.model import PlanCost, PlanDelta, PlanState
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
 BUCKETS = 3
@@ -52,8 +52,8 @@ class BucketPlanner:
             },
         )
 
-    def report(self, traffic: Mapping[GroupId, float] | None = None) -> PlanReport:
-        return PlanReport(len(self._joined), 0, len(self._regions), 1, 1, 1, 1, 1, 0.0)
+    def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
+        return PlanCost(len(self._joined), 0, len(self._regions), 1, 1, 1, 1, 1, 0.0)
 
     def state(self) -> PlanState:
         return self._published

@@ -34,7 +34,7 @@ class Peer:
 
     def __init__(self, name: str) -> None:
         self.client = MembershipClient(
-            name=name, host="10.0.0.1", port=9000, receive_buffer_bytes=1 << 20
+            name=name, ip="10.0.0.1", port=9000, receive_buffer_bytes=1 << 20
         )
         self.conn: int | None = None
         self.inbox: deque[bytes] = deque()
@@ -214,25 +214,27 @@ class Cluster:
             moved = True
         while peer.inbox:
             moved = True
-            self._note(peer, peer.client.handle_frame(peer.inbox.popleft(), self.now))
-        while (frame := peer.client.poll_frame(self.now)) is not None:
+            peer.client.handle_frame(peer.inbox.popleft(), self.now)
+            self._note(peer)
+        while (frame := peer.client.poll_transmit(self.now)) is not None:
             moved = True
             self.service.handle_frame(peer.conn, frame, self.now)
         return moved
 
     def _pump_service(self) -> bool:
         moved = False
-        while self.service is not None and (output := self.service.poll_output()) is not None:
+        while self.service is not None and (sent := self.service.poll_transmit()) is not None:
             moved = True
-            conn, frame = output
-            if conn in self.by_conn:
-                self.by_conn[conn].inbox.append(frame)
-        while self.service is not None and (conn := self.service.poll_close()) is not None:
+            if sent.connection in self.by_conn:
+                self.by_conn[sent.connection].inbox.append(sent.frame)
+        while self.service is not None and (finished := self.service.poll_event()) is not None:
             moved = True
+            conn = finished.connection
             peer = self.by_conn.pop(conn, None)
             if peer is not None and peer.conn == conn:
                 while peer.inbox:
-                    self._note(peer, peer.client.handle_frame(peer.inbox.popleft(), self.now))
+                    peer.client.handle_frame(peer.inbox.popleft(), self.now)
+                    self._note(peer)
                 self._drop(peer, "closed by the GMS")
         return moved
 
@@ -240,10 +242,11 @@ class Cluster:
         if peer.conn is not None:
             peer.conn = None
             peer.inbox.clear()
-            self._note(peer, peer.client.handle_closed(reason, self.now))
+            peer.client.handle_closed(reason, self.now)
+            self._note(peer)
 
-    def _note(self, peer: Peer, events: list[ClientEvent]) -> None:
-        for event in events:
+    def _note(self, peer: Peer) -> None:
+        while (event := peer.client.poll_event()) is not None:
             peer.events.append(event)
             match event:
                 case SubscriptionCompleted(request, groups):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from quicksilver.membership.planning.model import PlanDelta, PlanReport, PlanState
+from quicksilver.membership.planning.model import PlanCost, PlanDelta, PlanState
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
 
@@ -13,7 +13,7 @@ class ExactPlanner:
 
     def __init__(self, name: str = "exact") -> None:
         self.name = name
-        self.reports = 0
+        self.costs = 0
         self._node_region: dict[NodeId, RegionId] = {}
         self._members: dict[RegionId, set[NodeId]] = {}
         self._key: dict[RegionId, frozenset[GroupId]] = {}
@@ -65,9 +65,9 @@ class ExactPlanner:
         for group in key:
             self._groups.setdefault(group, set()).add(region)
 
-    def report(self, traffic: Mapping[GroupId, float] | None = None) -> PlanReport:
-        self.reports += 1
-        return PlanReport(
+    def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
+        self.costs += 1
+        return PlanCost(
             len(self._node_region), len(self._groups), len(self._members), 1, 1, 1, 1, 1, 0.0
         )
 

@@ -73,7 +73,7 @@ def test_no_frame_hurts_the_service(garbage: list[tuple[bool, bytes]]) -> None:
 @given(st.lists(frames, max_size=6), st.booleans())
 def test_no_frame_hurts_a_client(garbage: list[bytes], is_member: bool) -> None:
     """It asks for everything anew, or is refused; it never raises."""
-    client = MembershipClient(name="n", host="10.0.0.1", port=1, receive_buffer_bytes=1)
+    client = MembershipClient(name="n", ip="10.0.0.1", port=1, receive_buffer_bytes=1)
     client.subscribe(join=["a"])
     client.handle_opened(0.0)
     if is_member:
@@ -82,7 +82,7 @@ def test_no_frame_hurts_a_client(garbage: list[bytes], is_member: bool) -> None:
     for at, frame in enumerate(garbage):
         client.handle_frame(frame, float(at))
         client.handle_timeout(float(at))
-        while client.poll_frame(float(at)) is not None:
+        while client.poll_transmit(float(at)) is not None:
             pass
         wake = client.next_timeout()
         assert wake is None or wake > at

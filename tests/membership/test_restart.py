@@ -74,9 +74,7 @@ class Node:
     """A client on a blocking socket with a short timeout."""
 
     def __init__(self, name: str) -> None:
-        self.client = MembershipClient(
-            name=name, host="127.0.0.1", port=9000, receive_buffer_bytes=1
-        )
+        self.client = MembershipClient(name=name, ip="127.0.0.1", port=9000, receive_buffer_bytes=1)
         self.socket: socket.socket | None = None
         self.nodes: list[tuple[int, bool]] = []
         self.completed: set[int] = set()
@@ -92,7 +90,7 @@ class Node:
             self.client.handle_opened(time.monotonic())
         try:
             self.client.handle_timeout(time.monotonic())
-            while (frame := self.client.poll_frame(time.monotonic())) is not None:
+            while (frame := self.client.poll_transmit(time.monotonic())) is not None:
                 self.socket.sendall(encode_frame(frame))
             data = self.socket.recv(1 << 16)
         except TimeoutError:
@@ -105,7 +103,8 @@ class Node:
             self.client.handle_closed("closed", time.monotonic())
             return
         for frame in self.decoder.feed(data):
-            for event in self.client.handle_frame(frame, time.monotonic()):
+            self.client.handle_frame(frame, time.monotonic())
+            while (event := self.client.poll_event()) is not None:
                 self.note(event, history)
 
     def note(self, event: object, history: ViewHistory) -> None:

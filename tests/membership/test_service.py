@@ -45,12 +45,12 @@ class Bench:
 
     def hear(self) -> dict[int, list[gms.Reply]]:
         heard: dict[int, list[gms.Reply]] = {}
-        while (output := self.service.poll_output()) is not None:
-            reply = gms.parse_reply(output[1])
+        while (transmit := self.service.poll_transmit()) is not None:
+            reply = gms.parse_reply(transmit.frame)
             assert reply is not None
-            heard.setdefault(output[0], []).append(reply)
-        while (conn := self.service.poll_close()) is not None:
-            self.closed.append(conn)
+            heard.setdefault(transmit.connection, []).append(reply)
+        while (finished := self.service.poll_event()) is not None:
+            self.closed.append(finished.connection)
         return heard
 
     def run(self, seconds: float) -> dict[int, list[gms.Reply]]:
@@ -76,7 +76,7 @@ def hello(resume: gms.Resume | None = None, **changes: object) -> gms.Hello:
     values = {
         "version": gms.PROTOCOL_VERSION,
         "name": "n",
-        "host": "10.0.0.1",
+        "ip": "10.0.0.1",
         "port": 9000,
         "receive_buffer_bytes": 1,
         "resume": resume,
@@ -256,7 +256,7 @@ def test_silence_is_failure_and_the_silent_are_told() -> None:
     [excluded] = bench.run(0.2)[conn]
     assert excluded == gms.Excluded("the node was silent for 3 s")
     assert bench.closed == [conn]
-    assert bench.service.counts["failed"] == 1
+    assert bench.service.counters.failed == 1
 
 
 def test_any_frame_is_a_sign_of_life() -> None:
@@ -289,7 +289,7 @@ def test_a_gms_that_was_held_up_does_not_blame_the_nodes() -> None:
     bench.service.handle_timeout(bench.now)
     bench.say(conn, gms.Heartbeat())
     assert bench.run(2.0) == {}
-    assert bench.service.counts["held_up"] == 1
+    assert bench.service.counters.held_up == 1
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
     assert bench.run(2.9) == {}
@@ -391,8 +391,8 @@ BAD = {
     "no hello": [gms.Subscribe(1, join=("a",))],
     "heartbeat first": [gms.Heartbeat()],
     "hello twice": [hello(), hello()],
-    "host": [hello(host="example.org")],
-    "multicast host": [hello(host="239.1.1.1")],
+    "ip": [hello(ip="example.org")],
+    "multicast ip": [hello(ip="239.1.1.1")],
     "port": [hello(port=0)],
     "name": [hello(name="a\nb")],
     "buffer": [hello(receive_buffer_bytes=-1)],
@@ -423,7 +423,7 @@ def test_a_bad_request_is_refused_with_a_reason_and_leaves_no_trace(
     assert bench.closed == [conn]
     bench.service.handle_disconnected(conn, bench.now)
     bench.run(5.0)
-    assert bench.service.counts["refused"] == 1
+    assert bench.service.counters.refused == 1
     image = bench.store.load()
     assert image is not None
     assert image.nodes == {}
@@ -512,24 +512,24 @@ def test_a_tool_looks_without_a_hello() -> None:
     assert kinds(bench.hear()[tool]) == ["Refused"]
 
 
-def test_the_plan_is_reported_anew_only_when_it_changed_and_not_too_often() -> None:
-    """The report may be expensive, and tools ask every second."""
+def test_what_the_plan_costs_is_added_up_anew_only_when_it_changed_and_not_too_often() -> None:
+    """Adding it up may take long, and tools ask every second."""
     bench = Bench()
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
     tool = bench.connect()
     for n in range(3):
         bench.say(tool, gms.Inspect(n))
-    assert bench.planner.reports == 1
+    assert bench.planner.costs == 1
     bench.say(conn, gms.Subscribe(2, join=("b",)))
     bench.run(0.1)
     bench.say(tool, gms.Inspect(4))
-    assert bench.planner.reports == 1
+    assert bench.planner.costs == 1
     bench.say(conn, gms.Heartbeat())
     bench.run(2.5)
     bench.say(conn, gms.Heartbeat())
     bench.run(2.5)
     bench.say(tool, gms.Inspect(5))
-    assert bench.planner.reports == 2
+    assert bench.planner.costs == 2
 
 
 def test_a_tool_that_stopped_asking_is_closed() -> None:

@@ -139,7 +139,7 @@ class TestCaching:
     """ "Limit caching packets for recovery purposes to only a single partition" (4.2.1 C)."""
 
     @pytest.mark.parametrize("replication", [1, 2, 5])
-    def test_each_packet_is_in_exactly_its_replicas_caches(self, replication: int) -> None:
+    def test_each_packet_is_in_exactly_its_keepers_caches(self, replication: int) -> None:
         """4.2.1 C, Figure 4.12: before it is stable, in a region of 15 nodes."""
         cluster = one_region(15, settings=ClusterSettings(replication=replication), seed=6)
         lose(cluster, lambda node, packet: packet[1] == KIND_TOKEN)
@@ -163,9 +163,7 @@ class TestCaching:
         assert len(load) == 15
 
     @pytest.mark.parametrize(("members", "replication"), [(5, 1), (5, 2), (5, 4), (12, 1), (12, 2)])
-    def test_few_replicas_are_enough_wherever_they_are(
-        self, members: int, replication: int
-    ) -> None:
+    def test_few_copies_are_enough_wherever_they_are(self, members: int, replication: int) -> None:
         """4.2.1 C: also when the copy is with a member of the ring that is not a neighbour."""
         for index in range(3):
             cluster = one_region(members, settings=ClusterSettings(replication=replication), seed=7)
@@ -192,7 +190,7 @@ class TestCaching:
         cluster.run(15)
         check_all(cluster)
 
-    def test_a_crash_of_replicas_loses_nothing_while_the_sender_is_up(self) -> None:
+    def test_a_crash_of_keepers_loses_nothing_while_the_sender_is_up(self) -> None:
         """4.2.1: "as long as the sender does not crash", delivery is guaranteed."""
         cluster = one_region(12, settings=ClusterSettings(replication=1), seed=7)
         victim = cluster.nodes[0]

@@ -9,7 +9,7 @@ from quicksilver.multicast.tally import GroupTally
 from quicksilver.trace.records import OTHER_GROUPS, GroupSampled
 from quicksilver.trace.sinks import MemoryTrace
 from quicksilver.trials.cluster import Cluster
-from quicksilver.trials.sampling import sample_cluster
+from quicksilver.trials.samples import sample_cluster
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from quicksilver.net import datagrams, sockopts
-from quicksilver.net.batching import Received, probe_abilities
+from quicksilver.net.batch_calls import Received, probe_abilities
 from quicksilver.net.datagrams import DatagramSockets, MembershipError, PortError, multicast_works
 from quicksilver.net.faults import FaultInjector, FaultPlan, split_segments
 from quicksilver.net.interfaces import Interface, choose_interface

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver.net import diagnosis
-from quicksilver.net.batching import PLAIN_VARIABLE
+from quicksilver.net.batch_calls import PLAIN_VARIABLE
 from quicksilver.net.diagnosis import Finding, diagnose
 from quicksilver.net.interfaces import Interface, choose_interface
 

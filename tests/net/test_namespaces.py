@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.net.batching import probe_abilities
+from quicksilver.net.batch_calls import probe_abilities
 from tests.net.namespaces import Network, network, why_impossible
 
 pytestmark = [

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
 from quicksilver.net.streams import (
     FrameDecoder,
     FrameError,
@@ -97,14 +98,14 @@ class Echo:
     def next_timeout(self) -> float | None:
         return self.wake
 
-    def poll_output(self) -> tuple[int, bytes] | None:
+    def poll_transmit(self) -> FrameTransmit | None:
         for at, (conn, _) in enumerate(self.output):
             if conn not in self.blocked:
-                return self.output.pop(at)
+                return FrameTransmit(*self.output.pop(at))
         return None
 
-    def poll_close(self) -> int | None:
-        return self.closing.pop() if self.closing else None
+    def poll_event(self) -> ConnectionFinished | None:
+        return ConnectionFinished(self.closing.pop()) if self.closing else None
 
 
 class Caller:

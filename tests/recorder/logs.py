@@ -6,8 +6,8 @@ from pathlib import Path
 
 from quicksilver.node.messages import Batch
 from quicksilver.recorder.grouplog import GroupLog
-from quicksilver.recorder.reading import LogReader
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.reader import LogReader
+from quicksilver.recorder.writer import LogConfig, LogWriter
 
 GROUP = "prices"
 CONFIG = LogConfig(segment_bytes=4_000, does_sync=False)

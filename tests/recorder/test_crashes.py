@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.recorder.reading import LogReader
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.reader import LogReader
+from quicksilver.recorder.writer import LogConfig, LogWriter
 from tests.recorder.logs import GROUP, value, values
 
 WRITER = """
     import sys
     from pathlib import Path
-    from quicksilver.recorder.writing import LogConfig, LogWriter
+    from quicksilver.recorder.writer import LogConfig, LogWriter
 
     writer = LogWriter(Path(sys.argv[1]), "prices", LogConfig(segment_bytes=20_000))
     while True:

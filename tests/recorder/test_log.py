@@ -23,9 +23,9 @@ from quicksilver.recorder.folders import (
     segment_stems,
 )
 from quicksilver.recorder.index import ENTRY_BYTES, load_entries
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.schema import COLUMNS, VERSION_KEY
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.writer import LogConfig, LogWriter
 from tests.recorder.logs import CONFIG, GROUP, filled, value, values, write_rows
 
 

@@ -16,11 +16,11 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.envelope import Origin, pack_envelope
 from quicksilver.recorder.errors import LogBusyError, PeerError
-from quicksilver.recorder.pending import Pending
+from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.process import Recorder, RecorderConfig
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, store_commit
-from quicksilver.recorder.writing import LogConfig
+from quicksilver.recorder.writer import LogConfig
 from tests.node.service import connect, run, running_gms
 from tests.recorder.logs import batch
 
@@ -271,7 +271,7 @@ def test_a_state_names_only_what_is_safe(gms: str, tmp_path: Path) -> None:
             log = recorder.logs["j"]
             written = log.writer.write
 
-            def slow_write(pending: Pending) -> int:
+            def slow_write(pending: PendingRows) -> int:
                 # While this is written, more arrives.
                 loop.call_soon_threadsafe(log.take, batch(10, 10), 2)
                 time.sleep(0.05)

@@ -23,7 +23,7 @@ from quicksilver.recorder.folders import data_path, folder_of, index_path, segme
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.index import load_entries
 from quicksilver.recorder.repeats import Repeats
-from quicksilver.recorder.writing import LogWriter
+from quicksilver.recorder.writer import LogWriter
 from tests.recorder.logs import CONFIG, GROUP, filled, flush, value, values, write_rows
 
 

@@ -15,7 +15,7 @@ from quicksilver.recorder.retention import (
     load_commits,
     store_commit,
 )
-from quicksilver.recorder.writing import LogConfig
+from quicksilver.recorder.writer import LogConfig
 from quicksilver.stdx.ranges import RangeSet
 from tests.recorder.logs import CONFIG, GROUP, batch, flush, values
 

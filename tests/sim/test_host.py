@@ -31,9 +31,9 @@ def test_a_clock_never_goes_back(
     world.at(0.7, lambda: world.hosts[1].set_drift(drift))
     world.at(1.4, lambda: world.hosts[1].set_drift(0.0))
     world.events.run(5)
-    for engine in world.engines:
-        assert engine.clocks == sorted(engine.clocks)
-        assert engine.drained == sorted(engine.drained)
+    for session in world.sessions:
+        assert session.clocks == sorted(session.clocks)
+        assert session.drained == sorted(session.drained)
 
 
 @given(st.integers(1, 60), st.floats(1e-5, 1e-3))
@@ -47,7 +47,7 @@ def test_a_processor_is_never_busier_than_time_passes(count: int, cost: float) -
     world.events.run(5)
     spent = world.hosts[1].counters.busy_s - busy
     assert spent == pytest.approx(count * (cost + 100 * cpu.receive_byte_s))
-    assert world.engines[1].received[-1][0] - start <= count * cost + 0.01
+    assert world.sessions[1].received[-1][0] - start <= count * cost + 0.01
     assert world.hosts[1].counters.received == count
 
 
@@ -55,16 +55,16 @@ def test_a_processor_is_never_busier_than_time_passes(count: int, cost: float) -
 @settings(max_examples=30, deadline=None)
 def test_alarms_fire_once_they_are_due_and_not_before(times: list[float]) -> None:
     world = World(2, IDEAL)
-    engine = world.engines[1]
+    session = world.sessions[1]
     fired: list[tuple[float, float]] = []
-    handle = engine.handle_timeout
+    handle = session.handle_timeout
 
     def note(now: float) -> None:
-        fired.extend((when, now) for when in engine.timeouts if when <= now)
+        fired.extend((when, now) for when in session.timeouts if when <= now)
         handle(now)
 
-    engine.handle_timeout = note  # type: ignore[method-assign]
-    world.hosts[1].submit(lambda: engine.timeouts.extend(times))
+    session.handle_timeout = note  # type: ignore[method-assign]
+    world.hosts[1].submit(lambda: session.timeouts.extend(times))
     # Packets in between must not lose an alarm.
     for step in range(20):
         world.at(step * 0.13, lambda: world.send(0, [packet(1)]))
@@ -79,9 +79,9 @@ def test_a_frozen_process_does_nothing_and_then_all_of_it() -> None:
     world.hosts[1].freeze(2.0)
     world.send(0, [packet(number) for number in range(10)])
     world.events.run(1.9)
-    assert not world.engines[1].received
+    assert not world.sessions[1].received
     world.events.run(0.2)
-    assert len(world.engines[1].received) == 10
+    assert len(world.sessions[1].received) == 10
 
 
 def test_a_thawed_process_goes_on_at_once() -> None:
@@ -90,7 +90,7 @@ def test_a_thawed_process_goes_on_at_once() -> None:
     world.send(0, [packet(1)])
     world.at(1.0, world.hosts[1].thaw)
     world.events.run(1.5)
-    assert [round(at, 3) for at, _ in world.engines[1].received] == [1.0]
+    assert [round(at, 3) for at, _ in world.sessions[1].received] == [1.0]
 
 
 def test_a_killed_process_is_never_heard_of_again() -> None:
@@ -98,7 +98,7 @@ def test_a_killed_process_is_never_heard_of_again() -> None:
     world.send(0, [packet(1)])
     world.hosts[1].kill()
     world.events.run(1)
-    assert not world.engines[1].received
+    assert not world.sessions[1].received
 
 
 @given(st.integers(1, 3), st.integers(2, 6), st.integers(1, 30))
@@ -112,12 +112,12 @@ def test_shared_cores_do_no_more_than_they_can(cores: int, hosts: int, count: in
     start, busy = world.events.now, world.cpu.busy_s
     world.send(0, [packet(number) for number in range(count)])
     world.events.run(60)
-    done = max(engine.received[-1][0] for engine in world.engines[1:])
+    done = max(session.received[-1][0] for session in world.sessions[1:])
     work = hosts * count * cost
     assert world.cpu.busy_s - busy == pytest.approx(work, rel=0.05)
     assert done - start >= work / cores - hosts * count * 1e-9 - cost * 24
-    for engine in world.engines[1:]:
-        assert len(engine.received) == count
+    for session in world.sessions[1:]:
+        assert len(session.received) == count
 
 
 def test_one_core_serves_processes_in_turn() -> None:
@@ -126,7 +126,7 @@ def test_one_core_serves_processes_in_turn() -> None:
     world = World(3, replace(IDEAL, cpu=cpu), cores=1)
     world.send(0, [packet(number) for number in range(200)])
     world.events.run(0.2)
-    one, other = (len(engine.received) for engine in world.engines[1:])
+    one, other = (len(session.received) for session in world.sessions[1:])
     assert one + other < 250
     assert abs(one - other) <= 24
 
@@ -138,7 +138,7 @@ def test_waking_costs_once_however_much_there_is_to_do() -> None:
     before = world.hosts[1].counters.busy_s
     world.send(0, [packet(number) for number in range(100)])
     world.events.run(1)
-    assert len(world.engines[1].received) == 100
+    assert len(world.sessions[1].received) == 100
     assert world.hosts[1].counters.busy_s - before == pytest.approx(1e-3)
 
 

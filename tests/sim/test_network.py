@@ -36,8 +36,8 @@ def test_a_link_without_jitter_keeps_the_order(sizes: list[int], rate: float) ->
     world = World(3, replace(IDEAL, nic_bytes_per_s=rate))
     world.send(0, [packet(number, size) for number, size in enumerate(sizes)])
     world.events.run(10)
-    for engine in world.engines[1:]:
-        assert [number for _, number in engine.received] == list(range(len(sizes)))
+    for session in world.sessions[1:]:
+        assert [number for _, number in session.received] == list(range(len(sizes)))
 
 
 @given(SIZES, st.floats(1e5, 1e7))
@@ -107,7 +107,7 @@ def test_what_was_sent_was_received_or_lost_for_a_known_reason(
     lost = sum(h.counters.port_drops + h.counters.receive_drops for h in world.hosts[1:])
     assert world.hosts[0].counters.sent == len(sizes)
     assert received + lost == sum(weather.through for weather in counted)
-    assert received == sum(len(engine.received) for engine in world.engines[1:])
+    assert received == sum(len(session.received) for session in world.sessions[1:])
 
 
 @given(st.sampled_from(["both", "one", "island"]), st.booleans())
@@ -126,7 +126,7 @@ def test_partitions_block_as_they_were_asked_to(kind: str, is_multicast: bool) -
     world.events.run(1)
 
     def heard(index: int) -> set[int]:
-        return {number for _, number in world.engines[index].received}
+        return {number for _, number in world.sessions[index].received}
 
     assert 0 not in heard(1)
     assert (1 in heard(0)) == (kind == "one")
@@ -146,7 +146,7 @@ def test_nothing_arrives_before_the_latency_has_passed(count: int, latency: floa
     world.send(0, [packet(number) for number in range(count)])
     world.events.run(1)
     sent = {number_of(data): at for at, _, data in world.departures}
-    for at, number in world.engines[1].received:
+    for at, number in world.sessions[1].received:
         assert at >= sent[number] + latency - 1e-12
 
 
@@ -157,7 +157,7 @@ def test_spared_control_passes_what_loses_all_data() -> None:
     weather.spares_control = True
     world.send(0, [packet(1), packet(2, kind=b"\x51\x01")])
     world.events.run(1)
-    assert [number for _, number in world.engines[1].received] == [2]
+    assert [number for _, number in world.sessions[1].received] == [2]
 
 
 def test_a_rule_loses_just_what_it_is_about() -> None:
@@ -166,9 +166,9 @@ def test_a_rule_loses_just_what_it_is_about() -> None:
     world.network.loss = lambda host, data: host.index == 1 and number_of(data) == 2
     world.send(0, [packet(number) for number in range(4)])
     world.events.run(1)
-    assert [number for _, number in world.engines[1].received] == [0, 1, 3]
-    assert [number for _, number in world.engines[2].received] == [0, 1, 2, 3]
+    assert [number for _, number in world.sessions[1].received] == [0, 1, 3]
+    assert [number for _, number in world.sessions[2].received] == [0, 1, 2, 3]
     world.network.loss = None
     world.send(0, [packet(2)])
     world.events.run(1)
-    assert world.engines[1].received[-1][1] == 2
+    assert world.sessions[1].received[-1][1] == 2

@@ -1,4 +1,4 @@
-"""Small worlds for tests of the simulator: engines that do nothing but count."""
+"""Small worlds for tests of the simulator: sessions that do nothing but count."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def number_of(data: bytes) -> int:
     return int.from_bytes(data[2:10], "little")
 
 
-class CountingEngine:
+class CountingSession:
     """Sends what it is told to, and notes what it is given and when."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class NoControl:
     def send_control(self, frame: bytes) -> None:
         raise AssertionError("nothing is said while there is no stream")
 
-    def poll_control(self, now: float) -> None:
+    def poll_control_event(self, now: float) -> None:
         return None
 
 
@@ -132,12 +132,12 @@ class World:
             lambda at, source, destination, data: self.departures.append((at, source, data))
         )
         self.cpu = SharedCpu(self.events, cores) if cores else None
-        self.engines = [CountingEngine() for _ in range(hosts)]
+        self.sessions = [CountingSession() for _ in range(hosts)]
         self.hosts = [
             SimHost(
                 self.events,
                 self.network,
-                engine,
+                session,
                 index=index,
                 address=(f"10.0.0.{index + 1}", 7000),
                 model=model,
@@ -147,10 +147,10 @@ class World:
                 memory=lambda: 0,
                 shared_cpu=self.cpu,
             )
-            for index, engine in enumerate(self.engines)
+            for index, session in enumerate(self.sessions)
         ]
-        for engine, host in zip(self.engines, self.hosts, strict=True):
-            engine.addresses = frozenset({GROUP[0]})
+        for session, host in zip(self.sessions, self.hosts, strict=True):
+            session.addresses = frozenset({GROUP[0]})
             host.submit(lambda: None)
         self.events.run(0.001)
 
@@ -158,7 +158,7 @@ class World:
         """Have a host send from its next turn on."""
 
         def put() -> None:
-            self.engines[index].to_send += [(to, data) for data in packets]
+            self.sessions[index].to_send += [(to, data) for data in packets]
 
         self.hosts[index].submit(put)
 

@@ -24,8 +24,8 @@ def test_is_found_out(broken: Broken) -> None:
     missed = set(broken.caught_by)
     with broken.install():
         for seed in range(1, broken.seeds + 1):
-            report = run_trial(broken.scene(seed))
-            missed -= {violation.check for violation in report.violations}
+            verdict = run_trial(broken.scene(seed))
+            missed -= {violation.check for violation in verdict.violations}
             if not missed:
                 return
     raise AssertionError(f"{broken.name}: not seen by {sorted(missed)} in {broken.seeds} trials")
@@ -35,8 +35,8 @@ def test_is_found_out(broken: Broken) -> None:
 @every
 def test_the_same_scene_is_fine_when_nothing_is_broken(broken: Broken) -> None:
     """What a check finds in a scene is the mistake, not the scene."""
-    report = run_trial(broken.scene(1))
-    assert not report.violations
+    verdict = run_trial(broken.scene(1))
+    assert not verdict.violations
 
 
 def test_every_check_finds_something() -> None:

@@ -28,8 +28,8 @@ from quicksilver.trials.checks.proof import Proof
 from quicksilver.trials.checks.quiescence import Quiescence
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
-from quicksilver.trials.checks.told import Told
 from quicksilver.trials.checks.views import Views
+from quicksilver.trials.checks.views_told import ViewsTold
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -302,24 +302,24 @@ class TestTold:
         bench.check.on_event(bench.a, news)
 
     def test_a_view_told_again(self) -> None:
-        bench = Bench(Told)
+        bench = Bench(ViewsTold)
         self._tell(bench, bench.a.id, view=2, joined=(bench.a.id,))
         assert bench.is_good()
         self._tell(bench, bench.a.id, view=2)
         assert bench.is_bad("is told view 2 of x after view 2")
 
     def test_differences_that_do_not_add_up(self) -> None:
-        bench = Bench(Told)
+        bench = Bench(ViewsTold)
         self._tell(bench, bench.a.id, 90, view=1, joined=(bench.a.id,))
         assert bench.is_bad("it is told")
 
     def test_a_view_without_the_member(self) -> None:
-        bench = Bench(Told)
+        bench = Bench(ViewsTold)
         self._tell(bench, 90, view=1, joined=(90,))
         assert bench.is_bad("in which it is not")
 
     def test_a_message_after_leaving(self) -> None:
-        bench = Bench(Told)
+        bench = Bench(ViewsTold)
         bench.deliver(bench.b, 0)
         assert bench.is_good()
         bench.b.leave("g")
@@ -328,7 +328,7 @@ class TestTold:
         assert bench.is_bad("gets message 1", "is not in it")
 
     def test_a_view_never_told(self) -> None:
-        bench = Bench(Told)
+        bench = Bench(ViewsTold)
         bench.check.on_left(bench.b, ("g",))
         bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0 knows view", "was told 0")

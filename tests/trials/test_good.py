@@ -12,5 +12,5 @@ from quicksilver.trials.trial import run_trial
 @pytest.mark.parametrize("seed", [1, 3, 8, 200])
 def test_drawn_trial(seed: int) -> None:
     """To look into a failure: ``quicksilver sim --seed``."""
-    report = run_trial(draw_plan(seed))
-    assert not report.violations
+    verdict = run_trial(draw_plan(seed))
+    assert not verdict.violations

@@ -21,5 +21,5 @@ PLANS = sorted((Path(__file__).parent / "plans").glob("*.json"))
 @pytest.mark.parametrize("path", PLANS, ids=[path.stem for path in PLANS])
 def test_what_broke_once_holds(path: Path) -> None:
     plan = msgspec.json.decode(path.read_bytes(), type=Plan)
-    report = run_trial(plan)
-    assert not report.violations, [f"{v.check}: {v.what}" for v in report.violations[:3]]
+    verdict = run_trial(plan)
+    assert not verdict.violations, [f"{v.check}: {v.what}" for v in verdict.violations[:3]]

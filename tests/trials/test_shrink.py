@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from quicksilver.trials.draw import Plan, draw_plan
 from quicksilver.trials.faults import GmsRestart
 from quicksilver.trials.shrink import shrink
-from quicksilver.trials.trial import Report
+from quicksilver.trials.trial import Verdict
 from quicksilver.trials.watch import Violation
 
 PLAN = replace(
@@ -20,10 +20,10 @@ PLAN = replace(
 def judge(guilty: set[int], check: str = "fifo"):
     """A run that fails exactly when all the guilty faults are in the plan."""
 
-    def run(plan: Plan) -> Report:
+    def run(plan: Plan) -> Verdict:
         present = {round(fault.at) for fault in plan.faults}
         found = (Violation(check=check, at=1.0, what="!"),) if guilty <= present else ()
-        return Report(
+        return Verdict(
             seed=plan.seed,
             digest="",
             messages=1,
@@ -58,7 +58,7 @@ def test_a_good_plan_stays_as_it_is() -> None:
 def test_another_failure_is_not_taken_for_the_same() -> None:
     """Fewer faults may break something else: that is a different finding."""
 
-    def run(plan: Plan) -> Report:
+    def run(plan: Plan) -> Verdict:
         check = "fifo" if len(plan.faults) == len(PLAN.faults) else "views"
         return judge(set(), check)(plan)
 

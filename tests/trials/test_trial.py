@@ -90,9 +90,9 @@ def test_violations_are_reported_with_their_time() -> None:
         def on_healed(self) -> None:
             self.fail("never content")
 
-    report = run_trial(SMALL, checks=(Grumbler,))
-    assert [(v.check, v.what) for v in report.violations] == [("grumbler", "never content")]
-    assert report.violations[0].at >= SMALL.seconds
+    verdict = run_trial(SMALL, checks=(Grumbler,))
+    assert [(v.check, v.what) for v in verdict.violations] == [("grumbler", "never content")]
+    assert verdict.violations[0].at >= SMALL.seconds
 
 
 @pytest.mark.parametrize("kind", faults.KINDS, ids=lambda kind: kind.__name__)
@@ -126,8 +126,8 @@ def test_every_fault_begins_and_heals(kind: type[faults.Fault]) -> None:
     assert not cluster.gms.is_down
 
 
-def test_the_floor_is_part_of_the_report() -> None:
-    report = run_trial(SMALL)
-    assert report.is_good
-    assert report.messages >= trial.MESSAGES_MIN
-    assert report.seconds >= trial.SECONDS_MIN
+def test_the_floor_is_part_of_the_verdict() -> None:
+    verdict = run_trial(SMALL)
+    assert verdict.is_good
+    assert verdict.messages >= trial.MESSAGES_MIN
+    assert verdict.seconds >= trial.SECONDS_MIN

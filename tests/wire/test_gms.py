@@ -22,7 +22,7 @@ requests = st.one_of(
         gms.Hello,
         version=number,
         name=text,
-        host=text,
+        ip=text,
         port=number,
         receive_buffer_bytes=number,
         resume=st.none() | st.builds(gms.Resume, cluster=number, node=number),
@@ -70,7 +70,7 @@ replies = st.one_of(
         gms.Update,
         batch=number,
         nodes=st.lists(
-            st.builds(gms.NodeInfo, id=number, name=text, host=text, port=number), max_size=3
+            st.builds(gms.NodeInfo, id=number, name=text, ip=text, port=number), max_size=3
         ).map(tuple),
         regions=st.lists(regions, max_size=3).map(tuple),
         groups=st.lists(groups, max_size=3).map(tuple),

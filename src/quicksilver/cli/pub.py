@@ -48,12 +48,12 @@ def pub(
     Each message goes to every group named. At the end, waits until all of them
     are on every member and says so.
     """
-    from quicksilver.cli.connecting import node_options, serving_metrics
+    from quicksilver.cli.node_commands import node_options, serving_metrics
     from quicksilver.cli.output import plural
-    from quicksilver.cli.tracing import name_run, opening_trace
+    from quicksilver.cli.traces import name_run, opening_trace
     from quicksilver.node import sync
     from quicksilver.node.errors import MessageTooLargeError
-    from quicksilver.node.sampling import sampling
+    from quicksilver.node.samples import sampling
     from quicksilver.stdx.units import format_rate
     from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 

@@ -67,12 +67,12 @@ def record(
     Ctrl-C ends it: what was received is made safe first. With --listen,
     recorders of one cluster find each other and fill each other's gaps.
     """
-    from quicksilver.cli.connecting import node_options
+    from quicksilver.cli.node_commands import node_options
 
     try:
         from quicksilver.recorder.process import Recorder, RecorderConfig
         from quicksilver.recorder.retention import Retention
-        from quicksilver.recorder.writing import LogConfig
+        from quicksilver.recorder.writer import LogConfig
     except ModuleNotFoundError as error:
         raise CommandError(
             f"recording needs {error.name}: pip install 'quicksilver[spark]'"
@@ -94,7 +94,7 @@ def record(
 
 
 def _run(make: object, config: RecorderConfig, as_json: bool) -> int:
-    from quicksilver.cli.running import run_async
+    from quicksilver.cli.run_async import run_async
 
     assert callable(make)
     made: list[Recorder] = []

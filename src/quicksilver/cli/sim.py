@@ -14,7 +14,7 @@ from quicksilver.cli.problems import CommandError, MisuseError
 if TYPE_CHECKING:
     from quicksilver.lab.seeds import SeedResult
     from quicksilver.trials.draw import Plan
-    from quicksilver.trials.trial import Report
+    from quicksilver.trials.trial import Verdict
 
 FAILURES_SHOWN = 20
 
@@ -101,26 +101,26 @@ def _run_one(
 
     import msgspec
 
-    from quicksilver.cli.tracing import opening_trace
+    from quicksilver.cli.traces import opening_trace
     from quicksilver.trials.shrink import shrink
     from quicksilver.trials.trial import run_trial
 
     started = time.perf_counter()
     with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
-        report = run_trial(plan, tracer=tracer)
+        verdict = run_trial(plan, tracer=tracer)
     elapsed = time.perf_counter() - started
-    if shrinks and report.violations:
+    if shrinks and verdict.violations:
         plan = shrink(plan, run_trial, on_progress=_tell_shrinking)
-        report = run_trial(plan)
+        verdict = run_trial(plan)
     if write_plan is not None:
         write_plan.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
     if as_json:
-        found: dict[str, Any] = msgspec.to_builtins(report)
-        found["node_seconds_per_second"] = round(report.node_seconds / max(1e-9, elapsed), 1)
+        found: dict[str, Any] = msgspec.to_builtins(verdict)
+        found["node_seconds_per_second"] = round(verdict.node_seconds / max(1e-9, elapsed), 1)
         print(msgspec.json.encode(found).decode())
     else:
-        _show_report(plan, report, elapsed)
-    if report.violations:
+        _show_verdict(plan, verdict, elapsed)
+    if verdict.violations:
         raise typer.Exit(1)
 
 
@@ -130,26 +130,26 @@ def _tell_shrinking(runs: int, left: int) -> None:
     print(f"shrinking: run {runs}, {left} faults left", file=sys.stderr)
 
 
-def _show_report(plan: Plan, report: Report, elapsed: float) -> None:
+def _show_verdict(plan: Plan, verdict: Verdict, elapsed: float) -> None:
     from quicksilver.trials.faults import describe
 
-    speed = report.node_seconds / max(1e-9, elapsed)
+    speed = verdict.node_seconds / max(1e-9, elapsed)
     print(
-        f"seed {plan.seed}: {report.nodes} nodes, {report.groups} groups, planner {plan.planner}, "
-        f"{plan.transport}, packets of {plan.packet_bytes} bytes"
+        f"seed {plan.seed}: {verdict.nodes} nodes, {verdict.groups} groups, "
+        f"planner {plan.planner}, {plan.transport}, packets of {plan.packet_bytes} bytes"
     )
     print(
-        f"{report.messages:,} messages, {report.deliveries:,} deliveries, "
-        f"{report.datagrams:,} datagrams, {report.views} batches of views, "
-        f"{report.exclusions} exclusions, {report.seconds:.1f} s virtual"
+        f"{verdict.messages:,} messages, {verdict.deliveries:,} deliveries, "
+        f"{verdict.datagrams:,} datagrams, {verdict.views} batches of views, "
+        f"{verdict.exclusions} exclusions, {verdict.seconds:.1f} s virtual"
     )
-    print(f"{report.faults} faults:")
+    print(f"{verdict.faults} faults:")
     for fault in plan.faults:
         print(f"  {describe(fault)}")
-    print(f"digest {report.digest}, {speed:,.0f} node-seconds per second")
-    for violation in report.violations:
+    print(f"digest {verdict.digest}, {speed:,.0f} node-seconds per second")
+    for violation in verdict.violations:
         print(f"VIOLATED {violation.check} at {violation.at:.3f} s: {violation.what}")
-    if not report.violations:
+    if not verdict.violations:
         print("no violation")
 
 
@@ -171,12 +171,12 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
     with RunProgress("seeds", len(seeds), is_quiet=as_json, lines_every=100) as progress:
         for result in run_seeds(seeds, jobs, out):
             done += 1
-            if (report := result.report) is not None:
-                totals["messages"] += report.messages
-                totals["deliveries"] += report.deliveries
-                totals["datagrams"] += report.datagrams
-                totals["faults"] += report.faults
-                totals["node_seconds"] += round(report.node_seconds)
+            if (verdict := result.verdict) is not None:
+                totals["messages"] += verdict.messages
+                totals["deliveries"] += verdict.deliveries
+                totals["datagrams"] += verdict.datagrams
+                totals["faults"] += verdict.faults
+                totals["node_seconds"] += round(verdict.node_seconds)
             if result.problem:
                 failures.append((result.seed, result.problem))
                 if not as_json:

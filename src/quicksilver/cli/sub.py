@@ -42,9 +42,9 @@ def sub(
     Ends with --count, --seconds or Ctrl-C. If --seconds pass before --count
     messages came, it fails.
     """
-    from quicksilver.cli.connecting import node_options
-    from quicksilver.cli.running import run_async
-    from quicksilver.cli.tracing import name_run, opening_trace
+    from quicksilver.cli.node_commands import node_options
+    from quicksilver.cli.run_async import run_async
+    from quicksilver.cli.traces import name_run, opening_trace
 
     printer = Printer(is_json=as_json, is_hex=as_hex, count_max=count)
     plan = Listening(
@@ -73,9 +73,9 @@ class Listening:
 
 
 async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
-    from quicksilver.cli.connecting import serving_metrics
+    from quicksilver.cli.node_commands import serving_metrics
     from quicksilver.node.aio import Node
-    from quicksilver.node.sampling import sampling
+    from quicksilver.node.samples import sampling
 
     async with Node(plan.gms, node_options) as node:
         groups = await node.join_all(plan.names)

@@ -91,7 +91,7 @@ def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
             {
                 "id": node.id,
                 "name": node.name,
-                "address": f"{node.host}:{node.port}",
+                "address": f"{node.ip}:{node.port}",
                 "connected": node.connected,
                 "groups": node.groups,
                 "silence_s": round(node.silence_s, 3),

@@ -66,7 +66,7 @@ def up(
     restarted; the rest goes on.
     """
     from quicksilver.cli.groupspec import parse_groups
-    from quicksilver.cli.tracing import name_target
+    from quicksilver.cli.traces import name_target
     from quicksilver.net.faults import FaultError, parse_faults
 
     faults = "" if loss is None else f"loss={loss}"

@@ -1,1 +1,1 @@
-"""Event scheduler, pull stack, and the ports an engine sees."""
+"""Event scheduler, pull stack, and the ports between a session and its host."""

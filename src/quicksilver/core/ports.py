@@ -1,6 +1,6 @@
-"""The ports between an engine, its host, and the host's I/O.
+"""The ports between a session, its host, and the host's I/O.
 
-An engine opens no socket, starts no thread and reads no clock. A host (real
+A session opens no socket, starts no thread and reads no clock. A host (real
 sockets in ``net``, virtual ones in ``sim``) feeds it datagrams, control frames
 and time, and polls what it wants to transmit; nothing is created before the
 host is ready for it (dissertation 4.2.2, the pull stack).
@@ -31,8 +31,8 @@ class Transmit:
         self.packets = packets
 
 
-class Engine(Protocol):
-    """What a host drives. All calls come from one thread."""
+class SessionPort(Protocol):
+    """What a host drives: a node's session, with its engine. All calls come from one thread."""
 
     def classify(self, data: bytes) -> int:
         """Priority of an arrived datagram: 0 tokens, 1 control and repair, 2 data."""
@@ -121,6 +121,21 @@ class ControlClosed:
 ControlEvent = ControlOpened | ControlFrame | ControlClosed
 
 
+@dataclass(frozen=True, slots=True)
+class FrameTransmit:
+    """A frame that a server without sockets has for one of its connections."""
+
+    connection: int
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFinished:
+    """A server's last frame for a connection was taken: close it once that is sent."""
+
+    connection: int
+
+
 class HostIO(Protocol):
     """Sockets and clock of a host, as the turn uses them; nothing here waits."""
 
@@ -131,7 +146,7 @@ class HostIO(Protocol):
         ...
 
     def receive_multicast(self, count: int, /) -> list[Arrival]:
-        """The same of the multicast sockets, which carry nothing but data."""
+        """Return at most so many of the multicast sockets, which carry nothing but data."""
         ...
 
     def send(self, destination: Address, packets: list[bytes], /) -> int:
@@ -139,7 +154,7 @@ class HostIO(Protocol):
         ...
 
     def next_writable(self, now: float) -> float:
-        """Return when it is worth to try again after there was no room."""
+        """Return when to try again after there was no room."""
         ...
 
     def is_control_open(self) -> bool:
@@ -148,8 +163,8 @@ class HostIO(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
-    def poll_control(self, now: float) -> ControlEvent | None:
-        """Move what the stream to the GMS has; return what came of it, or None."""
+    def poll_control_event(self, now: float) -> ControlEvent | None:
+        """Read and write the stream to the GMS; return the next event of it, or None."""
         ...
 
     def set_memberships(self, addresses: frozenset[str], /) -> None:

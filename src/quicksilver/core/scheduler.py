@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from quicksilver.core.ports import Arrival, Engine
+from quicksilver.core.ports import Arrival, SessionPort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,10 @@ class Quanta:
 
 
 class Scheduler:
-    """Priority queues and quanta around one engine."""
+    """Priority queues and quanta around one session."""
 
-    def __init__(self, engine: Engine, quanta: Quanta | None = None) -> None:
-        self._engine = engine
+    def __init__(self, session: SessionPort, quanta: Quanta | None = None) -> None:
+        self._session = session
         self._quanta = quanta or Quanta()
         self._inbound: tuple[deque[Arrival], ...] = (deque(), deque(), deque())
         self._disk: deque[Callable[[], None]] = deque()
@@ -43,9 +43,9 @@ class Scheduler:
         self.alarm_delay_s_max = 0.0
         """How late an alarm was at most; whoever samples it sets it back."""
         self.inversion_s_max = 0.0
-        """How long an alarm was due at most while data was handled; set back likewise."""
+        """The longest time that an alarm was due while data was handled; set back likewise."""
         self._data_since = 0.0
-        """When the core began to handle data, since alarms last had their turn; 0: not."""
+        """When the core began to handle data after alarms last had their turn; 0: it has not."""
 
     def submit(self, request: Callable[[], None]) -> None:
         """Queue a request; safe from any thread, never blocks."""
@@ -57,7 +57,7 @@ class Scheduler:
 
     def accept(self, arrivals: Iterable[Arrival]) -> None:
         """Sort what arrived into the priority queues."""
-        classify = self._engine.classify
+        classify = self._session.classify
         inbound = self._inbound
         for arrival in arrivals:
             inbound[classify(arrival[0])].append(arrival)
@@ -79,7 +79,7 @@ class Scheduler:
         now = clock()
         until = now + self._quanta.alarms_s
         while True:
-            due = self._engine.next_timeout()
+            due = self._session.next_timeout()
             if due is None or due > now:
                 self._data_since = 0.0
                 return due
@@ -92,10 +92,10 @@ class Scheduler:
                 if waited > self.inversion_s_max:
                     self.inversion_s_max = waited
                 self._data_since = 0.0
-            self._engine.handle_timeout(now)
+            self._session.handle_timeout(now)
             now = clock()
             if now >= until:
-                return self._engine.next_timeout()
+                return self._session.next_timeout()
 
     def run_data(self, arrivals: list[Arrival], clock: Callable[[], float]) -> None:
         """Handle arrivals of a socket that carries nothing but data.
@@ -110,12 +110,12 @@ class Scheduler:
         until = now + self._quanta.io_s
         if not self._data_since:
             self._data_since = now
-        engine = self._engine
+        session = self._session
         for handled, (data, segment, source) in enumerate(arrivals, 1):
             if segment:
-                engine.handle_segments(data, segment, source, now)
+                session.handle_segments(data, segment, source, now)
             else:
-                engine.handle_datagram(data, source, now)
+                session.handle_datagram(data, source, now)
             if not handled & 3:
                 now = clock()
                 if now >= until:
@@ -128,14 +128,14 @@ class Scheduler:
         until = now + self._quanta.io_s
         if self._inbound[2]:
             self._data_since = self._data_since or now
-        engine = self._engine
-        handle = engine.handle_datagram
+        session = self._session
+        handle = session.handle_datagram
         for queue in self._inbound:
             handled = 0
             while queue:
                 data, segment, source = queue.popleft()
                 if segment:
-                    engine.handle_segments(data, segment, source, now)
+                    session.handle_segments(data, segment, source, now)
                 else:
                     handle(data, source, now)
                 handled += 1

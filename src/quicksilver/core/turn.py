@@ -1,13 +1,13 @@
 """The core's turn: what a host does again and again, written once for all hosts.
 
 Each turn serves requests of application threads, reads what arrived and handles it by
-priority, fires alarms, transmits what the engine's pull stack gives, and moves the
+priority, fires alarms, transmits what the session's pull stack gives, and moves the
 stream to the GMS; then ``next_wake`` says until when there is nothing to do
 (dissertation 4.2.2). Where bytes come from and go to, and what time it is, is the
 business of the host's I/O: real sockets in ``net``, virtual ones in ``sim``.
 
-After everything that may have made the engine report something, its application takes
-the reports, before anything else is handled.
+After every step that may have produced events, the application takes them before
+anything else is handled.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from quicksilver.core.ports import (
     ControlClosed,
     ControlFrame,
     ControlOpened,
-    Engine,
     HostIO,
+    SessionPort,
     Transmit,
 )
 from quicksilver.core.scheduler import Quanta, Scheduler
@@ -49,21 +49,21 @@ class TurnLimits:
 
 
 class Turn:
-    """One engine's turns; one thread at a time."""
+    """One session's turns; one thread at a time."""
 
     def __init__(
         self,
-        engine: Engine,
+        session: SessionPort,
         io: HostIO,
         *,
         on_events: Callable[[], None],
         limits: TurnLimits | None = None,
     ) -> None:
-        """``on_events`` takes what the engine reports, until ``has_events`` is False."""
-        self.scheduler = Scheduler(engine, (limits or TurnLimits()).quanta)
+        """``on_events`` takes the session's events, until ``has_events`` is False."""
+        self.scheduler = Scheduler(session, (limits or TurnLimits()).quanta)
         self.count = 0
         """How many there were."""
-        self._engine = engine
+        self._session = session
         self._io = io
         self._on_events = on_events
         self._limits = limits or TurnLimits()
@@ -72,13 +72,13 @@ class Turn:
         self.has_more = False
         """True when the last turn stopped at its limits, not for lack of work."""
         self._timeout: float | None = None
-        """When the engine's next alarm is due."""
+        """When the session's next alarm is due."""
         self._addresses: frozenset[str] = frozenset()
         self._control_at = 0.0
 
     def run(self) -> None:
         """Do a turn's work."""
-        engine = self._engine
+        session = self._session
         scheduler = self.scheduler
         clock = self._io.clock
         self.count += 1
@@ -86,15 +86,15 @@ class Turn:
             scheduler.run_requests()
             # Most requests have something to say to the GMS.
             self._control_at = 0.0
-            if engine.has_events():
+            if session.has_events():
                 self._on_events()
         self.has_more = not self._receive(clock)
-        if engine.has_events():
+        if session.has_events():
             self._on_events()
         self._timeout = scheduler.run_alarms(clock)
-        if engine.has_events():
+        if session.has_events():
             self._on_events()
-        if self._unsent is not None or engine.has_transmits() or engine.has_outgoing():
+        if self._unsent is not None or session.has_transmits() or session.has_outgoing():
             self.transmit()
         now = clock()
         if now >= self._control_at:
@@ -105,21 +105,21 @@ class Turn:
         self._control_at = 0.0
 
     def next_wake(self, now: float) -> float | None:
-        """Return when the next turn is due if nothing arrives; None: not before that.
+        """Return when the next turn is due if nothing arrives; None: not before something does.
 
-        The host's I/O knows by itself when it is readable.
+        The host itself watches whether its I/O is readable.
         """
-        engine = self._engine
-        if self.has_more or self.scheduler.has_requests() or engine.has_events():
+        session = self._session
+        if self.has_more or self.scheduler.has_requests() or session.has_events():
             return now
         soonest = self._timeout
         if self._unsent is not None:
             when = self._io.next_writable(now)
             if soonest is None or when < soonest:
                 soonest = when
-        elif engine.has_outgoing():
+        elif session.has_outgoing():
             return now
-        if engine.has_control() and (soonest is None or self._control_at < soonest):
+        if session.has_control() and (soonest is None or self._control_at < soonest):
             soonest = self._control_at
         return soonest
 
@@ -128,7 +128,7 @@ class Turn:
     def _receive(self, clock: Callable[[], float]) -> bool:
         """Read and handle what came; True when nothing is left."""
         io = self._io
-        engine = self._engine
+        session = self._session
         scheduler = self.scheduler
         limits = self._limits
         begun = clock()
@@ -137,32 +137,32 @@ class Turn:
             scheduler.accept(arrived)
             scheduler.run_io(clock)
         is_dry = len(arrived) < limits.unicast_reads
-        is_paused = engine.is_receiving_paused()
+        is_paused = session.is_receiving_paused()
         if not is_paused:
             for _ in range(limits.multicast_rounds):
                 arrived = io.receive_multicast(limits.multicast_reads)
                 if not arrived:
                     break
                 scheduler.run_data(arrived, clock)
-                if engine.is_receiving_paused():
+                if session.is_receiving_paused():
                     break
             is_dry = is_dry and len(arrived) < limits.multicast_reads
         is_dry = is_dry and not scheduler.has_inbound()
         if is_dry and not is_paused:
-            engine.handle_drained(begun)
+            session.handle_drained(begun)
         return is_dry
 
     # Transmitting
 
     def transmit(self) -> None:
         """Send what the stack gives: a turn's worth, or until the socket is full."""
-        engine = self._engine
+        session = self._session
         send = self._io.send
         clock = self._io.clock
         left = self._limits.transmit_bytes
-        engine.handle_turn()
+        session.handle_turn()
         for _ in range(self._limits.transmits):
-            transmit = self._unsent or engine.poll_transmit(clock())
+            transmit = self._unsent or session.poll_transmit(clock())
             self._unsent = None
             if transmit is None:
                 break
@@ -177,30 +177,30 @@ class Turn:
                 break
         else:
             self.has_more = True
-        self._timeout = engine.next_timeout()
+        self._timeout = session.next_timeout()
 
     # The stream to the GMS
 
     def _advance_control(self, now: float) -> None:
-        engine = self._engine
+        session = self._session
         io = self._io
         self._control_at = now + self._limits.control_interval_s
-        while io.is_control_open() and (frame := engine.poll_control(now)) is not None:
+        while io.is_control_open() and (frame := session.poll_control(now)) is not None:
             io.send_control(frame)
-        while (event := io.poll_control(now)) is not None:
+        while (event := io.poll_control_event(now)) is not None:
             if isinstance(event, ControlFrame):
-                engine.handle_control_frame(event.frame, now)
+                session.handle_control_frame(event.frame, now)
             elif isinstance(event, ControlOpened):
-                engine.handle_control_opened(now)
+                session.handle_control_opened(now)
                 self._control_at = 0.0
             elif isinstance(event, ControlClosed):
-                engine.handle_control_closed(event.reason, now)
+                session.handle_control_closed(event.reason, now)
             else:
                 assert_never(event)
-            if engine.has_events():
+            if session.has_events():
                 self._on_events()
-            self._timeout = engine.next_timeout()
-        addresses = engine.multicast_addresses()
+            self._timeout = session.next_timeout()
+        addresses = session.multicast_addresses()
         if addresses is not self._addresses and addresses != self._addresses:
             self._addresses = addresses
             io.set_memberships(addresses)

@@ -20,14 +20,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
+from quicksilver.core.ports import Transmit
 from quicksilver.experiments.base import Context, Metrics
 from quicksilver.experiments.costs import fit_cold, measure_cold, measure_copies
 from quicksilver.experiments.machines import MACHINES, Machine
 from quicksilver.experiments.real import RealRun, run_real
 from quicksilver.experiments.scenario import Scenario, run_scenario
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.session import Session
 from quicksilver.sim.model import IDEAL, CpuModel, HostModel, LinkModel
 from quicksilver.trials.cluster import Cluster
+from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import KIND_TOKEN
 
 HEADER_BYTES = 60
@@ -148,7 +151,7 @@ def _measure_engine() -> Metrics:
     sender, *members = cluster.start(6)
     for node in members:
         node.join("g")
-        _time_engine(node.session, spent, clock)
+        _time_session(node.session, spent, clock)
     sender.open("g")
     cluster.settle()
     payload = bytes(1000)
@@ -161,26 +164,29 @@ def _measure_engine() -> Metrics:
     }
 
 
-def _time_engine(engine: object, spent: dict[str, list[float]], clock: Callable[[], float]) -> None:
-    """Let an engine count what its datagrams and its tokens take."""
-    handle = engine.handle_datagram  # type: ignore[attr-defined]  # an engine of the simulator
-    poll = engine.poll_transmit  # type: ignore[attr-defined]  # the same
+def _time_session(
+    session: Session, spent: dict[str, list[float]], clock: Callable[[], float]
+) -> None:
+    """Let a session count what its datagrams and its tokens take."""
+    handle = session.handle_datagram
+    poll = session.poll_transmit
 
-    def timed_handle(data: bytes, source: object, now: float) -> None:
+    def timed_handle(data: bytes, source: Address, now: float) -> None:
         started = clock()
         handle(data, source, now)
         found = spent["token" if data[1] == KIND_TOKEN else "data"]
         found[0] += 1
         found[1] += clock() - started
 
-    def timed_poll(now: float) -> object:
+    def timed_poll(now: float) -> Transmit | None:
         started = clock()
         transmit = poll(now)
         if transmit is not None and transmit.packets[0][1] == KIND_TOKEN:
             spent["token"][1] += clock() - started
         return transmit
 
-    vars(engine).update(handle_datagram=timed_handle, poll_transmit=timed_poll)
+    session.handle_datagram = timed_handle
+    session.poll_transmit = timed_poll
 
 
 def machine_from(metrics: Metrics) -> Machine:

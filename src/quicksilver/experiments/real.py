@@ -10,8 +10,8 @@ from typing import Any
 from quicksilver.experiments.base import Context, Metrics
 from quicksilver.experiments.gauges import latency_metrics
 from quicksilver.lab.instruments import Observed, Usage
-from quicksilver.lab.load import Receiver, ReceiverReport, Sender, SenderReport
-from quicksilver.lab.measuring import LoadRun, run_load
+from quicksilver.lab.load import Receiver, ReceiverResult, Sender, SenderResult
+from quicksilver.lab.load_run import LoadRun, run_load
 from quicksilver.stdx.bins import add_counts
 
 
@@ -60,7 +60,7 @@ def run_real(run: RealRun, context: Context) -> Metrics:
     return metrics
 
 
-def summarise(run: RealRun, sent: Sequence[SenderReport], got: Sequence[ReceiverReport]) -> Metrics:
+def summarise(run: RealRun, sent: Sequence[SenderResult], got: Sequence[ReceiverResult]) -> Metrics:
     """Turn what the processes said into metrics."""
     total = sum(sum(one.sent) for one in sent)
     rates = [one.count / max(1e-9, one.last_at - one.first_at) for one in got]

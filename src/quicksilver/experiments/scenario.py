@@ -27,8 +27,8 @@ from quicksilver.experiments.gauges import (
     variation,
 )
 from quicksilver.experiments.machines import Machine
-from quicksilver.experiments.sending import PacedSender, PullSender, Sender
-from quicksilver.experiments.sharing import SharedParser
+from quicksilver.experiments.senders import PacedSender, PullSender, Sender
+from quicksilver.experiments.shared_parser import SharedParser
 from quicksilver.lab.latency import recovery_s
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.trace.folders import TIMELINE, split_target
@@ -36,7 +36,7 @@ from quicksilver.trace.parquet import ParquetTrace
 from quicksilver.trace.records import AnyRecord
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.sampling import sample_cluster
+from quicksilver.trials.samples import sample_cluster
 from quicksilver.wire.gms import ClusterSettings
 
 SETTLE_S = 120.0

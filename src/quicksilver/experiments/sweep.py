@@ -228,9 +228,9 @@ def _seed_of(sweep: Sweep, task: SweepTask) -> _Simulation:
                 trace.parent, name, "sim", waits=True, records_max=records_max
             ) as tracer:
                 result = run_seed(task.seed, tracer)
-        if result.report is None:
+        if result.verdict is None:
             return {}, result.problem
-        found = msgspec.to_builtins(result.report)
+        found = msgspec.to_builtins(result.verdict)
         return {**found, "violations": len(found["violations"])}, result.problem
 
     return _Simulation(f"seed-{task.seed}", {}, _command_of(task, {}), work)

@@ -1,6 +1,6 @@
 """The child's end of the line: what a process of the laboratory does to be one.
 
-A child speaks JSON lines: reports on standard output, orders on standard input.
+A child speaks JSON lines: results on standard output, orders on standard input.
 It ends with its parent, whatever ended that one. The child itself asks the kernel
 for this (a function run between fork and exec could deadlock a parent with
 threads). The parent's number travels in the environment: a parent that died before
@@ -63,10 +63,10 @@ def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def tell(report: Any) -> None:
+def tell(result: Any) -> None:
     """Say one thing to the parent, as a JSON line."""
     # Bytes: what may be said must not depend on the locale.
-    sys.stdout.buffer.write(_encode(report) + b"\n")
+    sys.stdout.buffer.write(_encode(result) + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -108,7 +108,7 @@ class Observer:
         self._pending.clear()
         self._samples.clear()
 
-    def report(self) -> Observed:
+    def result(self) -> Observed:
         pending = self._pending
         return Observed(
             rounds={k: (len(some), sum(some) / len(some)) for k, some in self._rounds.items()},

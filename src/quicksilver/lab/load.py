@@ -1,7 +1,7 @@
 """Senders and receivers in processes of their own, and what they measure.
 
-The parent's part is ``measuring``. Each says that it is ready, waits for ``Go``,
-does its work, reports, and closes its node when its input ends.
+The parent's part is ``load_run``. Each says that it is ready, waits for ``Go``,
+does its work, tells what came of it, and closes its node when its input ends.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ class Sent(msgspec.Struct, frozen=True, tag="sent", tag_field="order"):
     messages: list[int]
 
 
-# Reports
+# Results
 
 
 class LoadReady(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
     """The process is in its groups."""
 
 
-class SenderReport(msgspec.Struct, frozen=True, kw_only=True, tag="sent", tag_field="event"):
+class SenderResult(msgspec.Struct, frozen=True, kw_only=True, tag="sent", tag_field="event"):
     """What a sender measured."""
 
     sent: list[int]
@@ -116,7 +116,7 @@ class SenderReport(msgspec.Struct, frozen=True, kw_only=True, tag="sent", tag_fi
     observed: Observed
 
 
-class ReceiverReport(msgspec.Struct, frozen=True, kw_only=True, tag="received", tag_field="event"):
+class ReceiverResult(msgspec.Struct, frozen=True, kw_only=True, tag="received", tag_field="event"):
     """What a receiver measured."""
 
     count: int
@@ -179,7 +179,7 @@ def run_receiver(spec: Receiver) -> None:
         usage, counters = take_usage(collector).since(used), node.stats().counters
         recovery, losses = recovery_s(list(zip(arrivals.times, arrivals.ages, strict=True)))
         tell(
-            ReceiverReport(
+            ReceiverResult(
                 count=arrivals.total,
                 lost=arrivals.missing(sent),
                 disorders=arrivals.check.disorders,
@@ -195,7 +195,7 @@ def run_receiver(spec: Receiver) -> None:
                 latency=summarise_ages(arrivals.ages),
                 recovery_s=recovery,
                 losses=losses,
-                observed=observer.report(),
+                observed=observer.result(),
             )
         )
         wait_for_end()
@@ -280,14 +280,14 @@ def run_sender(spec: Sender) -> None:
             sent = _send_pushed(groups, spec)
         node.flush(timeout_s=60)
         tell(
-            SenderReport(
+            SenderResult(
                 sent=sent,
                 seconds=clock() - began,
                 usage=take_usage(collector).since(used),
                 rss_empty_bytes=empty,
                 collections=sum(each["collections"] for each in gc.get_stats()),
                 counters=dict(node.stats().counters),
-                observed=observer.report(),
+                observed=observer.result(),
             )
         )
         wait_for_end()

@@ -13,7 +13,7 @@ from quicksilver.multicast.config import EngineConfig
 from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.options import NodeOptions
-from quicksilver.node.sampling import sampling
+from quicksilver.node.samples import sampling
 from quicksilver.trace.folders import split_target
 from quicksilver.trace.records import AnyRecord, Tracer
 

@@ -1,7 +1,7 @@
 """Nodes in processes of their own that show what they do, for ``up`` and ``demo``.
 
-A *subscriber* joins, keeps accounts, and reports when told to finish. A *publisher*
-opens groups, sends at full speed when told to go, flushes and reports. A *member*
+A *subscriber* joins, keeps accounts, and tells them when ordered to finish. A *publisher*
+opens groups, sends at full speed when told to go, flushes and tells what it sent. A *member*
 joins, says each second what arrived, and sends at a slow rate if asked. The end of
 its input ends each of them.
 """
@@ -60,7 +60,7 @@ class Publish(msgspec.Struct, frozen=True, tag="publish", tag_field="order"):
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", tag_field="order"):
-    """A subscriber waits for what was sent, then reports."""
+    """A subscriber waits for what was sent, then tells what came."""
 
     expected: list[tuple[int, str, int]]
     """Sender, group and number of messages of each stream."""

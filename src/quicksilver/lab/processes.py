@@ -130,7 +130,7 @@ class Child:
         raise self._ended(repr(word))
 
     def expect(self, kind: type[T], timeout_s: float) -> T:
-        """Return the next report of that kind; skip others, and lines that are none."""
+        """Return the next line of that kind; skip others, and lines that are none."""
         tag = kind.__struct_config__.tag
         field = kind.__struct_config__.tag_field
         for line in self.lines(timeout_s, repr(tag)):

@@ -22,11 +22,11 @@ def find_hello_problem(hello: gms.Hello) -> str | None:
     if not hello.name.isprintable() or len(hello.name.encode()) > NODE_NAME_BYTES_MAX:
         return f"a node name is printable, with at most {NODE_NAME_BYTES_MAX} bytes"
     try:
-        address = ipaddress.IPv4Address(hello.host)
+        address = ipaddress.IPv4Address(hello.ip)
     except ValueError:
-        return f"{hello.host[:40]!r} is not an IPv4 address: give the node's own"
+        return f"{hello.ip[:40]!r} is not an IPv4 address: give the node's own"
     if address.is_multicast or address.is_unspecified:
-        return f"nodes cannot be reached at {hello.host}: give the node's own address"
+        return f"nodes cannot be reached at {hello.ip}: give the node's own address"
     if not 0 < hello.port < 65536:
         return f"{hello.port} is not a UDP port"
     if not 0 <= hello.receive_buffer_bytes < BUFFER_BYTES_MAX:

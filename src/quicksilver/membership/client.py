@@ -1,4 +1,4 @@
-"""The node's side of membership: a state machine between a stream and an engine.
+"""The node's side of membership: a state machine between the stream to the GMS and the session.
 
 The client keeps what the application wants (groups joined, groups opened for
 sending) and makes the GMS agree, whatever happens to the connection:
@@ -12,7 +12,8 @@ sending) and makes the GMS agree, whatever happens to the connection:
   the GMS answers with a complete update.
 
 No socket and no clock here: the host calls ``handle_*``, sends what
-``poll_frame`` returns and wakes the client at ``next_timeout``.
+``poll_transmit`` returns, takes what happened with ``poll_event`` and wakes the
+client at ``next_timeout``.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ class MembershipClient:
     """Speaks with the GMS for one node.
 
     The caller's duty: one connection at a time; ``handle_opened`` when it is
-    up, then ``poll_frame`` until it returns None after every other call, and
-    ``handle_closed`` exactly once when it is gone. Nothing here raises on what
-    the GMS sends.
+    up, and ``handle_closed`` exactly once when it is gone; after every call,
+    ``poll_event`` and ``poll_transmit`` until they return None. Nothing here
+    raises on what the GMS sends.
     """
 
-    def __init__(self, *, name: str, host: str, port: int, receive_buffer_bytes: int) -> None:
+    def __init__(self, *, name: str, ip: str, port: int, receive_buffer_bytes: int) -> None:
         self.name = name
-        self.host = host
+        self.ip = ip
         self.port = port
         self.receive_buffer_bytes = receive_buffer_bytes
 
@@ -75,6 +76,7 @@ class MembershipClient:
         """Updates that did not fit and replies that could not be read."""
 
         self._is_open = False
+        self._events: deque[ClientEvent] = deque()
         self._outgoing: deque[gms.Request] = deque()
         """Frames for this connection only; a new one starts from nothing."""
         self._unanswered: deque[gms.Subscribe] = deque()
@@ -87,8 +89,8 @@ class MembershipClient:
         self._deferred: list[SubscriptionCompleted] = []
         """Completions that must wait for the complete update."""
         self._owed: list[SubscriptionCompleted] = []
-        """Completions that an exclusion overtook: reported once the new
-        incarnation is in the same groups, with its identifiers."""
+        """Completions that an exclusion overtook: told once the new incarnation
+        is in the same groups, with that incarnation's identifiers."""
         self._request = 0
         self._stats: Stats = dict
         self._heartbeat_at: float | None = None
@@ -125,7 +127,7 @@ class MembershipClient:
         return self._request
 
     def goodbye(self) -> None:
-        """Leave all groups and the cluster. ``poll_frame`` has the last words."""
+        """Leave all groups and the cluster. ``poll_transmit`` has the last words."""
         self._outgoing.clear()
         if self._is_open:
             self._outgoing.append(gms.Goodbye())
@@ -134,16 +136,15 @@ class MembershipClient:
         self._resync_at = None
         self.state = Departed()
 
-    def begin_again(self, reason: str) -> list[ClientEvent]:
+    def begin_again(self, reason: str) -> None:
         """End this incarnation from within, and come back as a new node.
 
         The same as being excluded, only that the GMS has yet to hear of it: when the
         connection has closed on the goodbye, the next one asks for a new identifier.
         """
-        events = self._become_excluded(reason)
+        self._become_excluded(reason)
         if self._is_open:
             self._outgoing.append(gms.Goodbye())
-        return events
 
     def set_stats(self, stats: Stats) -> None:
         """Let heartbeats carry what ``stats()`` returns when they are sent."""
@@ -164,11 +165,7 @@ class MembershipClient:
             case _:
                 assert_never(self.state)
 
-    def handle_closed(
-        self,
-        reason: str,
-        now: float,
-    ) -> list[ClientEvent]:
+    def handle_closed(self, reason: str, now: float) -> None:
         """The stream is gone. Reconnect, unless the state is Refused or Departed."""
         self._is_open = False
         self._outgoing.clear()
@@ -182,31 +179,30 @@ class MembershipClient:
                 pass
             case _:
                 assert_never(self.state)
-        return []
 
-    def handle_frame(self, frame: bytes, now: float) -> list[ClientEvent]:
-        """Take one frame of the GMS; return what happened, in order."""
+    def handle_frame(self, frame: bytes, now: float) -> None:
+        """Take one frame of the GMS."""
         if isinstance(self.state, Departed):
-            return []
+            return
         reply = gms.parse_reply(frame)
         match reply:
             case None | gms.Snapshot():
-                return self._become_resyncing("the GMS sent a frame that makes no sense", now)
+                self._become_resyncing("the GMS sent a frame that makes no sense", now)
             case gms.Welcome():
-                return self._handle_welcome(reply, now)
+                self._handle_welcome(reply, now)
             case gms.Update():
-                return self._handle_update(reply, now)
+                self._handle_update(reply, now)
             case gms.Subscribed():
-                return self._handle_subscribed(reply)
+                self._handle_subscribed(reply)
             case gms.Excluded():
-                return self._become_excluded(reply.reason)
+                self._become_excluded(reply.reason)
             case gms.Refused():
-                return self._become_refused(reply.reason)
+                self._become_refused(reply.reason)
             case _:
                 assert_never(reply)
 
     def handle_timeout(self, now: float) -> None:
-        """Wake up; ``poll_frame`` may have a heartbeat afterwards."""
+        """Wake up; ``poll_transmit`` may have a heartbeat afterwards."""
         if self._heartbeat_at is not None and now >= self._heartbeat_at:
             self._heartbeat_due = True
             self._heartbeat_at = now + self._heartbeat_interval_s()
@@ -224,11 +220,15 @@ class MembershipClient:
             return self._heartbeat_at
         return min(self._heartbeat_at, self._resync_at)
 
-    def has_frame(self) -> bool:
-        """True when ``poll_frame`` has something."""
+    def poll_event(self) -> ClientEvent | None:
+        """Return what happened and was not told yet, in order, or None."""
+        return self._events.popleft() if self._events else None
+
+    def has_transmits(self) -> bool:
+        """True when ``poll_transmit`` has something."""
         return self._is_open and (bool(self._outgoing) or self._heartbeat_due)
 
-    def poll_frame(self, now: float) -> bytes | None:
+    def poll_transmit(self, now: float) -> bytes | None:
         """Return the next frame for the GMS, without its length prefix, or None."""
         if not self._is_open:
             return None
@@ -241,24 +241,26 @@ class MembershipClient:
 
     # -- replies
 
-    def _handle_welcome(self, welcome: gms.Welcome, now: float) -> list[ClientEvent]:
+    def _handle_welcome(self, welcome: gms.Welcome, now: float) -> None:
         if not welcome.resumed:
             if not isinstance(self.state, Connecting | Excluded | Refused):
-                return self._become_resyncing("the GMS welcomed a new node again", now)
+                self._become_resyncing("the GMS welcomed a new node again", now)
+                return
             self.directory.clear()
             self.state = Member()
         elif welcome.node == self.node and welcome.cluster == self.cluster:
             self.state = Resyncing("the GMS resumed; its complete update is to come")
         else:
-            return self._become_resyncing("the GMS resumed somebody else", now)
+            self._become_resyncing("the GMS resumed somebody else", now)
+            return
         self.node = NodeId(welcome.node)
         self.cluster = welcome.cluster
         self.settings = welcome.settings
         self._resync_at = None
         self._heartbeat_at = now + self._heartbeat_interval_s()
-        return [Welcomed(self.node, welcome.cluster, welcome.settings, welcome.resumed)]
+        self._events.append(Welcomed(self.node, welcome.cluster, welcome.settings, welcome.resumed))
 
-    def _handle_update(self, update: gms.Update, now: float) -> list[ClientEvent]:
+    def _handle_update(self, update: gms.Update, now: float) -> None:
         match self.state:
             case Member():
                 pass
@@ -266,15 +268,16 @@ class MembershipClient:
                 # An incremental update was on its way when this client asked
                 # for everything: it does not fit and is not missed.
                 if not update.alive:
-                    return []
+                    return
             case Connecting() | Excluded() | Refused() | Departed():
-                return []
+                return
             case _:
                 assert_never(self.state)
         change = self.directory.apply(update)
         if isinstance(change, Misfit):
-            return self._become_resyncing(change.reason, now)
-        events: list[ClientEvent] = [
+            self._become_resyncing(change.reason, now)
+            return
+        self._events.append(
             ViewsChanged(
                 change.regions,
                 change.groups,
@@ -282,13 +285,12 @@ class MembershipClient:
                 change.groups_gone,
                 change.nodes_failed,
             )
-        ]
-        events += self._deferred
+        )
+        self._events += self._deferred
         self._deferred.clear()
         self.state = Member()
-        return events
 
-    def _handle_subscribed(self, answer: gms.Subscribed) -> list[ClientEvent]:
+    def _handle_subscribed(self, answer: gms.Subscribed) -> None:
         frame = self._unanswered[0] if self._unanswered else None
         names = frame.join + frame.open if frame is not None else ()
         if (
@@ -298,7 +300,7 @@ class MembershipClient:
             or not isinstance(self.state, Member | Resyncing)
         ):
             self.misfits += 1
-            return []
+            return
         self._unanswered.popleft()
         self._joined.difference_update(frame.leave)
         self._opened.difference_update(frame.close)
@@ -306,7 +308,7 @@ class MembershipClient:
         self._opened.update(frame.open)
         self._answered.update(zip(names, map(GroupId, answer.groups), strict=True))
         if self._unanswered and self._unanswered[0].request == frame.request:
-            return []
+            return
         completed = [SubscriptionCompleted(frame.request, self._answered)]
         if frame.request == 0:
             completed += [
@@ -318,13 +320,13 @@ class MembershipClient:
             self._owed.clear()
         self._answered = {}
         if isinstance(self.state, Member):
-            return list(completed)
-        self._deferred += completed
-        return []
+            self._events += completed
+        else:
+            self._deferred += completed
 
     # -- transitions
 
-    def _become_resyncing(self, reason: str, now: float) -> list[ClientEvent]:
+    def _become_resyncing(self, reason: str, now: float) -> None:
         self.misfits += 1
         match self.state:
             case Member() | Resyncing():
@@ -340,24 +342,23 @@ class MembershipClient:
                 pass
             case _:
                 assert_never(self.state)
-        return []
 
-    def _become_excluded(self, reason: str) -> list[ClientEvent]:
+    def _become_excluded(self, reason: str) -> None:
         self._owed += [completed for completed in self._deferred if completed.request]
         self._stop()
         self.node = None
         self.cluster = None
         self.directory.clear()
         self.state = Excluded(reason)
-        return [WasExcluded(reason)]
+        self._events.append(WasExcluded(reason))
 
-    def _become_refused(self, reason: str) -> list[ClientEvent]:
+    def _become_refused(self, reason: str) -> None:
         self._stop()
         given_up = dict.fromkeys(f.request for f in self._unanswered if f.request)
         self._unanswered.clear()
         self._answered = {}
         self.state = Refused(reason)
-        return [WasRefused(reason, tuple(given_up))]
+        self._events.append(WasRefused(reason, tuple(given_up)))
 
     def _stop(self) -> None:
         self._outgoing.clear()
@@ -390,7 +391,7 @@ class MembershipClient:
         return gms.Hello(
             gms.PROTOCOL_VERSION,
             self.name,
-            self.host,
+            self.ip,
             self.port,
             self.receive_buffer_bytes,
             resume,

@@ -27,8 +27,8 @@ class ServiceConfig:
     inspect_idle_s: float = 60.0
     """A connection that only asks for Snapshots, and has stopped, is closed."""
 
-    report_interval_s: float = 5.0
-    """Least time between two computations of the plan's report."""
+    plan_cost_interval_s: float = 5.0
+    """Least time between two computations of what the plan costs."""
 
     connections_max: int = 10_000
     nodes_max: int = 10_000

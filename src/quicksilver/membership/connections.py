@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
 from quicksilver.membership.publication import PreparedUpdate
 from quicksilver.wire.ids import NodeId
 
@@ -17,12 +18,12 @@ Frame = bytes | PreparedUpdate
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Nothing has been said yet."""
+    """Neither a Hello nor an Inspect has come yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspecting:
-    """A tool that looks."""
+    """A tool such as ``quicksilver top``, which asks for snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ class ConnectionTable:
     def close(self, connection: Connection, frame: bytes | None = None) -> None:
         """Close after everything queued, and after ``frame``, has been taken.
 
-        A connection that is blocked is spared what waits for it: only the last
-        frame, which says why, is worth trying.
+        On a blocked connection what waits is dropped: only the last frame,
+        which says why it is closed, is still tried.
         """
         if isinstance(connection.role, Closing):
             return
@@ -113,7 +114,7 @@ class ConnectionTable:
         if not blocked and connection.frames:
             self._ready.append(conn)
 
-    def poll_output(self) -> tuple[int, bytes] | None:
+    def poll_transmit(self) -> FrameTransmit | None:
         """Return the next frame that the host can send."""
         while self._ready:
             connection = self._connections.get(self._ready[0])
@@ -122,10 +123,11 @@ class ConnectionTable:
                 continue
             frame = connection.frames.popleft()
             connection.waiting_bytes -= size_of(frame)
-            return connection.id, frame if isinstance(frame, bytes) else frame.encode()
+            encoded = frame if isinstance(frame, bytes) else frame.encode()
+            return FrameTransmit(connection.id, encoded)
         return None
 
-    def poll_close(self) -> int | None:
+    def poll_event(self) -> ConnectionFinished | None:
         """Return a connection whose output has been taken and that ends now."""
         for _ in range(len(self._closing)):
             conn = self._closing.popleft()
@@ -136,7 +138,7 @@ class ConnectionTable:
                 self._closing.append(conn)
                 continue
             del self._connections[conn]
-            return conn
+            return ConnectionFinished(conn)
         return None
 
 

@@ -183,8 +183,8 @@ class Directory:
         stage = _Stage()
         for info in update.nodes:
             _check(
-                _is_unicast(info.host) and 0 < info.port < 65536,
-                f"node {info.id} has the address {info.host[:40]!r}:{info.port}",
+                _is_unicast(info.ip) and 0 < info.port < 65536,
+                f"node {info.id} has the address {info.ip[:40]!r}:{info.port}",
             )
             stage.nodes[NodeId(info.id)] = info
         for region in update.regions:
@@ -333,17 +333,17 @@ def _replaced(
 
 
 @lru_cache(maxsize=8192)
-def _is_unicast(host: str) -> bool:
+def _is_unicast(ip: str) -> bool:
     try:
-        return not ipaddress.IPv4Address(host).is_multicast
+        return not ipaddress.IPv4Address(ip).is_multicast
     except ValueError:
         return False
 
 
 @lru_cache(maxsize=8192)
-def _is_multicast(host: str) -> bool:
+def _is_multicast(ip: str) -> bool:
     try:
-        return ipaddress.IPv4Address(host).is_multicast
+        return ipaddress.IPv4Address(ip).is_multicast
     except ValueError:
         return False
 

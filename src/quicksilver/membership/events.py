@@ -1,4 +1,4 @@
-"""What a membership client reports and which states it goes through."""
+"""The events of a membership client, and its states."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Welcomed:
     cluster: int
     settings: ClusterSettings
     resumed: bool
-    """True: the node is who it was, with all its memberships."""
+    """True: the node keeps its identifier and all its memberships."""
 
 
 @dataclass(frozen=True, slots=True)
 class WasRefused:
-    """The GMS does not serve this node; trying again needs another reason to hope."""
+    """The GMS does not serve this node; trying the same again would not help."""
 
     reason: str
     requests: tuple[int, ...]

@@ -22,9 +22,9 @@ class Watch:
 
     row: NodeRow
     conn: int | None
-    """None while the node is disconnected, in its grace."""
+    """The node's connection; None while it is disconnected and may still resume."""
     heard_at: float
-    """By the clock; for those who look."""
+    """When the node was last heard, by the clock; for snapshots."""
     counted_from: float = 0.0
     """In running time: when the node was last heard, or its connection broke."""
     grace_s: float = 0.0
@@ -40,7 +40,7 @@ class FailureDetector:
     def __init__(self, failure_timeout_s: float) -> None:
         self._failure_timeout_s = failure_timeout_s
         self._held_up_s = 0.0
-        """How much later than the clock's the running time is, in all."""
+        """How far the running time lags behind the clock: all the time the GMS was held up."""
         self._seen_at = 0.0
         """When the service last did anything."""
 

@@ -14,10 +14,11 @@ always in this order, so that nothing is published that a crash could undo.
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
     SubscriptionLimits,
@@ -64,11 +65,34 @@ class Timer(enum.Enum):
     """A node may be silent or disconnected for only so long."""
 
 
+@dataclass(slots=True)
+class ServiceCounters:
+    """What happened since the service was made."""
+
+    batches: int = 0
+    excluded: int = 0
+    failed: int = 0
+    """Nodes that were silent or disconnected for too long."""
+    goodbyes: int = 0
+    held_up: int = 0
+    """Times that the GMS itself stood still."""
+    idle: int = 0
+    """Connections that were closed because they said nothing."""
+    malformed: int = 0
+    missed: int = 0
+    """Nodes that could not resume because of views they never heard of."""
+    refused: int = 0
+    refused_subscriptions: int = 0
+    resumed: int = 0
+    slow: int = 0
+    """Nodes that did not read what they were sent."""
+
+
 class MembershipService:
     """Serves the nodes of one cluster.
 
-    The caller's duty: after every ``handle_*``, take output until
-    ``poll_output`` returns None, then closings until ``poll_close`` does, and
+    The caller's duty: after every ``handle_*``, take frames until
+    ``poll_transmit`` returns None, then events until ``poll_event`` does, and
     call ``handle_timeout`` at ``next_timeout``. Connections are numbered by
     the caller; a number is not used again. The only exception that comes out
     is StoreError from ``handle_timeout``: the state on disk can no longer be
@@ -90,8 +114,7 @@ class MembershipService:
         that speaks of names looks them up there."""
         self.settings = settings
         self.config = config if config is not None else ServiceConfig()
-        self.counts: Counter[str] = Counter()
-        """How often things worth knowing happened, by name."""
+        self.counters = ServiceCounters()
         self._store = store
         self._planner = planner
         self._tables = Tables(pool=pool, hybrid_names=self.config.hybrid_groups)
@@ -118,7 +141,7 @@ class MembershipService:
             self.cluster = image.cluster
             self._tables.restore(image, planner)
         self._snapshots = SnapshotMaker(
-            self.cluster, self._tables, planner, self.config.report_interval_s
+            self.cluster, self._tables, planner, self.config.plan_cost_interval_s
         )
 
     # -- inputs
@@ -162,7 +185,7 @@ class MembershipService:
         request = gms.parse_request(frame) if len(frame) <= gms.REQUEST_BYTES_MAX else None
         match request:
             case None:
-                self.counts["malformed"] += 1
+                self.counters.malformed += 1
                 self._refuse(
                     connection, "this GMS cannot read the frame: is it a quicksilver node?"
                 )
@@ -214,13 +237,13 @@ class MembershipService:
             return float("-inf")
         return self._timers.next()
 
-    def poll_output(self) -> tuple[int, bytes] | None:
-        """Return a connection and a frame for it, or None."""
-        return self._connections.poll_output()
+    def poll_transmit(self) -> FrameTransmit | None:
+        """Return the next frame, and the connection that it is for, or None."""
+        return self._connections.poll_transmit()
 
-    def poll_close(self) -> int | None:
-        """Return a connection to close once its output is sent, or None."""
-        return self._connections.poll_close()
+    def poll_event(self) -> ConnectionFinished | None:
+        """Return a connection to close once its frames are sent, or None."""
+        return self._connections.poll_event()
 
     # -- life
 
@@ -228,7 +251,7 @@ class MembershipService:
         """Note the time; at the first moment that has one, stored nodes get their grace."""
         self._now = now
         if self._detector.handle_time(now, self._timers.next()):
-            self.counts["held_up"] += 1
+            self.counters.held_up += 1
         if self._is_started:
             return
         self._is_started = True
@@ -269,7 +292,7 @@ class MembershipService:
         if now < deadline:
             self._timers.set((Timer.HEALTH, node), deadline)
             return
-        self.counts["failed"] += 1
+        self.counters.failed += 1
         self._depart(watch, self._detector.reason(watch))
 
     def _depart(self, watch: Watch, reason: str) -> None:
@@ -287,7 +310,7 @@ class MembershipService:
     def _end_idle(self, conn: int) -> None:
         connection = self._connections.get(conn)
         if connection is not None and not isinstance(connection.role, Serving):
-            self.counts["idle"] += 1
+            self.counters.idle += 1
             self._connections.close(connection)
 
     # -- requests
@@ -308,7 +331,7 @@ class MembershipService:
         if problem is not None:
             self._refuse(connection, problem)
             return
-        row = self._tables.make_node(hello.name, hello.host, hello.port, hello.receive_buffer_bytes)
+        row = self._tables.make_node(hello.name, hello.ip, hello.port, hello.receive_buffer_bytes)
         self._watches[row.id] = Watch(row, connection.id, now)
         self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)
@@ -328,7 +351,7 @@ class MembershipService:
         if watch.row.reviewed[1] > resume.batch:
             # It was in a view of which it never heard, and lacks what was committed
             # to it: a gap that only a new incarnation may have.
-            self.counts["missed"] += 1
+            self.counters.missed += 1
             self._depart(watch, "views came and went while the node was away")
             self._exclude(connection, watch.departs)
             return
@@ -347,7 +370,7 @@ class MembershipService:
                 self._connections.close(former)
         watch.conn = connection.id
         self._serve(connection, watch, now)
-        self.counts["resumed"] += 1
+        self.counters.resumed += 1
         self._send(connection, self._welcome(node, resumed=True))
         self._send(connection, self._publisher.publish_whole(watch.row))
 
@@ -366,7 +389,7 @@ class MembershipService:
             return
         problem = self._limits.find_problem(watch.row, request)
         if problem is not None:
-            self.counts["refused_subscriptions"] += 1
+            self.counters.refused_subscriptions += 1
             self._refuse(connection, problem)
             return
         self._pending.requests.append((watch.row.id, connection.id, request))
@@ -379,7 +402,7 @@ class MembershipService:
             return
         problem = find_stats_problem(heartbeat.stats)
         if problem is not None:
-            self.counts["malformed"] += 1
+            self.counters.malformed += 1
             self._refuse(connection, problem)
             return
         watch.stats = heartbeat.stats
@@ -389,7 +412,7 @@ class MembershipService:
         self._connections.close(connection)
         self._timers.cancel((Timer.GREETING, connection.id))
         if watch is not None:
-            self.counts["goodbyes"] += 1
+            self.counters.goodbyes += 1
             watch.conn = None
             self._publisher.forget(watch.row)
             self._depart(watch, "the node said goodbye")
@@ -416,7 +439,7 @@ class MembershipService:
         outcome = run_batch(self._tables, self._planner, given, cluster=self.cluster)
         self._store.commit(outcome.commit)
         # From here on a crash loses nothing: what follows may be said.
-        self.counts["batches"] += 1
+        self.counters.batches += 1
         for row in given.arrivals:
             self._send_to(row.id, self._welcome(row.id, resumed=False))
         served = 0
@@ -472,7 +495,7 @@ class MembershipService:
             size_of(frame) <= gms.UPDATE_BYTES_MAX
         ):
             return
-        self.counts["slow"] += 1
+        self.counters.slow += 1
         reason = "the node does not read what the GMS sends"
         watch = self._watch_of(connection)
         if watch is not None:
@@ -493,11 +516,11 @@ class MembershipService:
         )
 
     def _refuse(self, connection: Connection, reason: str) -> None:
-        self.counts["refused"] += 1
+        self.counters.refused += 1
         self._end(connection, gms.encode(gms.Refused(reason)))
 
     def _exclude(self, connection: Connection, reason: str) -> None:
-        self.counts["excluded"] += 1
+        self.counters.excluded += 1
         self._end(connection, gms.encode(gms.Excluded(reason)))
 
     def _end(self, connection: Connection, frame: bytes) -> None:

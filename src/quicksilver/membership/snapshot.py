@@ -21,18 +21,18 @@ class NodeHealth(Protocol):
 
 
 class SnapshotMaker:
-    """Makes snapshots; the plan's report, which may be costly, is made rarely."""
+    """Makes snapshots; what the plan costs takes long to add up, so that is done rarely."""
 
     def __init__(
-        self, cluster: int, tables: Tables, planner: Planner, report_interval_s: float
+        self, cluster: int, tables: Tables, planner: Planner, plan_cost_interval_s: float
     ) -> None:
         self._cluster = cluster
         self._tables = tables
         self._planner = planner
-        self._report_interval_s = report_interval_s
-        self._report: dict[str, float] = {}
-        self._report_batch = -1
-        self._report_at = float("-inf")
+        self._plan_cost_interval_s = plan_cost_interval_s
+        self._cost: dict[str, float] = {}
+        self._cost_batch = -1
+        self._cost_at = float("-inf")
 
     def make(self, request: int, nodes: Iterable[NodeHealth], now: float) -> gms.Snapshot:
         """Answer an Inspect."""
@@ -43,12 +43,12 @@ class SnapshotMaker:
             tables.batch,
             self._planner.name,
             len(tables.groups),
-            self._fresh_report(now),
+            self._fresh_cost(now),
             tuple(
                 gms.NodeStatus(
                     node.row.id,
                     node.row.name,
-                    node.row.host,
+                    node.row.ip,
                     node.row.port,
                     node.conn is not None,
                     len(node.row.joined),
@@ -65,15 +65,15 @@ class SnapshotMaker:
             ),
         )
 
-    def _fresh_report(self, now: float) -> dict[str, float]:
-        stale = self._report_batch != self._tables.batch
-        if stale and now - self._report_at >= self._report_interval_s:
-            report = asdict(self._planner.report())
-            self._report = {key: float(value) for key, value in report.items()}
-            self._report["addresses_shared"] = float(self._tables.pool.shared)
-            self._report_batch = self._tables.batch
-            self._report_at = now
-        return self._report
+    def _fresh_cost(self, now: float) -> dict[str, float]:
+        stale = self._cost_batch != self._tables.batch
+        if stale and now - self._cost_at >= self._plan_cost_interval_s:
+            cost = asdict(self._planner.cost())
+            self._cost = {key: float(value) for key, value in cost.items()}
+            self._cost["addresses_shared"] = float(self._tables.pool.shared)
+            self._cost_batch = self._tables.batch
+            self._cost_at = now
+        return self._cost
 
 
 def _node_id(node: NodeHealth) -> int:

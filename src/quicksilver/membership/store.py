@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -71,7 +71,7 @@ class StoredNode:
     """A node of the cluster and its subscriptions, as group identifiers."""
 
     name: str
-    host: str
+    ip: str
     port: int
     receive_buffer_bytes: int
     joined: tuple[GroupId, ...]
@@ -286,8 +286,8 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(name, host, port, size, _groups(joined), _groups(opened))
-                for key, name, host, port, size, joined, opened in run(
+                NodeId(key): StoredNode(name, ip, port, size, _groups(joined), _groups(opened))
+                for key, name, ip, port, size, joined, opened in run(
                     "SELECT id, name, host, port, receive_buffer_bytes, joined, opened"
                     " FROM nodes ORDER BY id"
                 )
@@ -324,11 +324,10 @@ class SqliteStore:
             raise self._explain(error, "cannot write the file") from None
 
     def _commit(self, commit: Commit) -> None:
-        counters = commit.counters
         meta: list[tuple[str, int | str]] = [
             ("cluster", commit.cluster),
             ("planner", commit.planner),
-            *((key, getattr(counters, key)) for key in Counters.__dataclass_fields__),
+            *asdict(commit.counters).items(),
         ]
         self._db.execute("BEGIN IMMEDIATE")
         self._put("meta", 2, meta)
@@ -344,7 +343,7 @@ class SqliteStore:
                 (
                     key,
                     node.name,
-                    node.host,
+                    node.ip,
                     node.port,
                     node.receive_buffer_bytes,
                     _encode_ids(node.joined),

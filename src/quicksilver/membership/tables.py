@@ -32,7 +32,7 @@ class NodeRow:
     id: NodeId
     slot: int
     name: str
-    host: str
+    ip: str
     port: int
     receive_buffer_bytes: int
     joined: frozenset[GroupId] = frozenset()
@@ -47,13 +47,13 @@ class NodeRow:
 
     def info(self) -> gms.NodeInfo:
         """Return what other nodes are told."""
-        return gms.NodeInfo(self.id, self.name, self.host, self.port)
+        return gms.NodeInfo(self.id, self.name, self.ip, self.port)
 
     def stored(self) -> StoredNode:
         """Return what is kept."""
         return StoredNode(
             self.name,
-            self.host,
+            self.ip,
             self.port,
             self.receive_buffer_bytes,
             tuple(sorted(self.joined)),
@@ -153,10 +153,10 @@ class Tables:
 
     # -- rows
 
-    def make_node(self, name: str, host: str, port: int, receive_buffer_bytes: int) -> NodeRow:
+    def make_node(self, name: str, ip: str, port: int, receive_buffer_bytes: int) -> NodeRow:
         """Create a node that is part of the tables from its first batch on."""
         row = NodeRow(
-            NodeId(self.next_node), self._slots.acquire(), name, host, port, receive_buffer_bytes
+            NodeId(self.next_node), self._slots.acquire(), name, ip, port, receive_buffer_bytes
         )
         self.next_node += 1
         return row
@@ -316,7 +316,7 @@ class Tables:
                     node_id,
                     self._slots.acquire(),
                     node.name,
-                    node.host,
+                    node.ip,
                     node.port,
                     node.receive_buffer_bytes,
                     frozenset(node.joined),

@@ -18,7 +18,7 @@ class EngineConfig:
     what its interface carries in one frame."""
 
     receive_buffer_bytes: int = 1 << 20
-    """Bytes of packets the kernel holds for this node; tokens report it, and
+    """Bytes of packets the kernel holds for this node; tokens carry it, and
     senders keep less than that in flight."""
 
     window_bytes_max: int = 14 << 20
@@ -85,6 +85,6 @@ class EngineConfig:
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.
 
-        Long enough for the GMS to say who has failed: those who have not come back.
+        Long enough for the GMS to count as failed whoever has not come back.
         """
         return 2 * max(self.retire_s, failure_timeout_s)

@@ -2,83 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 
+
+@dataclass(slots=True)
 class Counters:
     """Counts since the engine was made; only the core thread writes them."""
 
-    __slots__ = (
-        "abandoned",
-        "ack_received",
-        "ack_sent",
-        "ahead_dropped",
-        "cache_refused",
-        "delivered_bytes",
-        "delivered_messages",
-        "delivered_packets",
-        "duplicates",
-        "foreign",
-        "lost_to_crash",
-        "malformed",
-        "missing",
-        "nak_received",
-        "nak_sent",
-        "probes",
-        "pull_received",
-        "pull_sent",
-        "pushes",
-        "rejected",
-        "repairs_received",
-        "repairs_sent",
-        "resent",
-        "roll_calls",
-        "sent_bytes",
-        "sent_messages",
-        "sent_packets",
-        "source_failures",
-        "tokens_received",
-        "tokens_released",
-        "unknown_dropped",
-        "unknown_kept",
-        "unwanted_messages",
-    )
-
-    def __init__(self) -> None:
-        for name in self.__slots__:
-            setattr(self, name, 0)
-
-    abandoned: int
-    ack_received: int
-    ack_sent: int
-    ahead_dropped: int
-    cache_refused: int
-    delivered_bytes: int
-    delivered_messages: int
-    delivered_packets: int
-    duplicates: int
-    foreign: int
-    lost_to_crash: int
-    malformed: int
-    missing: int
-    nak_received: int
-    nak_sent: int
-    probes: int
-    pull_received: int
-    pull_sent: int
-    pushes: int
-    rejected: int
-    repairs_received: int
-    repairs_sent: int
-    resent: int
-    roll_calls: int
-    sent_bytes: int
-    sent_messages: int
-    sent_packets: int
-    source_failures: int
-    tokens_received: int
-    tokens_released: int
-    unknown_dropped: int
-    unknown_kept: int
-    unwanted_messages: int
+    abandoned: int = 0
+    ack_received: int = 0
+    ack_sent: int = 0
+    ahead_dropped: int = 0
+    cache_refused: int = 0
+    delivered_bytes: int = 0
+    delivered_messages: int = 0
+    delivered_packets: int = 0
+    duplicates: int = 0
+    foreign: int = 0
+    lost_to_crash: int = 0
+    malformed: int = 0
+    missing: int = 0
+    nak_received: int = 0
+    nak_sent: int = 0
+    probes: int = 0
+    pull_received: int = 0
+    pull_sent: int = 0
+    pushes: int = 0
+    rejected: int = 0
+    repairs_received: int = 0
+    repairs_sent: int = 0
+    resent: int = 0
+    roll_calls: int = 0
+    sent_bytes: int = 0
+    sent_messages: int = 0
+    sent_packets: int = 0
+    source_failures: int = 0
+    tokens_received: int = 0
+    tokens_released: int = 0
+    unknown_dropped: int = 0
+    unknown_kept: int = 0
+    unwanted_messages: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)

@@ -354,7 +354,7 @@ class Engine:
             feed.recovery.handle_wake(packet, now)
 
     def _register(self, feed: _TokenFeed) -> None:
-        """An agent was told something: take what it has to say."""
+        """An agent may have messages now: register its feed."""
         if feed.recovery.has_messages():
             self._tokens.register(feed)
         self._take_own_acks(feed.recovery)

@@ -25,7 +25,7 @@ FAILED_REMEMBERED_MAX = 10_000
 
 
 class Environment:
-    """One engine's surroundings, shared by its parts and changed by the engine alone."""
+    """What the parts of one engine share; only the engine changes it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Environment:
         self.heard_at: dict[int, float] = {}
         """When nodes last sent a control packet to this one."""
         self.gap: str | None = None
-        """Why this incarnation has to end: it is owed what can no longer be had."""
+        """Why this incarnation has to end: messages due to it can no longer be had."""
         self.regions = Regions()
         """The region views that this node is in, and was in lately."""
         self._failed: dict[int, None] = {}
@@ -76,13 +76,13 @@ class Environment:
 
     def address_of(self, node: int) -> Address | None:
         info = self.directory.nodes.get(NodeId(node))
-        return None if info is None else (info.host, info.port)
+        return None if info is None else (info.ip, info.port)
 
     def stream_key(self, sender: int, region: int, view: int) -> bytes:
         return stream_key(self.cluster, sender, region, view)
 
     def end_incarnation(self, reason: str) -> None:
-        """Come back as a new node rather than skip messages: done when time is next told."""
+        """Let the next ``handle_timeout`` begin a new incarnation, rather than skip messages."""
         if self.gap is None:
             self.gap = reason
 
@@ -118,7 +118,7 @@ class Environment:
         return self._kernel_drops
 
     def take_drops(self) -> int:
-        """Return drops that were not reported yet, and count them as reported."""
+        """Return how many drops no token has told of yet, and count them as told."""
         drops = self._kernel_drops - self._drops_reported
         self._drops_reported = self._kernel_drops
         return max(0, drops)

@@ -1,4 +1,4 @@
-"""What an engine and a session report: facts in the past tense, taken by ``poll_event``.
+"""The events of an engine and of a session: facts in the past tense, taken by ``poll_event``.
 
 Messages are no events. They go out by the fast path that ``session`` describes, a
 call a packet; only those that arrive while events wait to be taken stand in line
@@ -22,7 +22,7 @@ Receiver = Callable[[Messages], None]
 
 @dataclass(frozen=True, slots=True)
 class GapFound:
-    """Messages that this node is owed can no longer be had: the incarnation has to end."""
+    """Messages due to this node can no longer be had: the incarnation has to end."""
 
     reason: str
 
@@ -78,4 +78,4 @@ class MessagesArrived:
 
 
 SessionEvent = ClientEvent | GroupReady | GroupViewChanged | FlushEnded | MessagesArrived
-"""What a session reports: what it heard from the GMS, and what follows from that."""
+"""The events of a session: what it heard from the GMS, and what follows from that."""

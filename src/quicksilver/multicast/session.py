@@ -121,7 +121,7 @@ class Session:
         self.name = name
         self.client = MembershipClient(
             name=name,
-            host=address[0],
+            ip=address[0],
             port=address[1],
             receive_buffer_bytes=config.receive_buffer_bytes,
         )
@@ -170,8 +170,8 @@ class Session:
         self.has_transmits = engine.has_transmits
         self.poll_transmit = engine.poll_transmit
         self.multicast_addresses = engine.multicast_addresses
-        self.has_control = self.client.has_frame
-        self.poll_control = self.client.poll_frame
+        self.has_control = self.client.has_transmits
+        self.poll_control = self.client.poll_transmit
 
     # Application verbs
 
@@ -277,7 +277,7 @@ class Session:
         for event in news:
             if isinstance(event, Welcomed):
                 self.client.node, self.client.cluster = event.node, event.cluster
-            self._handle_news([event], now)
+            self._handle_news(event, now)
 
     def goodbye(self) -> None:
         """Leave all groups and the cluster; ``poll_control`` has the last words."""
@@ -311,10 +311,12 @@ class Session:
         self.client.handle_opened(now)
 
     def handle_control_frame(self, frame: bytes, now: float) -> None:
-        self._handle_news(self.client.handle_frame(frame, now), now)
+        self.client.handle_frame(frame, now)
+        self._take_news(now)
 
     def handle_control_closed(self, reason: str, now: float) -> None:
-        self._handle_news(self.client.handle_closed(reason, now), now)
+        self.client.handle_closed(reason, now)
+        self._take_news(now)
 
     def next_timeout(self) -> float | None:
         soonest = self.engine.next_timeout()
@@ -328,7 +330,8 @@ class Session:
         self.engine.handle_timeout(now)
         self._take_engine_events()
         if self._gap is not None:
-            self._handle_news(self.client.begin_again(self._gap), now)
+            self.client.begin_again(self._gap)
+            self._take_news(now)
 
     # Outputs
 
@@ -353,33 +356,36 @@ class Session:
 
     # News of the GMS
 
-    def _handle_news(self, news: list[ClientEvent], now: float) -> None:
-        for event in news:
-            if isinstance(event, SubscriptionCompleted):
-                # Its groups are ready before it is complete.
-                self._handle_subscribed(event)
-                self._events.append(event)
-                continue
+    def _take_news(self, now: float) -> None:
+        while (event := self.client.poll_event()) is not None:
+            self._handle_news(event, now)
+
+    def _handle_news(self, event: ClientEvent, now: float) -> None:
+        if isinstance(event, SubscriptionCompleted):
+            # Its groups are ready before it is complete.
+            self._handle_subscribed(event)
             self._events.append(event)
-            if isinstance(event, ViewsChanged):
-                for view in event.groups:
-                    self._handle_view(view)
-                for group in event.groups_gone:
-                    self._member_since.pop(group, None)
-                    if (joined := self._routes.get(group)) is not None:
-                        self._unroute(joined)
-                self._deliver_awaiting()
-                self.engine.handle_views(event, now)
-            elif isinstance(event, Welcomed):
-                self.engine.handle_welcomed(event)
-            elif isinstance(event, WasExcluded):
-                self._become_nobody()
-                self.engine.handle_excluded(event.reason, now)
-            elif isinstance(event, WasRefused):
-                for request in event.requests:
-                    self._forget_leave(request)
-            else:
-                assert_never(event)
+            return
+        self._events.append(event)
+        if isinstance(event, ViewsChanged):
+            for view in event.groups:
+                self._handle_view(view)
+            for group in event.groups_gone:
+                self._member_since.pop(group, None)
+                if (joined := self._routes.get(group)) is not None:
+                    self._unroute(joined)
+            self._deliver_awaiting()
+            self.engine.handle_views(event, now)
+        elif isinstance(event, Welcomed):
+            self.engine.handle_welcomed(event)
+        elif isinstance(event, WasExcluded):
+            self._become_nobody()
+            self.engine.handle_excluded(event.reason, now)
+        elif isinstance(event, WasRefused):
+            for request in event.requests:
+                self._forget_leave(request)
+        else:
+            assert_never(event)
 
     def _handle_view(self, view: GroupView) -> None:
         """A group has a new view, or its subscription is complete."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from quicksilver.net.batching import (
+from quicksilver.net.batch_calls import (
     GSO_SEGMENT_BYTES_MAX,
     SOL_UDP,
     UDP_GRO,

@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from quicksilver.net.batching import is_plain_forced, probe_abilities
+from quicksilver.net.batch_calls import is_plain_forced, probe_abilities
 from quicksilver.net.datagrams import multicast_works
 from quicksilver.net.interfaces import (
     Interface,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Generic, Literal, TypeVar
 
-from quicksilver.net.batching import Received
+from quicksilver.net.batch_calls import Received
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.units import parse_seconds
 
@@ -311,7 +311,7 @@ class FaultInjector(Generic[T]):
         return bool(plan.drop_rate) and rng.chance(plan.drop_rate)
 
     def _let_pass(self, through: list[T]) -> None:
-        """One item went by: those that it was the last to overtake follow it."""
+        """One item has passed: release those that no more items may overtake."""
         waiting = self._overtaken
         self._overtaken = []
         for span, patience, item in waiting:

@@ -1,4 +1,4 @@
-"""The core thread: one thread that drives an engine with real sockets.
+"""The core thread: one thread that drives a session with real sockets.
 
 It takes turns (``core.turn``) until nothing is left to do; then it sleeps until a
 socket, an alarm or another thread wakes it (dissertation 4.2.2). It is the turn's I/O
@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from quicksilver.core.ports import ControlEvent, Engine
+from quicksilver.core.ports import ControlEvent, SessionPort
 from quicksilver.core.turn import Turn
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
@@ -29,7 +29,7 @@ RETRY_S = 0.001
 
 
 class CoreThread:
-    """Runs an engine until ``stop``.
+    """Runs a session until ``stop``.
 
     Other threads may call ``submit``, ``wake`` and ``stop``; everything else
     belongs to the core.
@@ -37,7 +37,7 @@ class CoreThread:
 
     def __init__(
         self,
-        engine: Engine,
+        session: SessionPort,
         sockets: DatagramSockets,
         control: ControlStream,
         *,
@@ -45,9 +45,9 @@ class CoreThread:
         on_failure: Callable[[str], None],
         name: str = "quicksilver",
     ) -> None:
-        self.engine = engine
+        self.session = session
         self.sockets = sockets
-        self.turn = Turn(engine, self, on_events=on_events)
+        self.turn = Turn(session, self, on_events=on_events)
         self.clock = time.monotonic
         self.receive_unicast = sockets.receive_unicast
         self.receive_multicast = sockets.receive_multicast
@@ -61,7 +61,7 @@ class CoreThread:
         self._watched: dict[int, int] = {}
         self._addresses: frozenset[str] = frozenset()
         self._lock = threading.Lock()
-        """Held by whoever drives the engine."""
+        """Held by whoever drives the session."""
         self._driver = 0
         """Which thread that is; 0: none."""
         self._wakes_at = 0.0
@@ -94,7 +94,7 @@ class CoreThread:
             self._thread.join(timeout=5)
 
     def is_core(self) -> bool:
-        """True on the thread that drives the engine: it must not wait for the core."""
+        """True on the thread that drives the session: it must not wait for the core."""
         return self._driver == threading.get_ident()
 
     def lend(self) -> None:
@@ -151,19 +151,19 @@ class CoreThread:
             self._sleep()
 
     def _look_around(self, now: float) -> None:
-        """See now and then what the kernel dropped and whether other threads compute."""
+        """Now and then, see what the kernel dropped and whether other threads compute."""
         process, thread = time.process_time(), time.thread_time()
         others = (process - self._process_time) - (thread - self._thread_time)
         elapsed = now - (self._look_at - LOOK_INTERVAL_S)
         self.sockets.gives_lock = others < BUSY_PART * elapsed
         self._process_time, self._thread_time = process, thread
         self._look_at = now + LOOK_INTERVAL_S
-        self.engine.handle_drops(self.sockets.receive_drops())
+        self.session.handle_drops(self.sockets.receive_drops())
 
     # The turn's I/O, next to what the sockets do themselves
 
     def next_writable(self, now: float) -> float:
-        """The kernel is out of memory for packets: a writable socket does not tell."""
+        """Return when to try again: a socket may look writable while the kernel is full."""
         return now + RETRY_S
 
     def is_control_open(self) -> bool:
@@ -172,7 +172,7 @@ class CoreThread:
     def send_control(self, frame: bytes) -> None:
         self._control.send(frame)
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         event = self._control.poll_event(now)
         if event is None:
             self._watch_control()
@@ -216,7 +216,7 @@ class CoreThread:
 
     def _prepare_sleep(self, now: float) -> float | None:
         """Return how long to sleep, or None when there is something to do."""
-        is_paused = self.engine.is_receiving_paused()
+        is_paused = self.session.is_receiving_paused()
         waits = (
             self.turn.next_wake(now),
             self._control.next_timeout(),
@@ -267,7 +267,7 @@ class CoreThread:
 
 
 def tune_collector() -> None:
-    """Make garbage collection rare: the engine's objects die by reference count.
+    """Make garbage collection rare: the session's objects die by reference count.
 
     Collecting while megabytes of packets are alive costs pauses that tokens
     feel (dissertation 4.3.7); what start-up made is moved out of its sight.

@@ -82,9 +82,9 @@ def list_interfaces() -> list[Interface]:
 
 
 def choose_interface(spec: str | None = None, towards: str | None = None) -> Interface:
-    """Return the interface called ``spec``, or the one that leads ``towards`` a host.
+    """Return the interface called ``spec``, or the one that leads ``towards`` an address.
 
-    ``spec`` is a name (``eth0``) or an IPv4 address; ``towards`` a host with or
+    ``spec`` is a name (``eth0``) or an IPv4 address; ``towards`` an address or name with or
     without ``:port``. With neither, the first interface that can multicast and
     is not loopback is taken, or loopback if there is none. Raises
     ``InterfaceError``.

@@ -14,7 +14,7 @@ import contextlib
 import errno
 import socket
 
-from quicksilver.net.batching import SOL_UDP, UDP_GRO
+from quicksilver.net.batch_calls import SOL_UDP, UDP_GRO
 from quicksilver.net.interfaces import Interface
 from quicksilver.net.sockopts import (
     IP_MULTICAST_ALL,

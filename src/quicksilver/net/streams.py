@@ -14,6 +14,8 @@ import socket
 from collections.abc import Callable
 from typing import Protocol
 
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit
+
 LENGTH_BYTES = 4
 
 LINGER_S = 5.0
@@ -109,7 +111,7 @@ class FrameHandler(Protocol):
         """A frame arrived."""
 
     def handle_disconnected(self, conn: int, now: float) -> None:
-        """A connection is gone; also called for those closed by ``poll_close``."""
+        """A connection is gone; also called for those that it finished."""
 
     def handle_blocked(self, conn: int, now: float) -> None:
         """A connection cannot take more output for now."""
@@ -123,11 +125,11 @@ class FrameHandler(Protocol):
     def next_timeout(self) -> float | None:
         """Return when to call ``handle_timeout``."""
 
-    def poll_output(self) -> tuple[int, bytes] | None:
-        """Return a connection and a frame for it."""
+    def poll_transmit(self) -> FrameTransmit | None:
+        """Return a frame for one of the connections."""
 
-    def poll_close(self) -> int | None:
-        """Return a connection to close after its output."""
+    def poll_event(self) -> ConnectionFinished | None:
+        """Return a connection to close after its last frame."""
 
 
 def configure_stream(sock: socket.socket) -> None:
@@ -192,7 +194,7 @@ class FrameServer:
         self.address = (bound[0], bound[1])
         self._guard(lambda: None)
 
-    # -- what streams report
+    # -- what happens to streams
 
     def _opened(self, stream: _Stream) -> int:
         conn = self._next_conn
@@ -223,7 +225,7 @@ class FrameServer:
     # -- driving the handler
 
     def _guard(self, call: Callable[[], None]) -> None:
-        """Call the handler, then take what it has to say."""
+        """Call the handler, then send its frames and close what it finished."""
         if self._failed.done():
             return
         try:
@@ -233,17 +235,17 @@ class FrameServer:
             self._fail(error)
 
     def _pump(self) -> None:
-        # Writing may block or unblock a stream, which reports it here again.
+        # Writing may block or unblock a stream, which calls back here.
         if self._is_pumping:
             return
         self._is_pumping = True
         try:
-            while (output := self._handler.poll_output()) is not None:
-                stream = self._streams.get(output[0])
+            while (transmit := self._handler.poll_transmit()) is not None:
+                stream = self._streams.get(transmit.connection)
                 if stream is not None:
-                    stream.send(output[1])
-            while (conn := self._handler.poll_close()) is not None:
-                stream = self._streams.get(conn)
+                    stream.send(transmit.frame)
+            while (finished := self._handler.poll_event()) is not None:
+                stream = self._streams.get(finished.connection)
                 if stream is not None:
                     stream.finish()
         finally:

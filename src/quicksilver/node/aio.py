@@ -20,7 +20,7 @@ from typing import Any, Self
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError
-from quicksilver.node.groups import GroupBase, as_bytes, checked
+from quicksilver.node.groups import GroupBase, as_bytes, check_payload
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, NodeStats, View
@@ -104,7 +104,7 @@ class Group(GroupBase):
     def _put(self, payload: bytes) -> Lane:
         """Queue a message whatever room there is; refuse what cannot be sent."""
         sender = self._ready_sender()
-        lane = self._core.session.send(sender, checked(payload))
+        lane = self._core.session.send(sender, check_payload(payload))
         self._nudge(lane)
         return lane
 

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol, assert_never
 
 from quicksilver.membership.events import (
@@ -70,7 +70,7 @@ class GroupSink(Protocol):
         ...
 
 
-class _Switching:
+class _SwitchInterval:
     """The interpreter's switch interval while nodes live, and what it was before."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class _Switching:
                 sys.setswitchinterval(self._before)
 
 
-SWITCHING = _Switching()
+SWITCH_INTERVAL = _SwitchInterval()
 
 
 class NodeCore:
@@ -148,7 +148,7 @@ class NodeCore:
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
         self._unanswered: set[Future[Any]] = set()
-        """Whatever somebody may wait for; what has an answer takes itself out."""
+        """Futures that somebody may wait for; each removes itself when it has an answer."""
         self._flushes: dict[int, Future[None]] = {}
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
@@ -162,7 +162,7 @@ class NodeCore:
         if options.tune_gc:
             tune_collector()
         if options.switch_interval_s is not None:
-            SWITCHING.enter(options.switch_interval_s)
+            SWITCH_INTERVAL.enter(options.switch_interval_s)
         self._is_started = True
         self.thread.start()
 
@@ -199,7 +199,7 @@ class NodeCore:
             done.wait(timeout=2)
         self.thread.stop()
         if self.options.switch_interval_s is not None and self._is_started:
-            SWITCHING.leave()
+            SWITCH_INTERVAL.leave()
         self._end_all(ClosedError("the node"))
 
     def check_alive(self) -> None:
@@ -208,8 +208,8 @@ class NodeCore:
         if self.is_closed:
             raise ClosedError("the node")
 
-    def _handle_failure(self, report: str) -> None:
-        self.failure = CoreFailedError(report)
+    def _handle_failure(self, traceback: str) -> None:
+        self.failure = CoreFailedError(traceback)
         self._end_all(self.failure)
 
     def _end_all(self, error: Exception) -> None:
@@ -306,24 +306,23 @@ class NodeCore:
             raise
 
     def stats_on_core(self) -> NodeStats:
-        counters = self.sockets.counters
         return NodeStats(
             node=self.session.node,
             cluster=self.session.cluster,
             connected=self._control.is_connected,
             counters={**self.session.stats(), "turns": self.thread.turn.count},
-            datagrams={name: getattr(counters, name) for name in counters.__slots__},
+            datagrams=asdict(self.sockets.counters),
             warnings=self.sockets.warnings,
         )
 
     # Back-pressure
 
     def check_overrun(self, lane: Lane) -> None:
-        """A callback sends: it cannot wait for the core it runs on, only be refused."""
+        """Refuse a callback that has queued too much: it runs on the core and cannot wait."""
         if lane.room < -self.session.engine.config.queue_bytes_max:
             raise QueueFullError(lane.queued_bytes())
 
-    # What the session reports (core thread)
+    # The session's events (core thread)
 
     def _take_events(self) -> None:
         while (event := self.session.poll_event()) is not None:

@@ -73,13 +73,13 @@ class ClosedError(QuicksilverError):
 class CoreFailedError(QuicksilverError):
     """The core thread ended with an error of its own."""
 
-    def __init__(self, report: str) -> None:
-        super().__init__(report)
-        self.report = report
+    def __init__(self, traceback: str) -> None:
+        super().__init__(traceback)
+        self.traceback = traceback
 
     def __str__(self) -> str:
-        lines = self.report.strip().splitlines()
-        return f"the core thread failed: {lines[-1] if lines else 'no report'}"
+        lines = self.traceback.strip().splitlines()
+        return f"the core thread failed: {lines[-1] if lines else 'no traceback'}"
 
 
 class MessageTooLargeError(QuicksilverError):

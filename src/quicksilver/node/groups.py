@@ -62,7 +62,7 @@ class GroupBase:
         self._thread = core.thread
         self._inbox = inbox
         self._lane: Lane = core.session.idle_lane
-        """Takes messages; one without room before the group is ready and after its end."""
+        """Where ``send`` queues messages: the idle lane until the group is ready, and after it."""
         self._end: Exception | None = None
         self._current: Iterator[Message] | None = None
         """The batch that an iteration is in the middle of."""
@@ -184,7 +184,7 @@ class GroupBase:
             value = source()
             return None if value is None else encode(value)
 
-        # Bytes are checked where they are asked for: a call less for each message.
+        # Bytes are check_payload where they are asked for: a call less for each message.
         chosen = source if encode is None else ask
         self._core.call(lambda: self._core.session.send_from(sender, chosen))
 
@@ -253,8 +253,8 @@ def as_bytes(message: Any) -> bytes:
     return message if type(message) is bytes else bytes(memoryview(message))
 
 
-def checked(payload: bytes) -> bytes:
-    """Return a payload; raises MessageTooLargeError."""
+def check_payload(payload: bytes) -> bytes:
+    """Return a payload that is short enough; raises MessageTooLargeError."""
     if len(payload) > MESSAGE_BYTES_MAX:
         raise MessageTooLargeError(len(payload), MESSAGE_BYTES_MAX)
     return payload

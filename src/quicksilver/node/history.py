@@ -1,4 +1,4 @@
-"""Joining late: first what was said before, then what is said now.
+"""Joining late: first the messages sent before the join, then those sent after it.
 
 A recorder is a logging replica: it is a member like others and keeps what it
 hears. A node that joins late reads its log, and holds back what arrives live
@@ -56,7 +56,7 @@ class HistoryReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is open; another look opens it again."""
+        """Close files and connections; the next read opens them again."""
         ...
 
 

@@ -28,18 +28,18 @@ class NodeBase(Generic[G]):
     """Groups of values."""
 
     _way_in: str
-    """The statement that connects such a node, for who left it out."""
+    """The statement that connects such a node, shown in the error of an unconnected one."""
 
     def __init__(self, gms: str, options: NodeOptions) -> None:
         parse_gms_address(gms)  # a mistake is told at once
         self._gms = gms
         self._options = options
         self._core: NodeCore | None = None
-        """None until the node is connected: what was never entered holds nothing."""
+        """None until the node is connected: before that it holds no socket and no thread."""
 
     @property
     def core(self) -> NodeCore:
-        """What is behind this node, for layers that build on it."""
+        """The assembled node behind this form, for layers that build on it."""
         if self._core is None:
             raise NotConnectedError(self._way_in)
         return self._core

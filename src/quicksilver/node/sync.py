@@ -24,7 +24,7 @@ from typing import Any, Self
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import QuicksilverError
-from quicksilver.node.groups import GroupBase, as_bytes, checked
+from quicksilver.node.groups import GroupBase, as_bytes, check_payload
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, NodeStats, View
@@ -81,7 +81,7 @@ class Group(GroupBase):
     def _send_slowly(self, message: Any) -> None:
         """Send what is not bytes, or larger than the room left; refuse what cannot be sent."""
         sender = self._ready_sender()
-        self._settle(self._core.session.send(sender, checked(as_bytes(message))))
+        self._settle(self._core.session.send(sender, check_payload(as_bytes(message))))
 
     def _settle(self, lane: Lane) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""

@@ -15,10 +15,10 @@ from quicksilver.recorder.envelope import (
     split_envelope,
 )
 from quicksilver.recorder.memory import encode_memory, restore, store_memory
-from quicksilver.recorder.pending import Pending
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.pending_rows import PendingRows
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, find_cut, find_segments, load_commits
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.writer import LogConfig, LogWriter
 
 
 class GroupLog:
@@ -37,11 +37,11 @@ class GroupLog:
         self.repeats = self.known.repeats
         self.group = group
         self.messages = 0
-        """Recorded since it was opened."""
+        """Messages recorded since the log was opened."""
         self.covered = 0
-        """Left out because they were there."""
+        """Messages left out because the log had them already."""
         self.fetched = 0
-        """Taken from other recorders."""
+        """Messages taken from other recorders."""
         self.removed_segments = 0
         self._latest_us = 0
 
@@ -144,7 +144,7 @@ class GroupLog:
             self.kept.add(cluster, sender, number, number + 1)
 
     def take_recorded(self, rows: pa.RecordBatch) -> int:
-        """Add rows of another recorder's log, those that lack here; return how many."""
+        """Add rows of another recorder's log, those that this log lacks; return how many."""
         added = 0
         start = 0
         clusters, senders, sequences = (
@@ -190,16 +190,16 @@ class GroupLog:
 
     # Disk
 
-    def cut(self) -> Pending | None:
+    def cut(self) -> PendingRows | None:
         """Take away the rows that wait, to be written; None if there are none."""
         return self.writer.cut()
 
-    def write(self, rows: Pending) -> int:
+    def write(self, rows: PendingRows) -> int:
         """Make rows safe; return the offset after the last safe one."""
         return self.writer.write(rows)
 
-    def memory(self, waiting: Pending | None, first: int) -> bytes:
-        """Return what to keep once the rows that were cut are safe; call it with the cut."""
+    def memory(self, waiting: PendingRows | None, first: int) -> bytes:
+        """Return the memory file, to be stored once the rows of a cut are safe."""
         past = self.writer.durable + (0 if waiting is None else len(waiting))
         return encode_memory(self.known, first, past)
 
@@ -218,7 +218,7 @@ class GroupLog:
         return cut, runs
 
     def forget(self, runs: list[Run]) -> None:
-        """Note that messages are about to leave the log; they are still known."""
+        """Note that messages are about to leave the log; it still knows that it had them."""
         for run in runs:
             self.kept.discard(*run)
 
@@ -232,7 +232,7 @@ class GroupLog:
     def close(self) -> None:
         """Write what waits, and keep what is known.
 
-        Not after a failed write: what is known and not written must be able to come again.
+        Not after a failed write: what is known but not written would never be recorded.
         """
         self.writer.close()
         if self.writer.is_broken:

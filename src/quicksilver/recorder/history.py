@@ -18,7 +18,7 @@ from quicksilver.recorder.coverage import Coverage, find_runs
 from quicksilver.recorder.envelope import pack_envelope, parse_origin
 from quicksilver.recorder.errors import PeerError
 from quicksilver.recorder.protocol import ROWS_BYTES_MAX
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from quicksilver.recorder.coverage import Coverage, SenderRanges
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.repeats import Repeats, State
-from quicksilver.recorder.writing import sync_folder
+from quicksilver.recorder.writer import sync_folder
 
 MEMORY = "memory"
 
@@ -90,7 +90,7 @@ def load_memory(folder: Path) -> Memory | None:
 
 
 def restore(log: LogReader) -> Known:
-    """Return what is to be known of a log: from memory, and from the rows since then."""
+    """Return what is known of a log: from its memory file, and from the rows since."""
     first, end = log.bounds()
     known = Known()
     memory = load_memory(log.folder)

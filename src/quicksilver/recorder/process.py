@@ -28,7 +28,7 @@ from quicksilver.recorder.peers import Peers
 from quicksilver.recorder.protocol import State
 from quicksilver.recorder.retention import Retention
 from quicksilver.recorder.server import LogServer
-from quicksilver.recorder.writing import LogConfig
+from quicksilver.recorder.writer import LogConfig
 
 RETRY_S = 2.0
 
@@ -155,7 +155,7 @@ class Recorder:
                 await self._flush(log)
 
     async def _drain(self, node: Node, groups: list[Group]) -> None:
-        """Leave, and record what was received: its senders count on it."""
+        """Leave the groups, and record what was received and acknowledged before."""
         try:
             await node.leave(*groups)
         except QuicksilverError:
@@ -183,7 +183,7 @@ class Recorder:
             await asyncio.sleep(RETRY_S)
 
     async def _fetch(self, group: str, address: str) -> None:
-        from quicksilver.recorder.fetching import fetch_missing
+        from quicksilver.recorder.gaps import fetch_missing
 
         tried = self._tried.setdefault((group, address), Coverage())
         await fetch_missing(self.logs[group], address, self._flush, tried)

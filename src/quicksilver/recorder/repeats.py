@@ -57,7 +57,7 @@ class Repeats:
         self.dropped = 0
 
     def is_new(self, origin: Origin) -> bool:
-        """Whether a row is not a repeat; it is one from now on."""
+        """Return whether a row is new, and note it: from now on it is a repeat."""
         return self.is_new_packed(pack_origin(origin))
 
     def is_new_packed(self, origin: bytes) -> bool:
@@ -128,7 +128,7 @@ class Repeats:
         ]
 
     def restore(self, state: State) -> None:
-        """Know again what was kept; what cannot be is left out."""
+        """Take back what ``state`` returned; entries that make no sense are left out."""
         for query, partition, batch, flat in state:
             rows = parse_flat(flat, RANGES_MAX)
             if rows is None or len(query) != 16:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 
 CONSUMERS = "consumers"
 

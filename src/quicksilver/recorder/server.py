@@ -27,7 +27,7 @@ from quicksilver.recorder.protocol import (
     pack_rows,
     parse_question,
 )
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.stdx.ranges import RangeSet
 
 CONNECTIONS_MAX = 64

@@ -3,7 +3,7 @@
 It takes the same turns as the core thread (``core.turn``). Each step costs processor
 time by the model, charged where the turn reads and sends, so a turn begins at one
 moment and ends at a later one; what arrives meanwhile waits in kernel buffers of
-limited size, and what leaves waits for the card. Time, as the engine sees it, is the
+limited size, and what leaves waits for the card. Time, as the session sees it, is the
 host's own clock, which may drift.
 """
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
-from quicksilver.core.ports import Arrival, ControlEvent, Engine
+from quicksilver.core.ports import Arrival, ControlEvent, SessionPort
 from quicksilver.core.turn import Turn
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.machine import SharedCpu
@@ -30,33 +31,21 @@ TURN_SPACING_S = 1e-6
 _DATA_KINDS = frozenset({KIND_DATA, KIND_REPAIR, KIND_HYBRID})
 
 
+@dataclass(slots=True)
 class HostCounters:
     """What happened to a host's datagrams, and what its processor did."""
 
-    __slots__ = (
-        "alarm_delay_s",
-        "alarm_delay_s_max",
-        "alarms",
-        "busy_s",
-        "port_drops",
-        "receive_drops",
-        "received",
-        "sent",
-        "turns",
-    )
-
-    def __init__(self) -> None:
-        self.alarms = 0
-        self.alarm_delay_s = 0.0
-        """How late alarms fired, in sum …"""
-        self.alarm_delay_s_max = 0.0
-        """… and in one turn at most; whoever samples it sets it back."""
-        self.busy_s = 0.0
-        self.port_drops = 0
-        self.received = 0
-        self.receive_drops = 0
-        self.sent = 0
-        self.turns = 0
+    alarms: int = 0
+    alarm_delay_s: float = 0.0
+    """How late alarms fired, in sum …"""
+    alarm_delay_s_max: float = 0.0
+    """… and in one turn at most; whoever samples it sets it back."""
+    busy_s: float = 0.0
+    port_drops: int = 0
+    received: int = 0
+    receive_drops: int = 0
+    sent: int = 0
+    turns: int = 0
 
 
 class KernelBuffer:
@@ -78,17 +67,17 @@ class ControlEnd(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
-    def poll_control(self, now: float) -> ControlEvent | None: ...
+    def poll_control_event(self, now: float) -> ControlEvent | None: ...
 
 
 class SimHost:
-    """One machine with one process on it, which runs one engine."""
+    """One machine with one process on it, which runs one session."""
 
     def __init__(
         self,
         events: EventQueue,
         network: VirtualNetwork,
-        engine: Engine,
+        session: SessionPort,
         *,
         index: int,
         address: Address,
@@ -100,16 +89,16 @@ class SimHost:
         shared_cpu: SharedCpu | None = None,
     ) -> None:
         """``control`` is the process's end of its stream to the GMS; ``on_events`` takes
-        what the engine reports; ``memory`` tells how many bytes of packets the process
+        the session's events; ``memory`` tells how many bytes of packets the process
         holds; ``shared_cpu``: the machine that it shares with other hosts."""
         self.index = index
         self.address = address
         self.model = model
-        self.engine = engine
-        self.turn = Turn(engine, self, on_events=on_events)
+        self.session = session
+        self.turn = Turn(session, self, on_events=on_events)
         self.is_control_open = control.is_control_open
         self.send_control = control.send_control
-        self.poll_control = control.poll_control
+        self.poll_control_event = control.poll_control_event
         self.weather = Weather(rng.derive("weather"))
         self.counters = HostCounters()
         self.is_dead = False
@@ -142,7 +131,7 @@ class SimHost:
         self._slice_until = 0.0
         self._is_asleep = False
         self._cold_left_s = 0.0
-        """What cold caches will still cost."""
+        """Processor time that cold caches will still cost."""
         self._rate = model.nic_bytes_per_s
         self._port_buffer_bytes = model.port_buffer_bytes
         self._is_in_turn = False
@@ -257,7 +246,7 @@ class SimHost:
     # Turns
 
     def _wake(self, when: float) -> None:
-        """See to it that a turn begins by then, or as soon as the processor is free."""
+        """Let a turn begin at a time, or as soon after it as the processor is free."""
         if when < self._local:
             when = self._local
         if when < self._events.now:
@@ -268,7 +257,7 @@ class SimHost:
         self._events.at(when, self._begin)
 
     def _set_alarm(self, when: float) -> None:
-        """The same for an alarm, which most often moves before it is due.
+        """Let a turn begin when an alarm is due; most alarms move before that.
 
         An event that is already under way and comes no later is good enough: it
         finds that it is early and takes the alarm further.
@@ -361,7 +350,7 @@ class SimHost:
         self.charge(cpu.turn_s)
         self.turn.run()
         if self.counters.receive_drops:
-            self.engine.handle_drops(self.counters.receive_drops)
+            self.session.handle_drops(self.counters.receive_drops)
         self._note_alarms()
         self._is_in_turn = False
         if not self.is_dead:
@@ -459,7 +448,7 @@ class SimHost:
         if queue:
             self._wake(max(soon, queue[0][0]))
         queue = self._multicast.queue
-        if queue and not self.engine.is_receiving_paused():
+        if queue and not self.session.is_receiving_paused():
             self._wake(max(soon, queue[0][0]))
         if when is not None:
             self._set_alarm(max(soon, self.world_time(when) + 1e-9))

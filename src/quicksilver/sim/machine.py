@@ -34,7 +34,7 @@ class Waiting:
     process: int
     begin: Callable[[], None]
     woke: bool
-    """It was asleep; False: it was interrupted."""
+    """True when it was asleep, False when it was interrupted."""
 
 
 class SharedCpu:

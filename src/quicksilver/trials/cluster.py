@@ -61,7 +61,7 @@ class Cluster:
         ``cores``: all nodes are processes of one machine with so many; 0: each has a
         machine of its own.
 
-        ``stands``: nodes do not ask the GMS; see ``trials.standing``.
+        ``stands``: nodes do not ask the GMS; see ``trials.standing_cluster``.
 
         ``digests``: keep a digest of every datagram and delivery; costs a few
         microseconds each.

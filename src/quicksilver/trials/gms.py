@@ -166,14 +166,14 @@ class SimGms:
         due = service.next_timeout()
         if due is not None and due <= now:
             service.handle_timeout(now)
-        while (output := service.poll_output()) is not None:
-            connection = self._connections.get(output[0])
+        while (transmit := service.poll_transmit()) is not None:
+            connection = self._connections.get(transmit.connection)
             if connection is not None:
-                connection.to_client.send(output[1])
-        while (closing := service.poll_close()) is not None:
-            gone = self._connections.pop(closing, None)
+                connection.to_client.send(transmit.frame)
+        while (finished := service.poll_event()) is not None:
+            gone = self._connections.pop(finished.connection, None)
             if gone is not None:
-                self._close_when_sent(closing, gone)
+                self._close_when_sent(finished.connection, gone)
         due = service.next_timeout()
         if due is not None and (self._wakes_at is None or due < self._wakes_at):
             self._wakes_at = max(due, now + 1e-6)

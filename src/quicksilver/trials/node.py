@@ -64,7 +64,7 @@ class SimNode:
         self.sent: defaultdict[str, int] = defaultdict(int)
         """How many messages its application sent, by group."""
         self.planned: defaultdict[str, int] = defaultdict(int)
-        """The same, with what was handed to a process that has not run yet."""
+        """How many it was told to send, those included that its process has not sent yet."""
         self.delivered: Counter[int] = Counter()
         """How many messages its application was given, by group identifier."""
         self.exclusions = 0
@@ -153,7 +153,7 @@ class SimNode:
     def become_standing(
         self, directory: Directory, news: tuple[Welcomed, ViewsChanged], group: str
     ) -> None:
-        """Be in a group as if the GMS had said so, with a directory shared by all nodes."""
+        """Enter a group without a GMS, with a directory that all nodes share."""
         self.joined.add(group)
 
         def begin() -> None:
@@ -176,7 +176,7 @@ class SimNode:
         echo: bool = False,
         done: Callable[[], None] | None = None,
     ) -> None:
-        """Ask for all of that in one request; call back when it took effect."""
+        """Change memberships in one request; call back when it took effect."""
         self.joined.difference_update(leave)
         self.joined.update(join)
         self.opened.update(open_)
@@ -235,7 +235,7 @@ class SimNode:
         self.host.submit(lambda: self.session.send_from(self.senders[group], ask))
 
     def room(self, group: str) -> int:
-        """How many bytes more may be queued for a group; less than 0: wait."""
+        """How many more bytes may be queued for a group; below 0 the application waits."""
         sender = self.senders.get(group)
         return -1 if sender is None else sender.lane.room
 
@@ -373,7 +373,7 @@ class SimNode:
         assert self._connection is not None
         self.cluster.gms.send(self._connection, frame)
 
-    def poll_control(self, now: float) -> ControlEvent | None:
+    def poll_control_event(self, now: float) -> ControlEvent | None:
         while self._control:
             connection, event = self._control.popleft()
             if connection != self._connection:

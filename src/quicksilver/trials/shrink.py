@@ -12,9 +12,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from quicksilver.trials.draw import Plan
-from quicksilver.trials.trial import Report
+from quicksilver.trials.trial import Verdict
 
-Runner = Callable[[Plan], Report]
+Runner = Callable[[Plan], Verdict]
 Progress = Callable[[int, int], None]
 """Told how many runs were made and how many faults are left."""
 

@@ -2,7 +2,7 @@
 
 First safety: load and faults together, while the checks watch. Then liveness:
 every fault ends, the cluster must come together, what is sent now must arrive,
-and in the end nothing may be left and nobody may speak.
+and in the end no state may be left over and no datagram may be sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.draw import Plan
 from quicksilver.trials.faults import heal, schedule
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.sampling import sample_cluster
+from quicksilver.trials.samples import sample_cluster
 from quicksilver.trials.watch import Violation, Watcher
 from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.gms import ClusterSettings
@@ -37,10 +37,10 @@ SILENCE_S = 15.0
 
 MESSAGES_MIN = 50
 SECONDS_MIN = 20.0
-"""A trial that did less proves nothing, and fails."""
+"""A trial that sent fewer messages or lasted less long proves nothing, and fails."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a trial did and found."""
 
     seed: int
@@ -110,7 +110,7 @@ class Application:
         cluster.events.after(pause, lambda: self._tick(index, group))
 
     def say_farewell(self) -> None:
-        """Everybody who may send does so once more."""
+        """Let every node send a few last messages to every group it sends to."""
         for node in self._cluster.alive():
             for group in sorted(node.ready):
                 send_numbered(node, group, FAREWELL_MESSAGES)
@@ -161,7 +161,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
 
 def run_trial(
     plan: Plan, *, checks: tuple[type[Watcher], ...] = ALL, tracer: Tracer | None = None
-) -> Report:
+) -> Verdict:
     """Run a plan and judge it; a tracer changes nothing of what happens."""
     cluster = build(plan, tracer)
     if tracer is not None:
@@ -186,7 +186,7 @@ def run_trial(
     runner.run(DRAIN_S)
     runner.run(SILENCE_S)
     cluster.watching.on_settled()
-    return _report(plan, cluster, runner.violations)
+    return _judge(plan, cluster, runner.violations)
 
 
 class _Runner:
@@ -212,7 +212,7 @@ class _Runner:
         return self._cluster.is_settled()
 
 
-def _report(plan: Plan, cluster: Cluster, found: list[Violation]) -> Report:
+def _judge(plan: Plan, cluster: Cluster, found: list[Violation]) -> Verdict:
     messages = sum(sum(node.sent.values()) for node in cluster.lives)
     kinds = Counter(type(fault).__name__ for fault in plan.faults)
     violations = sorted([*found, *cluster.violations()], key=lambda violation: violation.at)
@@ -222,7 +222,7 @@ def _report(plan: Plan, cluster: Cluster, found: list[Violation]) -> Report:
     if cluster.now < SECONDS_MIN:
         what = f"{cluster.now:.1f} s: less than {SECONDS_MIN} s prove nothing"
         violations.append(Violation(check="worked", at=cluster.now, what=what))
-    return Report(
+    return Verdict(
         seed=plan.seed,
         digest=cluster.digest(),
         messages=messages,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _STAMP = Struct("<dHH")
 
 VIOLATIONS_MAX = 20
-"""Violations that one watcher reports; more of the same would only hide the first."""
+"""Violations that one watcher keeps; more of the same would only hide the first."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Watcher:
         self.violations: list[Violation] = []
 
     def fail(self, what: str) -> None:
-        """Report that the property does not hold."""
+        """Note that the property does not hold."""
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(Violation(check=self.name, at=self.cluster.now, what=what))
 
@@ -53,7 +53,7 @@ class Watcher:
         """An application was given a message that was committed in a batch."""
 
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
-        """A session reported something other than messages, after its engine had acted on it."""
+        """A session had an event, and its engine has acted on it already."""
 
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
         """An application has left groups: nothing of them is for it any more."""
@@ -127,7 +127,7 @@ class Watchers(Watcher):
 
 
 class Digest(Watcher):
-    """A fingerprint of everything that was sent, delivered and reported, and when."""
+    """A fingerprint of all datagrams, deliveries and events, and their times."""
 
     name = "digest"
 

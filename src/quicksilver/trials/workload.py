@@ -16,7 +16,7 @@ class Mark(NamedTuple):
     life: int
     """… in which of its lives …"""
     number: int
-    """… and as its how manyth message to the group."""
+    """… and how many messages to the group that life had sent before."""
 
 
 def make_payload(group: str, index: int, life: int, number: int, size: int) -> bytes:

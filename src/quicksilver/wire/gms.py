@@ -53,11 +53,11 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """First frame of a node. ``host`` and ``port`` are its unicast address."""
+    """First frame of a node. ``ip`` and ``port`` are its unicast address."""
 
     version: int
     name: str
-    host: str
+    ip: str
     port: int
     receive_buffer_bytes: int
     resume: Resume | None = None
@@ -131,7 +131,7 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag=14):
 class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
     id: int
     name: str
-    host: str
+    ip: str
     port: int
 
 
@@ -212,7 +212,7 @@ class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
 class NodeStatus(msgspec.Struct, frozen=True):
     id: int
     name: str
-    host: str
+    ip: str
     port: int
     connected: bool
     groups: int
@@ -235,7 +235,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=16):
     planner: str
     groups: int
     plan: dict[str, float]
-    """The plan's report: regions per node, per group, unwanted traffic."""
+    """What the plan costs: regions per node, per group, unwanted traffic."""
     nodes: tuple[NodeStatus, ...]
     regions: tuple[RegionStatus, ...]
 

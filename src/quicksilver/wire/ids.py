@@ -13,4 +13,4 @@ RegionId = NewType("RegionId", int)
 ViewNumber = NewType("ViewNumber", int)
 
 Address = tuple[str, int]
-"""An IPv4 host in dotted form and a UDP port."""
+"""An IPv4 address in dotted form and a UDP port."""

@@ -11,7 +11,7 @@ import pytest
 
 from quicksilver.cli.bench.measures import Plan, summarise
 from quicksilver.lab.instruments import Observed, Usage
-from quicksilver.lab.load import ReceiverReport, SenderReport
+from quicksilver.lab.load import ReceiverResult, SenderResult
 
 
 def test_the_slowest_receiver_counts() -> None:
@@ -19,7 +19,7 @@ def test_the_slowest_receiver_counts() -> None:
     usage = Usage(
         cpu_s=0.1, kernel_s=0.0, collector_s=0.0, switches=0, rss_bytes=5, rss_max_bytes=5
     )
-    one = ReceiverReport(
+    one = ReceiverResult(
         count=100,
         lost=0,
         disorders=0,
@@ -35,7 +35,7 @@ def test_the_slowest_receiver_counts() -> None:
         observed=Observed(),
     )
     other = msgspec.structs.replace(one, last_at=2.0, lost=3)
-    sent = SenderReport(
+    sent = SenderResult(
         sent=[100],
         seconds=1.0,
         usage=msgspec.structs.replace(usage, cpu_s=0.2),
@@ -44,10 +44,10 @@ def test_the_slowest_receiver_counts() -> None:
         counters={},
         observed=Observed(),
     )
-    report = summarise(Plan(receivers=2, packet_bytes=1472), sent, [one, other])
-    assert report["messages_per_second"] == 50
-    assert report["lost"] == 3
-    assert report["cpu_us_per_delivery"] == pytest.approx(2000)
+    result = summarise(Plan(receivers=2, packet_bytes=1472), sent, [one, other])
+    assert result["messages_per_second"] == 50
+    assert result["lost"] == 3
+    assert result["cpu_us_per_delivery"] == pytest.approx(2000)
 
 
 @pytest.mark.integration
@@ -56,9 +56,9 @@ def test_a_tiny_run_prints_what_is_promised() -> None:
     argv = [sys.executable, "-m", "quicksilver.cli.main", "bench", "throughput"]
     argv += ["--receivers", "1", "--groups", "3", "--seconds", "0.3", "--json"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
-    report = json.loads(done.stdout)
-    assert report["lost"] == 0
-    assert report["disorders"] == 0
+    result = json.loads(done.stdout)
+    assert result["lost"] == 0
+    assert result["disorders"] == 0
     for name in (
         "messages_per_second",
         "cpu_us_per_delivery",
@@ -66,4 +66,4 @@ def test_a_tiny_run_prints_what_is_promised() -> None:
         "receiver_rss_bytes",
         "ceiling_messages_per_second",
     ):
-        assert report[name] > 0
+        assert result[name] > 0

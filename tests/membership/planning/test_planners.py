@@ -82,9 +82,9 @@ def test_promises_hold_after_every_batch(
         born = set(state.regions) - before
         assert not born & used
         used |= born
-        report = planner.report()
-        assert report.regions_per_node_max <= limit.regions_per_node_max
-        assert 0.0 <= report.unwanted_fraction < 1.0
+        cost = planner.cost()
+        assert cost.regions_per_node_max <= limit.regions_per_node_max
+        assert 0.0 <= cost.unwanted_fraction < 1.0
 
 
 @pytest.mark.slow
@@ -180,10 +180,10 @@ def test_shared_interests_become_one_region_each(name: str) -> None:
     members = community_memberships(200, 100, 5, 10, 0.0, seed=2)
     planner = make_planner(name, PlanLimits())
     planner.apply(members)
-    report = planner.report()
-    assert (report.regions, report.regions_per_node_max) == (5, 1)
-    assert report.regions_per_group_max == 1
-    assert report.unwanted_fraction == 0.0
+    cost = planner.cost()
+    assert (cost.regions, cost.regions_per_node_max) == (5, 1)
+    assert cost.regions_per_group_max == 1
+    assert cost.unwanted_fraction == 0.0
 
 
 def test_stray_interests_do_not_break_regions_apart() -> None:
@@ -192,8 +192,8 @@ def test_stray_interests_do_not_break_regions_apart() -> None:
     auto, exact = make_planner("auto", PlanLimits()), make_planner("exact", PlanLimits())
     auto.apply(members)
     exact.apply(members)
-    assert auto.report().unwanted_fraction < 0.5
-    assert auto.report().regions_per_group_mean < exact.report().regions_per_group_mean / 3
+    assert auto.cost().unwanted_fraction < 0.5
+    assert auto.cost().regions_per_group_mean < exact.cost().regions_per_group_mean / 3
 
 
 def test_joining_one_by_one_ends_near_the_plan_made_at_once() -> None:
@@ -203,9 +203,9 @@ def test_joining_one_by_one_ends_near_the_plan_made_at_once() -> None:
     for node, groups in sorted(members.items()):
         planner.apply({node: groups})
     check_plan(members, planner.state(), PlanLimits())
-    report = planner.report()
-    assert report.regions_per_node_mean <= 3
-    assert report.unwanted_fraction < 0.2
+    cost = planner.cost()
+    assert cost.regions_per_node_mean <= 3
+    assert cost.unwanted_fraction < 0.2
 
 
 def cost(planner: Planner, packet: int) -> float:
@@ -232,12 +232,12 @@ def test_perfect_hierarchies_of_nested_groups_need_no_second_one() -> None:
     members = nested_memberships(128, 2, 5, seed=1)
     planner = make_planner("perfect", PlanLimits())
     planner.apply(members)
-    report = planner.report()
-    assert report.hierarchies == 1
-    assert report.regions_per_node_max == 1
-    assert report.unwanted_fraction == 0.0
+    cost = planner.cost()
+    assert cost.hierarchies == 1
+    assert cost.regions_per_node_max == 1
+    assert cost.unwanted_fraction == 0.0
     # "the number of nonempty regions is bounded by 2k - 1" for k groups
-    assert report.regions <= 2 * report.groups - 1
+    assert cost.regions <= 2 * cost.groups - 1
 
 
 def test_two_groups_that_cross_make_three_exact_regions() -> None:
@@ -290,7 +290,7 @@ for name in sorted(PLANNERS):
     print(name, planner.apply(members))
     for node in range(35, 51):
         print(planner.apply({node: more[node]}))
-    print(planner.state(), planner.report())
+    print(planner.state(), planner.cost())
 """
 
 

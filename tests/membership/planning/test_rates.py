@@ -40,7 +40,7 @@ def test_a_plan_for_traffic_drops_much_less_of_it(members: Memberships) -> None:
     aware = make_planner("merged", LIMITS, rates)
     for planner in (unaware, aware):
         planner.apply(members)
-    before, after = (one.report(rates).unwanted_fraction for one in (unaware, aware))
+    before, after = (one.cost(rates).unwanted_fraction for one in (unaware, aware))
     assert before > 0.2
     assert after < before / 2
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from tests.cli.processes import read_event, running
 
 

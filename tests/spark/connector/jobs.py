@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quicksilver.recorder.errors import NoLogError
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from tests.spark.killing import kill, session_processes
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quicksilver import sync
+from quicksilver.recorder.exactly_once import exactly_once_sync
 from quicksilver.recorder.repeats import Repeats
-from quicksilver.recorder.subscribing import exactly_once_sync
 from tests.cli.processes import running_gms
 from tests.spark.connector.cluster import recording, rows, wait_rows
 from tests.spark.connector.test_source import log

@@ -10,7 +10,7 @@ import pytest
 
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
 from quicksilver.recorder.retention import load_commits
-from quicksilver.recorder.writing import LogConfig, LogWriter
+from quicksilver.recorder.writer import LogConfig, LogWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

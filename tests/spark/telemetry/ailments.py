@@ -16,7 +16,7 @@ from quicksilver.trace.parquet import ParquetTrace
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.faults import AnyFault, Loss, Partition, Sleeps, Slowness, schedule
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.sampling import sample_cluster
+from quicksilver.trials.samples import sample_cluster
 
 GROUPS = ("a", "b", "c")
 RECEIVERS = 4

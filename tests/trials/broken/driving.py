@@ -109,7 +109,7 @@ def _always_drained() -> AbstractContextManager[None]:
     original = Turn._receive
 
     def receive(self: Turn, clock: Callable[[], float]) -> bool:
-        self._engine.handle_drained(clock())
+        self._session.handle_drained(clock())
         return original(self, clock)
 
     return patched(Turn, "_receive", receive)
@@ -121,7 +121,7 @@ DRIVING = (
         what="A node delivers whatever its region carries, joined or not.",
         install=_takes_everything,
         scene=scene(planner="auto", **_TWO_GROUPS),
-        caught_by=("members-only", "told"),
+        caught_by=("members-only", "views-told"),
     ),
     Broken(
         name="no-filter",
@@ -142,21 +142,21 @@ DRIVING = (
         what="A group that was left goes on to deliver.",
         install=_stays_routed,
         scene=_COMES_AND_GOES,
-        caught_by=("told",),
+        caught_by=("views-told",),
     ),
     Broken(
         name="tells-twice",
         what="A view is told whenever it is mentioned, not only when it is new.",
         install=_tells_twice,
         scene=_COMES_AND_GOES,
-        caught_by=("told",),
+        caught_by=("views-told",),
     ),
     Broken(
         name="tells-first-only",
         what="The first view of a group is told, and no other.",
         install=_tells_first_only,
         scene=_COMES_AND_GOES,
-        caught_by=("told",),
+        caught_by=("views-told",),
     ),
     Broken(
         name="forgets-alarms",

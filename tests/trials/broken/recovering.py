@@ -75,13 +75,13 @@ def _counts_the_silent_in() -> AbstractContextManager[None]:
 
 
 def _long_tokens() -> AbstractContextManager[None]:
-    def trimmed(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
+    def trim_ranges(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
         return tuple(ranges.to_flat()), limit
 
     return all_of(
-        patched(reports, "trimmed", trimmed),
-        patched(loss_rounds, "trimmed", trimmed),
-        patched(recovery, "trimmed", trimmed),
+        patched(reports, "trim_ranges", trim_ranges),
+        patched(loss_rounds, "trim_ranges", trim_ranges),
+        patched(recovery, "trim_ranges", trim_ranges),
     )
 
 

@@ -63,7 +63,7 @@ class CeilingReceiver(msgspec.Struct, frozen=True, kw_only=True, tag="receiver")
     packet_bytes: int
 
 
-class CeilingReport(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="event"):
+class CeilingResult(msgspec.Struct, frozen=True, kw_only=True, tag="done", tag_field="event"):
     """What such a process measured."""
 
     cpu_s: float
@@ -83,7 +83,7 @@ def main() -> None:
         count, first, last = run_receiver(spec)
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = used.ru_utime + used.ru_stime
-    tell(CeilingReport(cpu_s=cpu_s, count=count, first_at=first, last_at=last))
+    tell(CeilingResult(cpu_s=cpu_s, count=count, first_at=first, last_at=last))
 
 
 def run_sender(spec: CeilingSender) -> list[int]:

@@ -20,7 +20,7 @@ from quicksilver.cli.bench.measures import (
     measure_ours,
 )
 from quicksilver.cli.options import Trace
-from quicksilver.cli.tracing import name_target
+from quicksilver.cli.traces import name_target
 from quicksilver.lab.namespaces import Namespaces
 from quicksilver.membership.planning.measure import measure_plan
 
@@ -36,13 +36,13 @@ Rounds = Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")]
 DETAILS = ("sender_stats", "receiver_stats")
 
 
-def show(report: dict[str, Any], *, as_json: bool, title: str) -> None:
-    """Print a report as JSON or as a table of two columns."""
+def show(result: dict[str, Any], *, as_json: bool, title: str) -> None:
+    """Print a result as JSON or as a table of two columns."""
     if as_json:
-        print(json.dumps(report))
+        print(json.dumps(result))
         return
     table = Table(title=title, show_header=False)
-    for name, value in report.items():
+    for name, value in result.items():
         if name not in DETAILS:
             table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value))
     Console().print(table)
@@ -54,10 +54,10 @@ def peak_memory_bytes() -> int:
 
 
 def median_of(rounds: int, run: Any, key: str) -> dict[str, Any]:
-    """Run several times and return the report with the median value."""
-    reports = [run() for _ in range(rounds)]
-    middle = statistics.median_low([report[key] for report in reports])
-    found: dict[str, Any] = next(report for report in reports if report[key] == middle)
+    """Run several times and return the result with the median value."""
+    results = [run() for _ in range(rounds)]
+    middle = statistics.median_low([result[key] for result in results])
+    found: dict[str, Any] = next(result for result in results if result[key] == middle)
     return found
 
 
@@ -108,15 +108,15 @@ def latency(
     as_json: Json = False,
 ) -> None:
     """One-way latency from ``send`` to the application, in percentiles."""
-    reports = measure_latency(
+    results = measure_latency(
         receivers=receivers,
         size=size,
         seconds=seconds,
         interface=interface,
         rates=tuple(rate or ()),
     )
-    for report in reports:
-        show(report, as_json=as_json, title=f"latency at {report['rate']:,} messages a second")
+    for result in results:
+        show(result, as_json=as_json, title=f"latency at {result['rate']:,} messages a second")
 
 
 @app.command()
@@ -162,7 +162,7 @@ def groups(
             return measure(plan)
 
         one, many = run(1), run(count)
-        ceilings = [report["ceiling_messages_per_second"] for report in (one, many)]
+        ceilings = [result["ceiling_messages_per_second"] for result in (one, many)]
         grown = many["sender_rss_bytes"] - one["sender_rss_bytes"]
         return {
             "groups": count,
@@ -236,8 +236,8 @@ def mtu(
             seconds=seconds,
             packet_bytes=1472,
         )
-        report = median_of(rounds, lambda: measure(plan, spaces), "ratio")
-    show(report, as_json=as_json, title="1472-byte packets between namespaces")
+        result = median_of(rounds, lambda: measure(plan, spaces), "ratio")
+    show(result, as_json=as_json, title="1472-byte packets between namespaces")
 
 
 @app.command()
@@ -251,7 +251,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Time, memory and quality of a region plan for random subscriptions."""
-    report = measure_plan(
+    result = measure_plan(
         nodes=nodes,
         groups=groups_,
         fraction=fraction,
@@ -261,7 +261,7 @@ def plan(
         clock=time.perf_counter,
         memory_bytes=peak_memory_bytes,
     )
-    show(report, as_json=as_json, title=f"plan: {planner}")
+    show(result, as_json=as_json, title=f"plan: {planner}")
 
 
 @app.command()
@@ -273,41 +273,41 @@ def suite(
     """All targets in one run: throughput at 1, 4 and 8 receivers, groups, loss, idle, latency."""
     console = Console(stderr=True)
     rows: list[tuple[str, str, str, str]] = []
-    reports: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for count in (1, 4, 8):
         console.print(f"throughput with {count} receivers …")
-        report = median_of(
+        result = median_of(
             rounds, lambda c=count: measure(Plan(receivers=c, seconds=seconds)), "ratio"
         )
-        reports[f"throughput_{count}"] = report
+        results[f"throughput_{count}"] = result
         rows.append(
             (
                 f"{count} receivers",
-                f"{report['messages_per_second']:,}/s",
-                f"{report['ratio']:.2f} of the ceiling",
+                f"{result['messages_per_second']:,}/s",
+                f"{result['ratio']:.2f} of the ceiling",
                 "≥ 0.60",
             )
         )
     console.print("idle …")
-    reports["idle"] = measure_idle(nodes=4, seconds=5, interface="lo")
-    rows.append(("idle", f"{reports['idle']['cpu_percent_per_node']} % of a core", "", "< 1 %"))
+    results["idle"] = measure_idle(nodes=4, seconds=5, interface="lo")
+    rows.append(("idle", f"{results['idle']['cpu_percent_per_node']} % of a core", "", "< 1 %"))
     console.print("latency …")
-    reports["latency"] = measure_latency(receivers=1, size=1000, seconds=3, interface="lo")
+    results["latency"] = measure_latency(receivers=1, size=1000, seconds=3, interface="lo")
     rows.extend(
         (
-            f"latency at {report['rate']:,}/s",
-            f"p50 {report['p50_us']} µs",
-            f"p99 {report['p99_us']} µs",
+            f"latency at {result['rate']:,}/s",
+            f"p50 {result['p50_us']} µs",
+            f"p99 {result['p99_us']} µs",
             "",
         )
-        for report in reports["latency"]
+        for result in results["latency"]
     )
     if as_json:
-        for report in reports.values():
-            for one in report if isinstance(report, list) else [report]:
+        for result in results.values():
+            for one in result if isinstance(result, list) else [result]:
                 for name in DETAILS:
                     one.pop(name, None)
-        print(json.dumps(reports))
+        print(json.dumps(results))
         return
     table = Table("what", "measured", "ratio", "target", title="quicksilver bench suite")
     for row in rows:

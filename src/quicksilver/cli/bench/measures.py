@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from quicksilver.cli.bench.ceiling import CeilingReceiver, CeilingReport, CeilingSender
-from quicksilver.lab.load import Go, LoadReady, Receiver, ReceiverReport, Sender, SenderReport
-from quicksilver.lab.measuring import LoadRun, run_load
+from quicksilver.cli.bench.ceiling import CeilingReceiver, CeilingResult, CeilingSender
+from quicksilver.lab.load import Go, LoadReady, Receiver, ReceiverResult, Sender, SenderResult
+from quicksilver.lab.load_run import LoadRun, run_load
 from quicksilver.lab.namespaces import Namespaces
 from quicksilver.lab.processes import Child, Children
 from quicksilver.net.interfaces import choose_interface, datagram_bytes_max
@@ -74,8 +74,8 @@ def measure_ours(plan: Plan, spaces: Namespaces | None = None) -> dict[str, Any]
     return summarise(plan, found.sent[0], found.got)
 
 
-def summarise(plan: Plan, sent: SenderReport, got: Sequence[ReceiverReport]) -> dict[str, Any]:
-    """Turn what the processes said into the report."""
+def summarise(plan: Plan, sent: SenderResult, got: Sequence[ReceiverResult]) -> dict[str, Any]:
+    """Turn what the processes said into one result."""
     total = sum(sent.sent)
     rates = [one.count / max(1e-9, one.last_at - one.first_at) for one in got]
     cpu_s = sent.usage.cpu_s + sum(one.usage.cpu_s for one in got)
@@ -138,8 +138,8 @@ def measure_ceiling(plan: Plan, spaces: Namespaces | None = None) -> tuple[float
             ),
         )
         sender.tell(Go())
-        sent = sender.expect(CeilingReport, READY_S)
-        got = [one.expect(CeilingReport, READY_S) for one in receivers]
+        sent = sender.expect(CeilingResult, READY_S)
+        got = [one.expect(CeilingResult, READY_S) for one in receivers]
     cpu_s = sent.cpu_s + sum(one.cpu_s for one in got)
     rates = [one.count / max(1e-9, one.last_at - one.first_at) for one in got]
     return min(rates), cpu_s / max(1, sum(one.count for one in got)) * 1e6
@@ -152,7 +152,7 @@ def measure_latency(
     if not rates:
         plan = Plan(receivers=receivers, size=size, seconds=2, interface=interface)
         rates = (LOW_RATE, measure_ours(plan)["messages_per_second"] / 2)
-    reports = []
+    results = []
     for rate in rates:
         found = run_load(
             LoadRun(
@@ -165,7 +165,7 @@ def measure_latency(
         )
         sent = found.sent[0]
         ages = [one.latency for one in found.got if one.latency is not None]
-        report: dict[str, Any] = {
+        result: dict[str, Any] = {
             "rate": round(rate),
             "reached": round(sum(sent.sent) / sent.seconds),
             "receivers": receivers,
@@ -173,15 +173,15 @@ def measure_latency(
             "lost": sum(one.lost for one in found.got),
         }
         if ages:
-            report |= {
+            result |= {
                 "p50_us": round(1e6 * max(one.p50_s for one in ages), 1),
                 "p90_us": round(1e6 * max(one.p90_s for one in ages), 1),
                 "p99_us": round(1e6 * max(one.p99_s for one in ages), 1),
                 "p999_us": round(1e6 * max(one.p999_s for one in ages), 1),
                 "max_us": round(1e6 * max(one.max_s for one in ages), 1),
             }
-        reports.append(report)
-    return reports
+        results.append(result)
+    return results
 
 
 def measure_idle(*, nodes: int, seconds: float, interface: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from quicksilver.core.ports import FrameTransmit
 from quicksilver.experiments.base import (
     Column,
     Context,
@@ -17,6 +18,7 @@ from quicksilver.experiments.base import (
 )
 from quicksilver.experiments.scenario import simulating
 from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.service import MembershipService
 from quicksilver.trials.cluster import Cluster
 
 STEP_S = 0.05
@@ -62,6 +64,24 @@ class Members(Experiment):
         ]
 
 
+class _MeteredService(MembershipService):
+    """A GMS that measures its batches' time and counts the bytes that it sends."""
+
+    wall_s = 0.0
+    sent_bytes = 0
+
+    def handle_timeout(self, now: float) -> None:
+        before = time.perf_counter()
+        super().handle_timeout(now)
+        self.wall_s += time.perf_counter() - before
+
+    def poll_transmit(self) -> FrameTransmit | None:
+        transmit = super().poll_transmit()
+        if transmit is not None:
+            self.sent_bytes += len(transmit.frame)
+        return transmit
+
+
 def _measure(point: Point, context: Context) -> Metrics:
     nodes = int(point.parameters["nodes"])
     size = int(point.parameters["group_size"])
@@ -74,24 +94,10 @@ def _measure(point: Point, context: Context) -> Metrics:
             nodes_max=max(10_000, nodes + 1),
             connections_max=max(10_000, nodes + 1),
         ),
+        make_service=_MeteredService,
     )
     service = cluster.gms.service
-    gms_s = [0.0]
-    sent = [0]
-    handle, poll = service.handle_timeout, service.poll_output
-
-    def timed(now: float) -> None:
-        before = time.perf_counter()
-        handle(now)
-        gms_s[0] += time.perf_counter() - before
-
-    def counted() -> tuple[int, bytes] | None:
-        output = poll()
-        if output is not None:
-            sent[0] += len(output[1])
-        return output
-
-    vars(service).update(handle_timeout=timed, poll_output=counted)
+    assert isinstance(service, _MeteredService)
     members = cluster.start(nodes)
     for place, node in enumerate(members):
         node.join(f"g{place // size}")
@@ -114,11 +120,11 @@ def _measure(point: Point, context: Context) -> Metrics:
     return {
         "join_s": joined_s,
         "batches": batches,
-        "gms_bytes": sent[0],
+        "gms_bytes": service.sent_bytes,
         "crash_view_s": cluster.now - began,
         "simulated_s": cluster.now,
         "wall_s": wall_s,
-        "gms_wall_s": gms_s[0],
+        "gms_wall_s": service.wall_s,
         "events": cluster.events.happened,
         "node_seconds_per_second": nodes * cluster.now / wall_s,
     }

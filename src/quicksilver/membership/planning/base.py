@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 
-from quicksilver.membership.planning.layout import Layout, restored_layout
+from quicksilver.membership.planning.layout import Layout, restore_layout
 from quicksilver.membership.planning.model import (
+    PlanCost,
     PlanDelta,
     PlanLimits,
-    PlanReport,
     PlanState,
 )
 from quicksilver.wire.ids import GroupId, NodeId
@@ -55,9 +55,9 @@ class LayoutPlanner(ABC):
             self._place(remaining, touched)
         return layout.take_delta()
 
-    def report(self, traffic: Mapping[GroupId, float] | None = None) -> PlanReport:
+    def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
         """Return what the plan costs, with equal or the given traffic."""
-        return self._layout.report(traffic)
+        return self._layout.cost(traffic)
 
     def state(self) -> PlanState:
         """Return the whole plan as plain data."""
@@ -67,7 +67,7 @@ class LayoutPlanner(ABC):
         self, members: Iterable[tuple[NodeId, frozenset[GroupId]]], state: PlanState
     ) -> None:
         """Continue from a stored plan without moving anyone."""
-        self._layout = restored_layout(self._layout.limits, members, state)
+        self._layout = restore_layout(self._layout.limits, members, state)
         self._is_stale = True
         self._become_restored()
 

@@ -20,9 +20,9 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from quicksilver.membership.planning.model import (
+    PlanCost,
     PlanDelta,
     PlanLimits,
-    PlanReport,
     PlanState,
 )
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
@@ -292,7 +292,7 @@ class Layout:
             next_region=self.next_region,
         )
 
-    def report(self, traffic: Mapping[GroupId, float] | None) -> PlanReport:
+    def cost(self, traffic: Mapping[GroupId, float] | None) -> PlanCost:
         """Add up what the plan costs."""
         sizes = {
             number: len(region.nodes)
@@ -310,7 +310,7 @@ class Layout:
             delivered += weight * sum(sizes[number] for number in regions)
             wanted += weight * self.member_bits[group].bit_count()
         fans = [len(regions) for regions in self.spread.values()]
-        return PlanReport(
+        return PlanCost(
             nodes=len(self.wants),
             groups=len(self.spread),
             regions=len(sizes),
@@ -323,7 +323,7 @@ class Layout:
         )
 
 
-def restored_layout(
+def restore_layout(
     limits: PlanLimits,
     members: Iterable[tuple[NodeId, frozenset[GroupId]]],
     state: PlanState,

@@ -39,7 +39,7 @@ def measure_plan(
     started = clock()
     made.apply(members)
     plan_s = clock() - started
-    report = made.report()
+    cost = made.cost()
     draw = ZipfDraw(groups, max(1, round(groups * fraction)), alpha)
     rng = Rng(seed).derive("joins")
     joins_s: list[float] = []
@@ -60,5 +60,5 @@ def measure_plan(
     }
     if memory_bytes is not None:
         numbers["memory_bytes"] = memory_bytes()
-    numbers.update(asdict(report))
+    numbers.update(asdict(cost))
     return numbers

@@ -46,7 +46,7 @@ class PlanDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanCost:
     """What a plan costs; the numbers that the papers give for theirs."""
 
     nodes: int
@@ -82,7 +82,7 @@ class Planner(Protocol):
         """Set the groups of the given nodes (empty set: the node is gone)."""
         ...
 
-    def report(self, traffic: Mapping[GroupId, float] | None = None) -> PlanReport: ...
+    def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost: ...
 
     def state(self) -> PlanState: ...
 

@@ -1,4 +1,4 @@
-"""Packets that arrived before the news they belong to.
+"""Packets that arrived before this node knew of their view or sender.
 
 A sender may learn of a new view before a receiver does. Its packets are kept
 for a while and handled once the view is installed; what never becomes known is
@@ -10,14 +10,14 @@ from __future__ import annotations
 from quicksilver.wire.ids import Address
 
 PER_PACKET_BYTES = 640
-"""What a kept packet costs besides its bytes, with a name of its own."""
+"""Memory that a kept packet takes besides its bytes, its entry in the table included."""
 
 Name = tuple[int, int, int]
 """Region, view, sender."""
 
 
 class EarlyPackets:
-    """A bounded waiting room."""
+    """Packets by the view and sender that they wait for, bounded in bytes and time."""
 
     def __init__(self, bytes_max: int, keep_s: float) -> None:
         self._bytes_max = bytes_max

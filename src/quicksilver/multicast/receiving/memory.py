@@ -1,8 +1,8 @@
 """How much a node keeps: copies for others, and packets that wait.
 
 A budget is shared by all streams of a node. ``Room``, for packets that wait for an
-earlier one, is given with care, because whoever has the next packets of many
-streams gets on, and whoever has only later ones does not.
+earlier one, keeps a half for packets next in line: only these let a stream deliver
+what waits, and so make room again.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from functools import lru_cache
 from quicksilver.recovery.domains import Hierarchy
 
 HIERARCHIES_SHARED = 64
-"""Nodes of one process, as in a simulation, have the same ones."""
+"""Hierarchies cached for the whole process: the nodes of a simulation share them."""
 
 
 class Placement:

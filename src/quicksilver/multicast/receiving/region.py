@@ -25,7 +25,7 @@ class News(NamedTuple):
     senders: tuple[int, ...]
     """Streams that were quiet and are no longer."""
     at: float | None
-    """When the first of them stirred; None if none did."""
+    """When the first of them became active; None if none did."""
     due_at: float | None
     """When enough data for a token had arrived; None if it has not."""
 
@@ -74,7 +74,8 @@ class Region:
         """Packets of this node in the view. Its stream is forgotten when the view is
         replaced and all is acknowledged; others may not have heard of that yet."""
         self._senders = set(view.senders)
-        """Who may or might send: the last words of one that has left are still due."""
+        """Nodes whose packets are accepted: those that may send, and those that no longer
+        may, whose last packets can still be under way."""
         self._addresses: dict[Address, bool] = {}
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None

@@ -12,7 +12,7 @@ Name = tuple[int, int]
 """A region and the number of its view."""
 
 FORGOTTEN_MAX = 256
-"""Views that were over, of which it is still known what was delivered."""
+"""Views that are over and of which it is remembered how much was delivered."""
 
 
 class Regions:

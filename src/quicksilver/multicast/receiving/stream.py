@@ -36,7 +36,7 @@ PER_MESSAGE_BYTES = 48
 SAMPLE_MASK = SAMPLE_EVERY - 1
 GAP_MAX = 1 << 24
 """Packets between what is delivered and what is believed to exist; a sender's span
-is thousands of times smaller, so more is a lie or a bug."""
+is thousands of times smaller, so more comes from a peer that lies, or from a bug."""
 
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
@@ -52,14 +52,14 @@ ASSEMBLIES_MAX = 16
 
 
 class InOrder:
-    """They are delivered as soon as all earlier ones are."""
+    """Packets are delivered as soon as all earlier ones are."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Holding:
-    """They are held: older streams must be delivered first."""
+    """Packets are held: older streams must be delivered first."""
 
     barriers: set[bytes] = field(default_factory=set)
     """The keys of those streams; never empty between two inputs."""
@@ -71,7 +71,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """They are delivered until the stream ends: its sender is dead, and a packet is lost
+    """Packets are delivered until the stream ends: its sender is dead, and a packet is lost
     for good. What lies before may still be repaired."""
 
     end: int
@@ -79,7 +79,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """They are dropped: everything there was to come has come."""
+    """Packets are dropped: everything that was to come has come."""
 
     end: int
     is_broken: bool = False

@@ -21,7 +21,7 @@ class Acknowledgements:
         self._said: dict[int, tuple[tuple[object, ...], float, float]] = {}
 
     def is_news(self, ack: Ack, sender: int, now: float) -> bool:
-        """Whether to send an acknowledgement; what is sent counts as said."""
+        """Return whether to send an acknowledgement, and note it as sent if so."""
         content = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
         said, until, pause = self._said.get(sender, ((), 0.0, 0.0))
         if content != said or ack.drops:
@@ -34,5 +34,5 @@ class Acknowledgements:
         return True
 
     def forget(self, sender: int) -> None:
-        """The sender may not have heard: the next acknowledgement is news."""
+        """The sender may not have heard the last one: send the next, even if it is the same."""
         self._said.pop(sender, None)

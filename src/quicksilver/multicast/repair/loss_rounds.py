@@ -17,11 +17,11 @@ from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.repair.repairer import QUIET_ROUNDS, Repairer
 from quicksilver.multicast.repair.reports import (
     Report,
-    Reporting,
-    added,
+    Reporter,
+    add_ranges,
     earlier_cut,
-    parsed,
-    trimmed,
+    parse_ranges,
+    trim_ranges,
 )
 from quicksilver.multicast.repair.requests import LOOKED_UP_MAX
 from quicksilver.recovery.domains import Domain
@@ -86,8 +86,8 @@ class LossRounds(Rounds[Gathered]):
         """The last sender in the newest token: with many, the next begins after it."""
 
     @property
-    def _lower(self) -> Reporting:
-        """Whom this node speaks for: itself, or the domain below."""
+    def _lower(self) -> Reporter:
+        """What reports to this domain for this node: the node itself, or the domain below."""
         return self._repairer if self.below is None else cast("LossRounds", self.below)
 
     # What the domain above sees
@@ -124,10 +124,10 @@ class LossRounds(Rounds[Gathered]):
 
     def _new_record(self, sender: int) -> Record:
         report = self._lower.report(sender)
-        missing, missing_limit = trimmed(report.missing, report.missing_limit, self._most)
-        unkept, unkept_limit = trimmed(report.unkept, report.unkept_limit, self._most)
+        missing, missing_limit = trim_ranges(report.missing, report.missing_limit, self._most)
+        unkept, unkept_limit = trim_ranges(report.unkept, report.unkept_limit, self._most)
         state = self._repairer.state.of(sender)
-        region_unkept, region_unkept_limit = trimmed(
+        region_unkept, region_unkept_limit = trim_ranges(
             state.kept.lacking, state.kept.limit, self._most
         )
         return Record(
@@ -199,10 +199,10 @@ class LossRounds(Rounds[Gathered]):
         if report.low < record.low:
             record.low = report.low
             record.slowest = report.slowest
-        record.missing, record.missing_limit = added(
+        record.missing, record.missing_limit = add_ranges(
             record.missing, record.missing_limit, report.missing, report.missing_limit, self._most
         )
-        record.unkept, record.unkept_limit = added(
+        record.unkept, record.unkept_limit = add_ranges(
             record.unkept, record.unkept_limit, report.unkept, report.unkept_limit, self._most
         )
         self._compare(record, previous, report, now)
@@ -241,7 +241,7 @@ class LossRounds(Rounds[Gathered]):
         return Pace.TROUBLED if is_troubled else Pace.STEADY
 
     def _note_last(self, record: Record, end: RoundEnd, now: float) -> None:
-        """The leader takes what the round says; nobody else will tell this node."""
+        """The leader takes what the complete record says: the token does not visit it again."""
         self._repairer.note_record(record, now)
 
     def _handle_gathered(self, records: list[Record], end: RoundEnd, now: float) -> None:
@@ -263,9 +263,9 @@ class LossRounds(Rounds[Gathered]):
             high=record.high,
             low=low,
             slowest=record.slowest,
-            missing=parsed(record.missing),
+            missing=parse_ranges(record.missing),
             missing_limit=max(limit, low),
-            unkept=parsed(record.unkept),
+            unkept=parse_ranges(record.unkept),
             unkept_limit=record.unkept_limit,
         )
         is_settled = min(low, self._repairer.state.of(sender).stable) >= record.high
@@ -275,7 +275,7 @@ class LossRounds(Rounds[Gathered]):
             self._quiet[sender] = 0
 
     def _forget_quiet(self) -> None:
-        """Leave senders out of the next tokens of whom nothing is new here or below."""
+        """Leave a sender out of the next tokens when nothing new of it came, here or below."""
         below = set(self._lower.active_senders())
         for sender in [s for s, rounds in self._quiet.items() if rounds >= QUIET_ROUNDS]:
             if sender in below:
@@ -286,7 +286,7 @@ class LossRounds(Rounds[Gathered]):
                 self._handle_left_out(sender)
 
     def _handle_left_out(self, sender: int) -> None:
-        """Nothing is remembered of a sender that is quiet."""
+        """A sender has left the token: forget what was noted for its rounds."""
 
     def _trace(self, records: list[Record], end: RoundEnd, now: float) -> None:
         env, region = self._env, self._repairer.region
@@ -336,7 +336,8 @@ class PartitionRounds(LossRounds):
         record.previous, record.previous_limit = record.missing, record.missing_limit
         left = self._unasked.pop(sender, None)
         if left and len(self._domain.members) > 1:
-            record.unasked = trimmed(left.intersection(report.missing), report.high, self._most)[0]
+            still = left.intersection(report.missing)
+            record.unasked, _ = trim_ranges(still, report.high, self._most)
         return record
 
     def _not_held(self, sender: int, ranges: RangeSet) -> tuple[int, ...]:
@@ -355,24 +356,24 @@ class PartitionRounds(LossRounds):
         sender = record.sender
         lost = self._repairer.missing_here(sender)
         asked = self._exchange(record, previous, lost, now)
-        wanted = parsed(record.wanted)
+        wanted = parse_ranges(record.wanted)
         if wanted:
             record.wanted = self._not_held(sender, wanted)
-        record.previous, record.previous_limit = trimmed(
+        record.previous, record.previous_limit = trim_ranges(
             report.missing, report.missing_limit, self._most
         )
-        record.unasked, _ = trimmed(lost.difference(asked), report.high, self._most)
+        record.unasked, _ = trim_ranges(lost.difference(asked), report.high, self._most)
 
     def _exchange(self, record: Record, previous: int, lost: RangeSet, now: float) -> RangeSet:
         """Send the member before what it lacks, ask it for what is lost; return the latter."""
         repairer = self._repairer
         sender = record.sender
-        unasked = parsed(record.unasked)
+        unasked = parse_ranges(record.unasked)
         if unasked:
             repairer.push(previous, sender, unasked, now)
         if not lost:
             return RangeSet()
-        asked = lost.clamped(0, record.previous_limit).difference(parsed(record.previous))
+        asked = lost.clamped(0, record.previous_limit).difference(parse_ranges(record.previous))
         asked = repairer.kept_by(previous, sender, asked)
         if asked:
             repairer.pull(previous, sender, asked, now)
@@ -398,7 +399,7 @@ class PartitionRounds(LossRounds):
         """Nobody in this partition holds these packets: ask the sender, or give up."""
         repairer = self._repairer
         sender = record.sender
-        wanted = parsed(record.wanted)
+        wanted = parse_ranges(record.wanted)
         if not wanted or sender == self._env.node:
             return
         if repairer.region.is_alone:

@@ -21,7 +21,7 @@ from quicksilver.multicast.repair.loss_rounds import (
     PartitionRounds,
 )
 from quicksilver.multicast.repair.repairer import Repairer
-from quicksilver.multicast.repair.reports import Kept, Report, shorten, trimmed
+from quicksilver.multicast.repair.reports import Kept, Report, shorten_record, trim_ranges
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
 from quicksilver.recovery.domains import Domain
@@ -192,7 +192,7 @@ class RegionRecovery:
     def _acknowledge(self, sender: int, report: Report, agreed: Agreed, now: float) -> None:
         env = self._env
         most = env.config.ranges_told_max
-        missing, missing_limit = trimmed(report.missing, report.missing_limit, most)
+        missing, missing_limit = trim_ranges(report.missing, report.missing_limit, most)
         ack = Ack(
             cluster=env.cluster,
             origin=env.node,
@@ -231,6 +231,6 @@ def encode_bounded(token: Token, to: int) -> bytes:
     while len(packet) > TOKEN_BYTES_MAX and most > 1:
         most //= 2
         for record in token.records:
-            shorten(record, most)
+            shorten_record(record, most)
         packet = encode_control(token, to)
     return packet

@@ -46,7 +46,7 @@ class Report:
         )
 
 
-class Reporting(Protocol):
+class Reporter(Protocol):
     """Whoever speaks for a domain: a node for itself, or the rounds of a ring."""
 
     def active_senders(self) -> list[int]:
@@ -95,12 +95,12 @@ NOTHING_KEPT = Kept(0, RangeSet())
 # Sets of packets in records
 
 
-def trimmed(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
+def trim_ranges(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
     """Return at most ``most`` ranges of a set, flat, and up to where they are exact."""
-    return shorter(tuple(ranges.to_flat()), limit, most)
+    return trim_flat(tuple(ranges.to_flat()), limit, most)
 
 
-def shorter(flat: tuple[int, ...], limit: int, most: int) -> tuple[tuple[int, ...], int]:
+def trim_flat(flat: tuple[int, ...], limit: int, most: int) -> tuple[tuple[int, ...], int]:
     """Return at most ``most`` ranges of a flat set, and up to where they are exact."""
     if len(flat) <= 2 * most:
         return flat, limit
@@ -108,26 +108,26 @@ def shorter(flat: tuple[int, ...], limit: int, most: int) -> tuple[tuple[int, ..
     return head, min(limit, head[-2] + head[-1])
 
 
-def added(
+def add_ranges(
     flat: tuple[int, ...], limit: int, more: RangeSet, more_limit: int, most: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return what is in either of two sets, exact as far as both are, as ``trimmed`` does."""
+    """Return what is in either of two sets, exact as far as both are, as ``trim_ranges`` does."""
     known = RangeSet.parse_flat(flat, RANGES_MAX)
     both = more if known is None else more.union(known)
-    return trimmed(both, min(limit, more_limit), most)
+    return trim_ranges(both, min(limit, more_limit), most)
 
 
-def parsed(flat: tuple[int, ...]) -> RangeSet:
+def parse_ranges(flat: tuple[int, ...]) -> RangeSet:
     """Return a set that a record tells; an empty one if no honest peer wrote it."""
     return RangeSet.parse_flat(flat, RANGES_MAX) or RangeSet()
 
 
-def shorten(record: Record, most: int) -> None:
+def shorten_record(record: Record, most: int) -> None:
     """Tell every set of a record in at most so many ranges; the rest is told later."""
-    record.missing, record.missing_limit = shorter(record.missing, record.missing_limit, most)
-    record.previous, record.previous_limit = shorter(record.previous, record.previous_limit, most)
-    record.unkept, record.unkept_limit = shorter(record.unkept, record.unkept_limit, most)
-    record.region_unkept, record.region_unkept_limit = shorter(
+    record.missing, record.missing_limit = trim_flat(record.missing, record.missing_limit, most)
+    record.previous, record.previous_limit = trim_flat(record.previous, record.previous_limit, most)
+    record.unkept, record.unkept_limit = trim_flat(record.unkept, record.unkept_limit, most)
+    record.region_unkept, record.region_unkept_limit = trim_flat(
         record.region_unkept, record.region_unkept_limit, most
     )
     record.wanted = record.wanted[: 2 * most]

@@ -11,7 +11,7 @@ from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.stream import ReceiveStream
-from quicksilver.multicast.repair.reports import Kept, trimmed
+from quicksilver.multicast.repair.reports import Kept, trim_ranges
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.wire.control import Nak, Pull, encode_control
@@ -89,14 +89,14 @@ class RepairRequests:
             if not lacking or address is None:
                 return None
             env.counters.pull_sent += 1
-            flat, _ = trimmed(lacking, 0, env.config.ranges_told_max)
+            flat, _ = trim_ranges(lacking, 0, env.config.ranges_told_max)
             pull = Pull(env.cluster, env.node, region.id, region.number, stream.sender, flat)
             return Transmit(address, [encode_control(pull, peer)])
 
         env.control.add(intent)
 
     def pull_from_keepers(self, stream: ReceiveStream, kept: Kept, now: float) -> None:
-        """Ask for what others keep, each packet of one of its replicas.
+        """Ask for what others keep, each packet of one of the nodes with a copy.
 
         Other partitions' packets, and those of the own one that a neighbour in
         the ring need not have because fewer nodes keep a copy than are in it.
@@ -131,7 +131,7 @@ class RepairRequests:
     # Of the sender
 
     def ours_to_ask_for(self, wanted: RangeSet) -> RangeSet:
-        """Return what this partition keeps, or would if the one that does still lived."""
+        """Return those that this partition keeps, and those whose keepers have all failed."""
         placement = self._region.placement
         if len(placement.partitions) == 1:
             return wanted
@@ -160,7 +160,7 @@ class RepairRequests:
             if address is None:
                 return None
             env.counters.nak_sent += 1
-            flat, _ = trimmed(wanted, 0, env.config.ranges_told_max)
+            flat, _ = trim_ranges(wanted, 0, env.config.ranges_told_max)
             nak = Nak(env.cluster, env.node, region.id, region.number, flat)
             return Transmit(address, [encode_control(nak, sender)])
 

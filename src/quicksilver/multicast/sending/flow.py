@@ -1,4 +1,4 @@
-"""How fast a sender may go: a window and a rate, fed by what tokens report.
+"""How fast a sender may go: a window and a rate, set by the reports that tokens bring.
 
 The window bounds bytes sent and not acknowledged. It follows what receivers
 said they can hold, so that a stream of one sender cannot overflow a receive

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from quicksilver.multicast.sending.lane import Lane
 
 OnDone = Callable[[str | None], None]
-"""Called once: with None, or with why it cannot be."""
+"""Called once: with None when everybody has it, or with the reason why that cannot be confirmed."""
 
 
 class Flush:
@@ -36,7 +36,7 @@ class Flushes:
 
     def __init__(self, live: Callable[[], Iterable[SendStream]]) -> None:
         self.waiting: list[Flush] = []
-        """Looked at before ``check``, which is then not called: that is asked often."""
+        """Callers look here before they call ``check``, which most often is not needed."""
         self._live = live
 
     def begin(self, lanes: Iterable[Lane], on_done: OnDone) -> None:

@@ -80,7 +80,7 @@ class Lane:
         self._env = environment
         self._commitments = commitments
         self._ready: deque[Transmit] = deque()
-        self._fragmenting: _Fragmenting | None = None
+        self._large: _LargeMessage | None = None
         self._fit = 64
         self._batch = 0
         """What the packets of this poll are committed to."""
@@ -89,7 +89,7 @@ class Lane:
         """Commit and pack what fits, or None when blocked or empty."""
         if self._ready:
             return self._ready.popleft()
-        if self._fragmenting is not None:
+        if self._large is not None:
             return self._poll_fragments(now)
         while True:
             if self.sources:
@@ -115,11 +115,11 @@ class Lane:
 
     def is_empty(self) -> bool:
         """True when nothing waits here and nothing is half sent."""
-        return not self.outbox and not self._ready and self._fragmenting is None
+        return not self.outbox and not self._ready and self._large is None
 
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
-        job = self._fragmenting
+        job = self._large
         if job is None or stream not in job.streams or stream.is_abandoned:
             return 0
         room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
@@ -128,7 +128,7 @@ class Lane:
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
         self._ready.clear()
-        job, self._fragmenting = self._fragmenting, None
+        job, self._large = self._large, None
         if job is not None:
             self.room -= len(job.payload)
             self.outbox.is_uniform = False
@@ -287,7 +287,7 @@ class Lane:
             return Transmit(stream.destinations[0], packets)
         if self._ready:
             return self._ready.popleft()
-        return self._poll_fragments(now) if self._fragmenting else None
+        return self._poll_fragments(now) if self._large else None
 
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
@@ -471,17 +471,17 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._fragmenting = _Fragmenting(group, group.streams, sequence, payload, self._batch)
+        self._large = _LargeMessage(group, group.streams, sequence, payload, self._batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
         env = self._env
-        job = self._fragmenting
+        job = self._large
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
         job.streams = tuple(stream for stream in job.streams if not stream.is_abandoned)
         if not job.streams:
-            self._fragmenting = None
+            self._large = None
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
@@ -496,7 +496,7 @@ class Lane:
                 runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
             job.offset += len(chunk)
             if job.offset >= size:
-                self._fragmenting = None
+                self._large = None
                 self._commitments.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
@@ -511,7 +511,7 @@ class Lane:
         return self._ready.popleft() if self._ready else self.poll(now)
 
 
-class _Fragmenting:
+class _LargeMessage:
     """A large message on its way, bound to the streams of its view."""
 
     __slots__ = ("batch", "group", "offset", "payload", "sequence", "streams")

@@ -188,7 +188,7 @@ class Outgoing:
         return sender
 
     def find_sender(self, name: str) -> GroupSender | None:
-        """Return a group as a sender sees it, or saw it before it was forgotten."""
+        """Return a group's sender, even if it was forgotten; None if there never was one."""
         return self._groups.get(name) or self._forgotten.get(name)
 
     def forget_sender(self, name: str) -> None:
@@ -291,7 +291,7 @@ class Outgoing:
                 )
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
-        """Somebody believes in packets that were never sent: put it right for all."""
+        """A member believes in packets that were never sent: tell all how long the stream is."""
         name = (region, view)
         if self._extent_at.get(name, -1.0) + EXTENT_SPACING_S > now:
             return
@@ -355,7 +355,7 @@ class Outgoing:
         return lane
 
     def refresh_lanes(self) -> None:
-        """Senders were added or moved: see which lanes still go one way."""
+        """Senders were added or moved: see which lanes still have one set of regions."""
         sets: dict[Lane, set[int]] = {}
         for lane in self._lanes.values():
             lane.has_echo = False

@@ -86,7 +86,7 @@ class StreamTable:
             self._close(self.sending.pop(region))
 
     def into(self, regions: tuple[tuple[int, int], ...]) -> tuple[SendStream, ...]:
-        """Return the streams into some region views, less those with nobody else in them."""
+        """Return the streams into some region views, except those without another member."""
         streams = self._sets.get(regions)
         if streams is None:
             found = [self._stream_to(region, view) for region, view in regions]
@@ -175,7 +175,7 @@ class StreamTable:
         return any(m != env.node and not env.is_failed(m) for m in stream.members)
 
     def give_up(self, stream: SendStream) -> None:
-        """Stop trying: whoever has not failed had its time."""
+        """Give a stream up: members that live have not acknowledged it in time."""
         self._env.counters.abandoned += len(stream.packets)
         stream.abandon()
         self._open_lanes(stream)

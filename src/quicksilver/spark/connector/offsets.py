@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from quicksilver.recorder.errors import NoLogError, OffsetsLostError
-from quicksilver.recorder.reading import LogReader
+from quicksilver.recorder.reader import LogReader
 from quicksilver.spark.connector.options import EARLIEST, LATEST, SourceOptions, Start
 from quicksilver.spark.errors import OptionError
 

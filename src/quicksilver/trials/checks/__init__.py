@@ -1,6 +1,6 @@
 """What must hold of a cluster: one property a file.
 
-Every check watches from the start and reports what is violated at once where
+Every check watches from the start and notes a violation at once where
 it can, or when a trial has settled. ``ALL`` has them in the order in which they
 are worth reading.
 """
@@ -20,8 +20,8 @@ from quicksilver.trials.checks.proof import Proof
 from quicksilver.trials.checks.quiescence import Quiescence
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
-from quicksilver.trials.checks.told import Told
 from quicksilver.trials.checks.views import Views
+from quicksilver.trials.checks.views_told import ViewsTold
 from quicksilver.trials.watch import Watcher
 
 ALL: tuple[type[Watcher], ...] = (
@@ -33,7 +33,7 @@ ALL: tuple[type[Watcher], ...] = (
     Complete,
     Survivors,
     Views,
-    Told,
+    ViewsTold,
     Cleanup,
     Quiescence,
     Memory,

@@ -39,7 +39,7 @@ class Convergence(Watcher):
 
     @property
     def _excludes_until(self) -> float:
-        """Until when the faults may still cost somebody his place."""
+        """Until when a fault may still have a node excluded."""
         assert self._healed_at is not None
         gms = self.cluster.gms
         grace = max(

@@ -13,7 +13,7 @@ class Survivors(Watcher):
 
     "… or if a surviving member of their region has it" (DESIGN.md, semantics;
     dissertation 4.2.1). To have a packet is to keep a copy: in a region of
-    several partitions, or with fewer replicas than a partition has nodes, that
+    several partitions, or with fewer copies than a partition has nodes, that
     is the nodes whose turn it is, and a member that delivered without keeping
     helps nobody. Which packet a message was in is not known here, so a message
     counts as held when someone delivered it in every set of nodes whose turn it
@@ -75,7 +75,7 @@ class Survivors(Watcher):
         return min(held)
 
     def _is_owed(self, sender: int, member: int, region: tuple[int, int], batch: int) -> bool:
-        """Whether nothing before the stream can have kept the member from it."""
+        """Whether the member lost no older stream that would keep it from taking this one."""
         ledger = self._ledger
         is_first = True
         for group in ledger.groups_of(sender):

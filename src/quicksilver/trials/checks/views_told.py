@@ -10,7 +10,7 @@ from quicksilver.trials.watch import Watcher
 from quicksilver.wire.ids import NodeId
 
 
-class Told(Watcher):
+class ViewsTold(Watcher):
     """Each view is told once and in order, before messages come, and the last is the newest.
 
     "Views are events" (README.md): whoever is in a group, or sends to it, follows its
@@ -18,7 +18,7 @@ class Told(Watcher):
     that has it in, and no more of them once it has left.
     """
 
-    name = "told"
+    name = "views-told"
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

@@ -47,7 +47,7 @@ def sample(node: SimNode, tracer: Tracer, now: float) -> None:
 def sample_cluster(cluster: Cluster, tracer: Tracer) -> None:
     """Sample all living nodes again and again, from now on.
 
-    Only looks: the run, and its digest, are the same as without.
+    Sampling changes nothing: the run and its digest are the same without it.
     """
 
     def look() -> None:

@@ -12,7 +12,7 @@ from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.stdx.ranges import RangeSet
 
 IN_FLIGHT_S = 1.0
-"""What another recorder has and this one lacks may be on its way here: it is given so long."""
+"""Wait so long before fetching: what this recorder lacks may be on its way here."""
 SENDERS_A_ROUND_MAX = 1_000
 RANGES_A_SENDER_MAX = 100
 

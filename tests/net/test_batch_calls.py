@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.net import batching
-from quicksilver.net.batching import (
+from quicksilver.net import batch_calls
+from quicksilver.net.batch_calls import (
     DATAGRAM_BYTES_MAX,
     GSO_SEGMENTS_MAX,
     PLAIN_VARIABLE,
@@ -77,14 +77,14 @@ def test_the_environment_forces_the_plain_paths(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv(PLAIN_VARIABLE, "1")
     assert not any((probe_abilities().recvmmsg, probe_abilities().gso, probe_abilities().gro))
     monkeypatch.setenv(PLAIN_VARIABLE, "0")
-    assert probe_abilities() == batching._probe()
+    assert probe_abilities() == batch_calls._probe()
     assert not probe_abilities(plain=True).sendmmsg
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="every supported Linux has them")
 def test_linux_has_everything() -> None:
     """Otherwise the other tests here would pass without testing anything."""
-    abilities = batching._probe()
+    abilities = batch_calls._probe()
     assert abilities.recvmmsg
     assert abilities.sendmmsg
     assert abilities.gso
@@ -131,7 +131,7 @@ def test_segment_sizes_are_told_after_datagrams_that_had_none(
 ) -> None:
     """A lost note would hand forty packets to the engine as one."""
     receiver, sender = pair
-    receiver.setsockopt(batching.SOL_UDP, batching.UDP_GRO, 1)
+    receiver.setsockopt(batch_calls.SOL_UDP, batch_calls.UDP_GRO, 1)
     reader, writer = BatchReceiver(), BatchSender()
     for _ in range(3):
         items: list[Received] = []
@@ -154,7 +154,7 @@ def test_sources_are_forgotten_rather_than_piled_up(
     pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Anybody can send with another source; memory must not grow with them."""
-    monkeypatch.setattr(batching, "_SOURCES_MAX", 4)
+    monkeypatch.setattr(batch_calls, "_SOURCES_MAX", 4)
     receiver, _ = pair
     batch = BatchReceiver()
     items: list[Received] = []
@@ -204,4 +204,4 @@ def test_the_allocator_is_left_alone_where_the_user_has_spoken(
 ) -> None:
     """Somebody who sets malloc's limits means it."""
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "1")
-    assert not batching.tune_allocator.__wrapped__()
+    assert not batch_calls.tune_allocator.__wrapped__()

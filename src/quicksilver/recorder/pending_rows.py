@@ -17,7 +17,7 @@ ROW_BYTES = 56
 """What a row costs in a segment besides its value, roughly."""
 
 
-class Pending:
+class PendingRows:
     """Columns that grow; those that few messages have are made only if one has them."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""One run of senders and receivers: a GMS, the processes, and their reports."""
+"""One run of senders and receivers: a GMS, the processes, and what they told."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from quicksilver.lab.load import (
     Go,
     LoadReady,
     Receiver,
-    ReceiverReport,
+    ReceiverResult,
     Sender,
-    SenderReport,
+    SenderResult,
     Sent,
 )
 from quicksilver.lab.namespaces import Namespaces
@@ -52,8 +52,8 @@ class LoadRun:
 class LoadResult:
     """What came of it."""
 
-    sent: list[SenderReport]
-    got: list[ReceiverReport]
+    sent: list[SenderResult]
+    got: list[ReceiverResult]
     seconds: float
     busy_s: float
     """Processor time that all processes of the machine used meanwhile."""
@@ -92,11 +92,11 @@ def run_load(run: LoadRun) -> LoadResult:
         if not senders:
             time.sleep(run.sender.seconds)
         patience_s = run.sender.seconds + REPORT_S
-        sent = [sender.expect(SenderReport, patience_s) for sender in senders]
+        sent = [sender.expect(SenderResult, patience_s) for sender in senders]
         by_group = [sum(counts) for counts in zip(*(one.sent for one in sent), strict=True)]
         for receiver in receivers:
             receiver.tell(Sent(by_group or [0] * run.receiver.groups))
-        got = [receiver.expect(ReceiverReport, COMPLETE_S + REPORT_S) for receiver in receivers]
+        got = [receiver.expect(ReceiverResult, COMPLETE_S + REPORT_S) for receiver in receivers]
         took, busy = time.monotonic() - began, machine_busy_s() - busy
         for child in (*senders, *receivers):
             child.wait(CLOSE_S)

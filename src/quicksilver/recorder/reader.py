@@ -164,7 +164,7 @@ class LogReader:
             raise OffsetsLostError(self.group, expected, past, "the log ends before them")
 
     def splits(self, first: int, past: int, parts: int) -> list[tuple[int, int]]:
-        """Return ranges that together are a range, cut where batches begin, about equal."""
+        """Cut a range of offsets into about equal parts, where batches begin."""
         if past <= first:
             return []
         wanted = max(1, parts)

@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def take_apart(message: Message, repeats: Repeats) -> Row | None:
-    """Return a message's row; None if it was there before."""
+    """Return a message's row; None if the row was received before."""
     payload = message.payload
     envelope = parse_envelope(payload) if type(payload) is bytes else None
     if envelope is None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
 from quicksilver.recorder.index import ENTRY_BYTES, Entry, load_entries, pack_entry
-from quicksilver.recorder.pending import Pending
+from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.schema import segment_schema
 
 
@@ -32,7 +32,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_bytes: int = 4 << 20
     """Rows are written when there are so many bytes of them, or earlier by the recorder's clock."""
     does_sync: bool = True
-    """False leaves it to the kernel when bytes reach the disk: faster; lost with the machine."""
+    """False: the kernel decides when bytes reach the disk. Faster, but a crash may lose them."""
 
 
 class LogWriter:
@@ -59,7 +59,7 @@ class LogWriter:
         self._problem: OSError | None = None
         self.durable = 0
         """The offset after the last row that is safe."""
-        self.pending = Pending()
+        self.pending = PendingRows()
         self._recover()
 
     # Opening
@@ -98,14 +98,14 @@ class LogWriter:
         """Whether enough rows wait to be written."""
         return self.pending.size_bytes >= self.config.flush_bytes
 
-    def cut(self) -> Pending | None:
+    def cut(self) -> PendingRows | None:
         """Take away the rows that wait; None if there are none."""
         if not self.pending:
             return None
-        rows, self.pending = self.pending, Pending()
+        rows, self.pending = self.pending, PendingRows()
         return rows
 
-    def write(self, rows: Pending) -> int:
+    def write(self, rows: PendingRows) -> int:
         """Make rows safe; return the offset after the last safe one.
 
         After an error nothing more is written: what the disk holds beyond the
@@ -182,7 +182,7 @@ class LogWriter:
         return removed
 
     def close(self) -> None:
-        """Write what waits and let go of the files."""
+        """Write what waits and close the files."""
         try:
             if self._problem is None:
                 self.flush()
@@ -197,7 +197,7 @@ class LogWriter:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe."""
+    """Have the names of a folder's files written to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
