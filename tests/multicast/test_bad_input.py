@@ -141,7 +141,7 @@ class Siege:
         self.cluster.watching.on_look()
         assert not [found for found in self.cluster.violations() if not self.excuses(found)]
         for node in self.cluster.nodes:
-            assert len(node.engine._streams) <= 2 * len(self.cluster.nodes)
+            assert len(node.engine.environment.regions.streams) <= 2 * len(self.cluster.nodes)
 
     def excuses(self, found: Violation) -> bool:
         """Whether it is a lie that honest members repeat.
@@ -502,7 +502,7 @@ def test_records_of_impostors_make_no_streams() -> None:
         inject(node, packet, liar.address)
     siege.cluster.run(5)
     for node in siege.members:
-        assert len(node.engine._streams) <= len(siege.cluster.nodes)
+        assert len(node.engine.environment.regions.streams) <= len(siege.cluster.nodes)
         for feed in node.engine._feeds.values():
             for agent in feed.recovery.stack.agents:
                 assert isinstance(agent.rounds, LossRounds)

@@ -89,9 +89,9 @@ class TestRegions:
         )
         inject(node, packet + bytes(40), ("10.9.9.9", 7000))
         cluster.run(0.1)
-        assert node.engine._early.bytes > 0
+        assert node.engine.intake.early.bytes > 0
         cluster.run(3)
-        assert node.engine._early.bytes == 0
+        assert node.engine.intake.early.bytes == 0
 
 
 class TestIncarnations:

@@ -371,7 +371,7 @@ class TestTheEnd:
     def test_holes_left(self) -> None:
         bench = Bench(Cleanup)
         bench.send(3)
-        (stream,) = bench.b.engine._streams.values()
+        (stream,) = bench.b.engine.environment.regions.streams.values()
         stream.note_high(10)
         bench.cluster.watching.on_settled()
         assert bench.is_bad("still misses")

@@ -10,7 +10,6 @@ share an ``Environment``; the engine brings each input to the part that it is fo
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Callable
 
@@ -20,12 +19,11 @@ from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.membership.events import ViewsChanged, Welcomed
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.environment import Environment, Rejection
 from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
-from quicksilver.multicast.receiving.early_packets import EarlyPackets
+from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.tally import GroupTally
@@ -41,37 +39,15 @@ from quicksilver.wire.control import (
     is_for,
     parse_control,
 )
-from quicksilver.wire.ids import Address, GroupId, RegionId
+from quicksilver.wire.ids import Address, GroupId
 from quicksilver.wire.packets import (
-    HEADER_BYTES,
-    KIND_CONTROL,
-    KIND_DATA,
-    KIND_HYBRID,
-    KIND_REPAIR,
-    KIND_TOKEN,
-    MAGIC,
     PRIORITY_CONTROL,
-    PRIORITY_DATA,
-    PRIORITY_OF_KIND,
     PRIORITY_TOKEN,
     Messages,
-    hybrid_body,
-    parse_key,
-    split_hybrid,
 )
 
 REGIONS_TOLD_MAX = 16
 """Of a group's regions so many are in its samples."""
-
-
-class Rejection(enum.Enum):
-    """Why a datagram was counted and dropped."""
-
-    MALFORMED = "malformed"
-    FOREIGN = "foreign"
-    """Of another cluster on the same network."""
-    REJECTED = "rejected"
-    """Of this cluster, but not from where it should come, or not for this node."""
 
 
 class _TokenFeed:
@@ -134,11 +110,14 @@ class Engine:
         """Groups as this node sends to them, their lanes and streams."""
         self._deliver_uncounted = deliver
         self._flushes = 0
-        self._streams = self.environment.regions.streams
         self._regions = self.environment.regions.by_name
         self._feeds: dict[tuple[int, int], _TokenFeed] = {}
         """Recovery in each region view of this node."""
-        self._early = EarlyPackets(config.unknown_bytes_max, config.unknown_s)
+        self.intake = Intake(self.environment, self._handle_control)
+        # Called for every packet: no call is added.
+        self.classify = self.intake.classify
+        self.handle_datagram = self.intake.handle_datagram
+        self.handle_segments = self.intake.handle_segments
         self._addresses: frozenset[str] = frozenset()
         self._is_gap_told = False
 
@@ -173,50 +152,6 @@ class Engine:
 
     # Host inputs
 
-    def classify(self, data: bytes) -> int:
-        if len(data) < 4 or data[0] != MAGIC:
-            return PRIORITY_DATA
-        return PRIORITY_OF_KIND.get(data[1], PRIORITY_DATA)
-
-    def handle_datagram(self, data: bytes, source: Address, now: float) -> None:
-        """Take any bytes from the network; what makes no sense is counted."""
-        stream = self._streams.get(data[4:20])
-        if stream is not None and len(data) >= HEADER_BYTES and data[0] == MAGIC:
-            kind = data[1]
-            # Data comes from its sender; a repair from any member, too.
-            if kind == KIND_DATA and source == stream.source:
-                stream.handle_packet(data, now)
-                return
-            if kind == KIND_REPAIR and self._may_repair(stream, source):
-                stream.handle_packet(data, now)
-                return
-            if kind == KIND_DATA or kind == KIND_REPAIR:
-                self._reject(Rejection.REJECTED, data, now)
-                return
-        self._handle_other(data, source, now)
-
-    def _may_repair(self, stream: ReceiveStream, source: Address) -> bool:
-        return source == stream.source or stream.region.is_member_address(source)
-
-    def handle_segments(self, data: bytes, segment_bytes: int, source: Address, now: float) -> None:
-        packets = [
-            data[start : start + segment_bytes] for start in range(0, len(data), segment_bytes)
-        ]
-        prefix = data[:20]
-        stream = self._streams.get(prefix[4:])
-        if (
-            stream is not None
-            and source == stream.source
-            and prefix[0] == MAGIC
-            and prefix[1] == KIND_DATA
-            and len(packets[-1]) >= HEADER_BYTES
-            and all(packet[:20] == prefix for packet in packets)
-            and stream.handle_run(packets, now)
-        ):
-            return
-        for packet in packets:
-            self.handle_datagram(packet, source, now)
-
     def handle_drained(self, now: float) -> None:
         self.environment.drained_at = now
 
@@ -224,109 +159,25 @@ class Engine:
         """So many datagrams in all did not fit into the kernel's receive buffers."""
         self.environment.handle_drops(drops)
 
-    def _handle_other(self, data: bytes, source: Address, now: float) -> None:
-        if len(data) < 4 or data[0] != MAGIC:
-            self._reject(Rejection.MALFORMED, data, now)
-            return
-        kind = data[1]
-        if kind == KIND_TOKEN or kind == KIND_CONTROL:
-            self._handle_control(data, source, now)
-        elif kind == KIND_DATA or kind == KIND_REPAIR:
-            self._handle_strange(data, source, now)
-        elif kind == KIND_HYBRID:
-            self._handle_hybrid(data, source, now)
-        else:
-            self._reject(Rejection.MALFORMED, data, now)
-
-    def _reject(self, why: Rejection, data: bytes, now: float) -> None:
-        """Count a datagram that is not for this node, or not for anyone."""
-        if why is Rejection.MALFORMED:
-            self.counters.malformed += 1
-        elif why is Rejection.FOREIGN:
-            self.counters.foreign += 1
-        else:
-            self.counters.rejected += 1
-        if self.tracer is not None:
-            self.tracer(trace.DatagramRejected(now, self.node, why.value, len(data)))
-
-    def _handle_hybrid(self, data: bytes, source: Address, now: float) -> None:
-        """Take the header of the region this node is in; drop the others."""
-        heads = split_hybrid(data)
-        if heads is None:
-            self._reject(Rejection.MALFORMED, data, now)
-            return
-        for key, head in heads:
-            cluster, sender, region, view = parse_key(key)
-            if cluster != self.cluster:
-                self.counters.foreign += 1
-                return
-            if sender == self.node:
-                return
-            if (region, view) in self._regions or region in self.environment.directory.regions:
-                self.handle_datagram(head + hybrid_body(data), source, now)
-
-    def _handle_strange(self, data: bytes, source: Address, now: float) -> None:
-        """A data packet of a stream not seen before: new, early, old or foreign."""
-        if len(data) < HEADER_BYTES:
-            self._reject(Rejection.MALFORMED, data, now)
-            return
-        cluster, sender, region, view = parse_key(data[4:20])
-        if cluster != self.cluster:
-            self._reject(Rejection.FOREIGN, data, now)
-            return
-        if sender == self.node:
-            return
-        # Only a member that still has a copy may speak for the dead.
-        is_repair = data[1] == KIND_REPAIR and (region, view) in self._regions
-        if self.environment.is_failed(sender) and not is_repair:
-            self._reject(Rejection.REJECTED, data, now)
-            return
-        member = self._regions.get((region, view))
-        if member is not None and (member.may_send(sender) or self.environment.is_failed(sender)):
-            member.stream_of(sender)
-            self.handle_datagram(data, source, now)
-            return
-        if member is None and not self._may_become_member(region, view):
-            self.counters.unknown_dropped += 1
-            return
-        if self._early.keep((region, view, sender), data, source, now):
-            self.counters.unknown_kept += 1
-        else:
-            self.counters.unknown_dropped += 1
-
-    def _may_become_member(self, region: int, view: int) -> bool:
-        """False for views that are over, or that came after this node had left."""
-        known = self.environment.directory.regions.get(RegionId(region))
-        if known is not None:
-            return view > known.view
-        return not self.environment.regions.has_view_of(region)
-
-    def _replay_early(self, now: float) -> None:
-        for region, view, sender in self._early.names():
-            member = self._regions.get((region, view))
-            if member is not None and member.may_send(sender):
-                for data, source in self._early.take((region, view, sender)):
-                    self.handle_datagram(data, source, now)
-
     # Control packets
 
     def _handle_control(self, data: bytes, source: Address, now: float) -> None:
         packet = parse_control(data)
         if packet is None:
-            self._reject(Rejection.MALFORMED, data, now)
+            self.environment.reject(Rejection.MALFORMED, data, now)
             return
         if packet.cluster != self.cluster:
-            self._reject(Rejection.FOREIGN, data, now)
+            self.environment.reject(Rejection.FOREIGN, data, now)
             return
         if self.environment.address_of(packet.origin) != source or not is_for(data, self.node):
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
-            self._reject(Rejection.REJECTED, data, now)
+            self.environment.reject(Rejection.REJECTED, data, now)
             return
         self.environment.heard_at[packet.origin] = now
         if isinstance(packet, Token):
             feed = self._feeds.get((packet.region, packet.view))
             if feed is None or not feed.recovery.handle_token(packet, now):
-                self._reject(Rejection.REJECTED, data, now)
+                self.environment.reject(Rejection.REJECTED, data, now)
                 return
             self.counters.tokens_received += 1
             self._register(feed)
@@ -414,7 +265,7 @@ class Engine:
         Packets that were kept for these views are handled, and delivered, in this call.
         """
         self._install_views(event, now)
-        self._replay_early(now)
+        self.intake.handle_views(now)
 
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
@@ -424,7 +275,7 @@ class Engine:
         self.environment.become_nobody()
         self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))
-        self._early.clear()
+        self.intake.early.clear()
         self._addresses = frozenset()
 
     def _install_views(self, event: ViewsChanged, now: float) -> None:
@@ -499,7 +350,7 @@ class Engine:
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
-        when = self._early.next_timeout()
+        when = self.intake.early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
         if self._repair_sink.is_waiting:
@@ -516,7 +367,7 @@ class Engine:
                 self._register(feed)
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
-        self._early.handle_timeout(now)
+        self.intake.early.handle_timeout(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()
         gap = self.environment.gap

@@ -6,6 +6,7 @@ add to its feeds, which register with the pull stack; nothing is made before it 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 
 from quicksilver.membership.directory import Directory
@@ -16,12 +17,23 @@ from quicksilver.multicast.receiving.memory import Budget, Room
 from quicksilver.multicast.receiving.regions import Regions
 from quicksilver.multicast.tally import GroupTally
 from quicksilver.stdx.rand import Rng
+from quicksilver.trace import records as trace
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages, stream_key
 
 FAILED_REMEMBERED_MAX = 10_000
+
+
+class Rejection(enum.Enum):
+    """Why a datagram was counted and dropped."""
+
+    MALFORMED = "malformed"
+    FOREIGN = "foreign"
+    """Of another cluster on the same network."""
+    REJECTED = "rejected"
+    """Of this cluster, but not from where it should come, or not for this node."""
 
 
 class Environment:
@@ -85,6 +97,17 @@ class Environment:
         """Let the next ``handle_timeout`` begin a new incarnation, rather than skip messages."""
         if self.gap is None:
             self.gap = reason
+
+    def reject(self, why: Rejection, data: bytes, now: float) -> None:
+        """Count a datagram that is not for this node, or not for anyone."""
+        if why is Rejection.MALFORMED:
+            self.counters.malformed += 1
+        elif why is Rejection.FOREIGN:
+            self.counters.foreign += 1
+        else:
+            self.counters.rejected += 1
+        if self.tracer is not None:
+            self.tracer(trace.DatagramRejected(now, self.node, why.value, len(data)))
 
     # Failures
 

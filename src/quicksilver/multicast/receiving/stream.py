@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from quicksilver.multicast.receiving.assembly import Assemblies
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace.records import SAMPLE_EVERY
 from quicksilver.wire.ids import Address, GroupId, NodeId
@@ -43,9 +44,6 @@ IN_ORDER_ASKED_MAX = 32
 
 UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
-
-ASSEMBLIES_MAX = 16
-"""Large messages in progress in one stream; a sender never has more than one a lane."""
 
 
 # What becomes of packets that arrive
@@ -159,7 +157,7 @@ class ReceiveStream:
         """True while packets are ahead, and the stream counts as a user of the room."""
         self._usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
-        self._assemblies: dict[tuple[int, int], tuple[int, list[bytes]]] = {}
+        self._assemblies = Assemblies()
         self._cache_floor = 0
 
     # Packets
@@ -377,27 +375,14 @@ class ReceiveStream:
             self.region.handle_start(self, body)
 
     def _assemble(self, piece: Fragment) -> None:
-        name = (piece.group, piece.sequence)
-        if piece.offset == 0:
-            if len(self._assemblies) >= ASSEMBLIES_MAX:
-                self._assemblies.pop(next(iter(self._assemblies)))
-                self.region.counters.malformed += 1
-            self._assemblies[name] = (0, [])
-        size, chunks = self._assemblies.get(name, (-1, []))
-        if size != piece.offset:
-            self._assemblies.pop(name, None)
-            self.region.counters.malformed += 1
-            return
-        chunks.append(piece.chunk)
-        size += len(piece.chunk)
-        if size < piece.total:
-            self._assemblies[name] = (size, chunks)
-            return
-        del self._assemblies[name]
-        payload = b"".join(chunks)
-        self.region.deliver(
-            Messages(self.sender, piece.batch, [payload], piece.group, piece.sequence)
-        )
+        assemblies = self._assemblies
+        payload = assemblies.add(piece)
+        self.region.counters.malformed += assemblies.malformed
+        assemblies.malformed = 0
+        if payload is not None:
+            self.region.deliver(
+                Messages(self.sender, piece.batch, [payload], piece.group, piece.sequence)
+            )
 
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""

@@ -30,13 +30,13 @@ class Cleanup(Watcher):
             if stats[level]:
                 self.fail(f"{node}: {level} is {stats[level]} in the end")
         # What statistics do not tell is looked up inside.
-        if engine._early.bytes:
+        if engine.intake.early.bytes:
             self.fail(f"{node}: packets of unknown views wait in the end")
         current = {int(r): view.view for r, view in engine.environment.directory.regions.items()}
         for region, view in sorted(engine._regions):
             if current.get(region) != view:
                 self.fail(f"{node}: view {view} of region {region} is over and still there")
-        for key, stream in sorted(engine._streams.items()):
+        for key, stream in sorted(engine.environment.regions.streams.items()):
             if (stream.region.id, stream.region.number) not in engine._regions:
                 self.fail(f"{node}: stream {key.hex()} outlived its region view")
             if stream.missing or stream.requested or stream.cache:

@@ -47,7 +47,7 @@ class Memory(Watcher):
         levels = (
             ("cache", engine.environment.copies.used, config.cache_bytes_max),
             ("ahead", engine.environment.waiting.used, config.ahead_bytes_max),
-            ("unknown", engine._early.bytes, config.unknown_bytes_max),
+            ("unknown", engine.intake.early.bytes, config.unknown_bytes_max),
         )
         for what, used, limit in levels:
             if not 0 <= used <= limit:
@@ -64,7 +64,7 @@ class Memory(Watcher):
     def _audit(self, node: SimNode) -> None:
         """Count what is there, and compare with what the budgets say."""
         engine = node.engine
-        streams = engine._streams.values()
+        streams = engine.environment.regions.streams.values()
         cached = sum(len(data) for stream in streams for data in stream.cache.values())
         counted = engine.environment.copies.used
         if cached != counted:
