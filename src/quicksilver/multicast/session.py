@@ -50,10 +50,11 @@ from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages
 
-Told = tuple[int, int, frozenset[NodeId]]
-"""The view that was told last: its group, number and members."""
+Told = tuple[int, int, tuple[NodeId, ...]]
+"""The view that was told last: its group, number and members, which the directory has as
+well: a set of them would take a hundred bytes a member."""
 
-NOTHING_TOLD: Told = (0, 0, frozenset())
+NOTHING_TOLD: Told = (0, 0, ())
 
 
 AWAITING_BYTES = 64
@@ -429,13 +430,13 @@ class Session:
         group, number, before = told
         if group != view.id:
             # The group ended, and another one has its name.
-            number, before = 0, frozenset()
+            number, before = 0, ()
         if view.view <= number:
             return told
-        members = frozenset(view.members)
-        came, went = tuple(sorted(members - before)), tuple(sorted(before - members))
+        new, old = frozenset(view.members), frozenset(before)
+        came, went = tuple(sorted(new - old)), tuple(sorted(old - new))
         self._events.append(GroupViewChanged(view, came, went, is_member))
-        return (view.id, view.view, members)
+        return (view.id, view.view, view.members)
 
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
         self._forget_leave(event.request)
