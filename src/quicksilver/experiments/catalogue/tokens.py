@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quicksilver.experiments.base import (
     Column,
@@ -13,6 +13,7 @@ from quicksilver.experiments.base import (
     Metrics,
     Point,
     Row,
+    Value,
     choose,
     mean_of,
 )
@@ -51,6 +52,10 @@ class Tokens(Experiment):
         Column("ack_lag_packets_max", "packets not acked"),
         Column("total_wall_s", "wall, s", "{:.1f}"),
     )
+
+    def skips(self, parameters: Mapping[str, Value]) -> bool:
+        """Whether there would be more senders than nodes."""
+        return int(parameters["senders"]) > int(parameters["nodes"])
 
     def run(self, point: Point, context: Context) -> Metrics:
         with simulating():
@@ -107,7 +112,7 @@ def _run(point: Point, context: Context) -> Metrics:
     cluster.network.taps.append(listener)
     for node in members:
         node.host.weather.drop_rate = float(given["loss"])
-    chosen = [members[nodes * place // senders] for place in range(min(senders, nodes))]
+    chosen = [members[nodes * place // senders] for place in range(senders)]
     interval_s = 1.0 / float(given["rate"])
     payload = bytes(int(given["size"]))
     for place, node in enumerate(chosen):
