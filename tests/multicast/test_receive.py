@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.receiving.assembly import ASSEMBLIES_MAX
 from quicksilver.multicast.receiving.memory import Budget, Room
-from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.receiving.stream import UNKEPT_LOOKED_AT_MAX, ReceiveStream
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import (
     FLAG_FRAGMENT,
     FLAG_SINGLE,
@@ -482,6 +483,29 @@ class TestLargeMessages:
 class TestBarriers:
     """A stream that follows others waits until they are delivered."""
 
+    def test_a_stream_that_broke_off_stays_broken_whatever_else_it_waits_for(self) -> None:
+        """A START names a broken stream and an unfinished one; what comes after the latter
+        comes after a gap all the same."""
+        lost, unfinished, broken, both, last = (Region(number) for number in range(1, 6))
+        for region in (lost, unfinished, broken, both, last):
+            region.stream.sender_failed = True
+        broken.after = {(3, 1): lost.stream}
+        broken.open((3, 1, 5))
+        broken.take(1)
+        lost.take(0)
+        lost.stream.note_high(5)
+        lost.stream.cut_at(1)
+        assert broken.stream.is_broken()
+        unfinished.take(0)
+        both.after = {(3, 3): broken.stream, (3, 2): unfinished.stream}
+        both.open((3, 3, 2), (3, 2, 2))
+        unfinished.take(1)
+        assert both.stream.is_broken()
+        last.after = {(3, 4): both.stream}
+        last.open((3, 4, 1))
+        last.take(1)
+        assert last.delivered == []
+
     def test_a_younger_stream_waits_for_the_older_one(self) -> None:
         """FIFO across a change of views."""
         older, younger = Region(1), Region(2)
@@ -541,3 +565,25 @@ class TestBarriers:
         older.stream.close()
         assert younger.delivered == [b"young"]
         assert not younger.stream.is_held()
+
+
+class TestUnkept:
+    """What a member says of packets that it is to keep and lacks."""
+
+    def test_only_its_own_are_named(self) -> None:
+        region = Region(keeps=3)
+        region.take(0)
+        region.take(10)
+        assert region.stream.unkept() == (RangeSet([(3, 4), (6, 7), (9, 10)]), 11)
+
+    def test_a_long_backlog_limits_nobody(self) -> None:
+        """Others go on to ask keepers for what is newer than what one slow member has."""
+        region = Region(keeps=3)
+        region.take(0)
+        region.take(5000)
+        region.stream.note_high(6000)
+        unkept, limit = region.stream.unkept()
+        assert limit == 6000
+        assert 5000 not in unkept
+        assert {n for n in range(6000) if n not in unkept} >= {0, 1, 2, 4, 5}
+        assert unkept.range_count() <= 2 * UNKEPT_LOOKED_AT_MAX

@@ -268,7 +268,8 @@ def test_more_than_fits_before_a_join_is_known_ends_the_incarnation() -> None:
     script.session._awaiting._bytes_max = 100
     script.arrive(4, "b")
     script.arrive(4, "b")
-    script.hear(update(4, b=(2, (ME,), ())))
+    assert not [line for line in script.hear(update(4, b=(2, (ME,), ()))) if ": b" in line]
+    assert script.arrive(4, "b") == [], "it would come after a gap"
     script.lines.clear()
     script.session.handle_timeout(script.now)
     assert "WasExcluded" in script.take()

@@ -39,8 +39,6 @@ class Member:
         self.node = node
         self.value = value
         self.announced = (0, 0)
-        self.confirmed = 0
-        """The newest announcement that a round of the lowest domain has spread."""
         self.is_down = False
         self.tokens_released = 0
         self.roll_calls = 0

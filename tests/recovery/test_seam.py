@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.recovery.ring import CallingRoll, Circulating, Due, Following, Quiet
-from tests.recovery.minimum import World
+from quicksilver.recovery.domains import Domain
+from quicksilver.recovery.ring import (
+    PASSING_MAX,
+    CallingRoll,
+    Circulating,
+    Due,
+    Following,
+    Quiet,
+    RingAgent,
+)
+from quicksilver.recovery.rounds import Pace, RoundEnd, Rounds, Token, Wake
+from tests.recovery.minimum import TIMING, World
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 7, 30, 100])
@@ -91,3 +101,91 @@ def test_messages_follow_the_members_and_not_their_square() -> None:
         world.run(2.0)
         counts.append(world.messages / members)
     assert counts[1] < 1.3 * counts[0]
+
+
+class Silent(Rounds[int]):
+    """A protocol with something to say only while it is told so."""
+
+    def __init__(self) -> None:
+        self.news = False
+
+    def has_news(self) -> bool:
+        return self.news
+
+    def open_round(self, now: float) -> int:
+        return 0
+
+    def visit(self, content: int, previous: int, now: float) -> int:
+        return content + 1
+
+    def close_round(self, content: int, end: RoundEnd, now: float) -> Pace:
+        return Pace.STEADY if self.news else Pace.QUIET
+
+
+class Counts:
+    tokens_released = 0
+    roll_calls = 0
+
+
+def leader(rounds: Silent) -> RingAgent[int]:
+    domain = Domain((0, 0), (1, 2, 3))
+    return RingAgent(node=1, domain=domain, rounds=rounds, timing=TIMING, counters=Counts())
+
+
+def test_a_ring_falls_silent_and_wakes() -> None:
+    rounds = Silent()
+    agent = leader(rounds)
+    assert agent.next_timeout() is None
+    rounds.news = True
+    agent.handle_news(1.0, urgent=False)
+    agent.handle_timeout(1.05)
+    sent = agent.poll_message(1.05)
+    assert sent is not None
+    rounds.news = False
+    assert isinstance(sent[1], Token)
+    agent.handle_token(sent[1], 1.06)
+    assert isinstance(agent.state, Quiet)
+    assert agent.next_timeout() is None
+    agent.handle_wake(Wake((0, 0), 3), 2.0)
+    agent.handle_timeout(2.0)
+    assert agent.poll_message(2.0) is not None
+
+
+def test_a_socket_that_is_full_costs_no_burst_of_tokens_afterwards() -> None:
+    """News each millisecond, and nothing can leave: one token leaves when it can."""
+    rounds = Silent()
+    agent = leader(rounds)
+    rounds.news = True
+    for step in range(100):
+        now = 1.0 + step / 1000
+        agent.handle_news(now, urgent=True)
+        agent.handle_timeout(now)
+    assert agent.poll_message(1.1) is not None
+    assert agent.poll_message(1.1) is None
+
+
+def test_a_wake_is_not_forgotten_when_the_last_token_returns_first() -> None:
+    """The socket is full as the wake comes; the token that is back says that all is quiet."""
+    rounds = Silent()
+    agent = leader(rounds)
+    rounds.news = True
+    agent.handle_news(1.0, urgent=True)
+    agent.handle_timeout(1.0)
+    sent = agent.poll_message(1.0)
+    assert sent is not None
+    agent.handle_wake(Wake((0, 0), 2), 1.01)
+    agent.handle_timeout(1.02)
+    rounds.news = False
+    assert isinstance(sent[1], Token)
+    agent.handle_token(sent[1], 1.03)
+    assert agent.poll_message(1.04) is not None
+
+
+def test_strangers_cannot_fill_the_queue_of_tokens_to_pass_on() -> None:
+    agent = leader(Silent())
+    for number in range(1000):
+        agent.handle_token(Token((0, 0), number, 2, 2, (), 0), 1.0)
+    passed = 0
+    while agent.poll_message(1.0) is not None:
+        passed += 1
+    assert passed == PASSING_MAX

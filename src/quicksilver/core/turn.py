@@ -117,7 +117,7 @@ class Turn:
             when = self._io.next_writable(now)
             if soonest is None or when < soonest:
                 soonest = when
-        elif session.has_outgoing():
+        elif session.has_outgoing() or session.has_transmits():
             return now
         if session.has_control() and (soonest is None or self._control_at < soonest):
             soonest = self._control_at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quicksilver.wire.control import RANGES_MAX
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
 
@@ -81,6 +82,10 @@ class EngineConfig:
     parse_body: Callable[[bytes, int, NodeId, int], Body | None] = parse_body
     """Cuts packets into messages. Nodes of a simulation may share a parser that
     remembers packets which it has just cut for another one."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ranges_told_max <= RANGES_MAX:
+            raise ValueError(f"ranges_told_max is {self.ranges_told_max}: 1 to {RANGES_MAX} do")
 
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.

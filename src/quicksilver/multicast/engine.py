@@ -64,7 +64,7 @@ class _TokenFeed:
         if self._engine._feeds.get((region.id, region.number)) is not self:
             return None  # the view or the incarnation is over
         transmit = self.recovery.poll(now)
-        self._engine._take_own_acks(self.recovery)
+        self._engine.take_own_acks(self.recovery, now)
         return transmit
 
 
@@ -180,7 +180,7 @@ class Engine:
                 self.environment.reject(Rejection.REJECTED, data, now)
                 return
             self.counters.tokens_received += 1
-            self._register(feed)
+            self._register(feed, now)
         elif isinstance(packet, Ack):
             self.outgoing.handle_ack(packet, now)
         elif isinstance(packet, Nak):
@@ -204,15 +204,16 @@ class Engine:
         else:
             feed.recovery.handle_wake(packet, now)
 
-    def _register(self, feed: _TokenFeed) -> None:
-        """An agent may have messages now: register its feed."""
+    def _register(self, feed: _TokenFeed, now: float) -> None:
+        """An agent was told something: take what it has to say."""
         if feed.recovery.has_messages():
             self._tokens.register(feed)
-        self._take_own_acks(feed.recovery)
+        self.take_own_acks(feed.recovery, now)
 
-    def _take_own_acks(self, recovery: RegionRecovery) -> None:
+    def take_own_acks(self, recovery: RegionRecovery, now: float) -> None:
+        """Acknowledge to this node itself what it leads a region to agree on."""
         while (ack := recovery.poll_own_ack()) is not None:
-            self.outgoing.handle_ack(ack, self.environment.drained_at)
+            self.outgoing.handle_ack(ack, now)
 
     def take_groups(self, now: float) -> list[GroupSampled]:
         """Return what went to groups and came from them since the last time."""
@@ -364,7 +365,7 @@ class Engine:
             when = feed.recovery.next_timeout()
             if when is not None and when <= now:
                 feed.recovery.handle_timeout(now)
-                self._register(feed)
+                self._register(feed, now)
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
         self.intake.early.handle_timeout(now)

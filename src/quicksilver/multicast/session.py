@@ -411,10 +411,12 @@ class Session:
         if joined.group == group:
             return
         self._unroute(joined)
-        joined.group = group
         joined.since = self._member_since[group]
         if joined.since <= self._awaiting.lost_batch:
+            # Nothing of it may reach the application: some of it is lost.
             self.engine.environment.end_incarnation("too much arrived before a join was known")
+            return
+        joined.group = group
         self._newest_join = max(self._newest_join, joined.since)
         self._routes[group] = joined
         self._routed.add(group)

@@ -109,11 +109,6 @@ State = Following | Quiet | Due | Circulating | CallingRoll
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """A new token."""
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """A question to one member: are you there?"""
 
@@ -143,7 +138,10 @@ class RingAgent(Generic[Content]):
         """Members that did not answer; rounds pass over them."""
         self._timing = timing
         self._counters = counters
-        self._outputs: deque[Release | Call | Wake | Token[Content]] = deque()
+        self._outputs: deque[Call | Wake | Token[Content]] = deque()
+        """Said before a new token; at most PASSING_MAX tokens of others, one roll, one wake."""
+        self._wants_release = False
+        """True while a token of its own is to leave as soon as the socket is ready."""
         self._round = 0
         self._last_released = -1.0
         self._ask_again_at = 0.0
@@ -155,18 +153,19 @@ class RingAgent(Generic[Content]):
 
     def handle_news(self, now: float, *, urgent: bool) -> None:
         """There is something to agree on: have a round in due time, or at once."""
-        state = self.state
-        if isinstance(state, Following | CallingRoll):
-            return
         interval = 0.0 if urgent else self._timing.interval_s
         due = max(now + interval, self._last_released + self._timing.spacing_s)
-        if isinstance(state, Quiet):
-            self.state = Due(due)
-        elif isinstance(state, Due):
-            if due < state.at:
-                state.at = due
-        elif state.due_at is None or due < state.due_at:
-            state.due_at = due
+        match self.state:
+            case Following() | CallingRoll():
+                pass  # the leader's business, or the end of the roll's
+            case Quiet():
+                self.state = Due(due)
+            case Due() as state:
+                state.at = min(state.at, due)
+            case Circulating() as state:
+                state.due_at = due if state.due_at is None else min(state.due_at, due)
+            case _:
+                assert_never(self.state)
 
     def expect_token(self, now: float) -> None:
         """This node has news: unless a token comes by, the leader is to be woken."""
@@ -189,7 +188,7 @@ class RingAgent(Generic[Content]):
         if token.leader != self.node:
             if token.leader == self.domain.leader and not isinstance(self.state, Following):
                 self._become_follower(now)
-            if len(self._outputs) < PASSING_MAX:
+            if sum(isinstance(output, Token) for output in self._outputs) < PASSING_MAX:
                 self._outputs.append(token)
             return
         if token.content is None:
@@ -201,26 +200,36 @@ class RingAgent(Generic[Content]):
                 self._complete(token, now - begun_at, now)
 
     def handle_timeout(self, now: float) -> None:
-        state = self.state
-        if isinstance(state, Following):
-            if state.wake_at is not None and now >= state.wake_at:
-                self._handle_unseen(state, now)
-        elif isinstance(state, CallingRoll):
-            if now >= state.ends_at:
-                self._end_roll(state, now)
-        elif self._is_lost(state, now) or (
-            self._may_ask_again(state) and now >= self._ask_again_at
-        ):
+        match self.state:
+            case Following() as state:
+                if state.wake_at is not None and now >= state.wake_at:
+                    self._handle_unseen(state, now)
+            case CallingRoll() as roll:
+                if now >= roll.ends_at:
+                    self._end_roll(roll, now)
+            case Quiet() | Due() | Circulating() as leading:
+                self._handle_leaders_timeout(leading, now)
+            case _:
+                assert_never(self.state)
+
+    def _handle_leaders_timeout(self, state: Quiet | Due | Circulating, now: float) -> None:
+        if self._is_lost(state, now) or self._is_time_to_ask(state, now):
             self._call_roll(now)
-        elif isinstance(state, Due):
-            if now >= state.at:
-                self.state = Circulating()
-                self._outputs.append(Release())
-        elif isinstance(state, Circulating) and state.due_at is not None and now >= state.due_at:
-            state.due_at = None
-            if len(state.released) < self._timing.in_flight_max:
-                # Otherwise the end of a round sets the next one.
-                self._outputs.append(Release())
+            return
+        match state:
+            case Quiet():
+                pass
+            case Due():
+                if now >= state.at:
+                    self.state = Circulating()
+                    self._wants_release = True
+            case Circulating():
+                if state.due_at is not None and now >= state.due_at:
+                    state.due_at = None
+                    # With too many under way, the end of a round sets the next one.
+                    self._wants_release = len(state.released) < self._timing.in_flight_max
+            case _:
+                assert_never(state)
 
     # Outputs
 
@@ -245,29 +254,28 @@ class RingAgent(Generic[Content]):
         return due
 
     def has_messages(self) -> bool:
-        return bool(self._outputs)
+        return bool(self._outputs) or self._wants_release
 
     def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
         """Return whom to send what, made from the state of this moment."""
         while self._outputs:
             output = self._outputs.popleft()
-            if isinstance(output, Token):
-                return self._pass_on(output, now)
-            if isinstance(output, Wake):
-                return self.domain.leader, output
-            if isinstance(output, Call):
-                roll = Token[Content](
-                    self.domain.name, output.round, self.node, self.node, (), None
-                )
-                return output.peer, roll
-            token = self._release(now)
-            if token is not None:
-                return token
+            match output:
+                case Token():
+                    return self._pass_on(output, now)
+                case Wake():
+                    return self.domain.leader, output
+                case Call():
+                    roll = Token[Content](
+                        self.domain.name, output.round, self.node, self.node, (), None
+                    )
+                    return output.peer, roll
+                case _:
+                    assert_never(output)
+        if self._wants_release:
+            self._wants_release = False
+            return self._release(now)
         return None
-
-    def is_idle(self) -> bool:
-        """Return whether no round is due or under way here."""
-        return isinstance(self.state, Following | Quiet)
 
     # Rounds
 
@@ -298,9 +306,7 @@ class RingAgent(Generic[Content]):
         state.released[self._round] = now
         return peer, token
 
-    def _pass_on(
-        self, token: Token[Content], now: float
-    ) -> tuple[int, Token[Content] | Wake] | None:
+    def _pass_on(self, token: Token[Content], now: float) -> tuple[int, Token[Content]]:
         previous, token.origin = token.origin, self.node
         if token.content is None:
             return token.leader, token
@@ -324,7 +330,7 @@ class RingAgent(Generic[Content]):
             interval = timing.trouble_interval_s if is_troubled else timing.interval_s
             due = max(now, self._last_released + interval)
             due_at = due if due_at is None or due < due_at else due_at
-        if state.released:
+        if state.released or self._wants_release:
             state.due_at = due_at
         else:
             self._become_scheduled(due_at)
@@ -352,6 +358,8 @@ class RingAgent(Generic[Content]):
         self._round += 1
         self._counters.roll_calls += 1
         self.state = CallingRoll(self._round, now + self._timing.timeout_s)
+        self._wants_release = False
+        self._outputs = deque(o for o in self._outputs if not isinstance(o, Call))
         for peer in self.domain.members:
             if peer != self.node:
                 self._outputs.append(Call(peer, self._round))
@@ -384,7 +392,8 @@ class RingAgent(Generic[Content]):
         state.unanswered += 1
         rank = self.domain.members.index(self.node)
         if state.unanswered < WAKES_BEFORE_ACTING + rank:
-            self._outputs.append(Wake(self.domain.name, self.node))
+            if not any(isinstance(output, Wake) for output in self._outputs):
+                self._outputs.append(Wake(self.domain.name, self.node))
             return
         self.suspects.add(self.domain.leader)
         self._ask_again_at = now + 4 * self._timing.timeout_s
@@ -395,4 +404,5 @@ class RingAgent(Generic[Content]):
         self.state = Following(seen_at=now, wake_at=now + WAKE_S)
         self.suspects.clear()
         self.rounds.handle_deposed()
+        self._wants_release = False
         self._outputs = deque(o for o in self._outputs if isinstance(o, Token))

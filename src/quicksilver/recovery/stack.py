@@ -115,7 +115,3 @@ class AgentStack(Generic[Content]):
     def has_news(self) -> bool:
         """Return whether the node itself has anything to agree on."""
         return self.agents[0].rounds.has_news()
-
-    def is_idle(self) -> bool:
-        """Return whether no round is due or under way here."""
-        return all(agent.is_idle() for agent in self.agents)

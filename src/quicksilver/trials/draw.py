@@ -32,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Mean time between two sends of one sender to one group."""
     burst: int
     """Most messages in one send."""
+    senders: int = 0
+    """How many nodes send while faults last, counted once for each group; 0: all."""
     sizes: tuple[int, ...]
     """Sizes of messages, in bytes; each send draws one."""
     planner: str = "exact"
@@ -76,8 +78,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 _MOVERS = (faults.Leave, faults.Join, faults.Crash, faults.Partition, faults.Freeze)
 _KINDS: tuple[type[faults.Fault], ...] = (*faults.KINDS, *_MOVERS)
 
-SIZES = ((0.66, 3, 10), (0.85, 11, 24), (0.8, 25, 80), (0.85, 81, 300), (1.0, 2000, 2000))
-"""How likely each range of sizes is, if none before it was drawn; fewest and most nodes."""
+SIZES = ((0.66, 3, 10), (0.85, 11, 24), (0.8, 25, 80), (0.85, 81, 300), 2000)
+"""How likely each range of sizes is, if none before it was drawn, with the fewest and most
+nodes; and the size that is left."""
+
+SENDS_PER_S_MIN = 60.0
 
 PLANNERS = ("exact", "auto", "regular", "perfect", "merged")
 MANY_GROUPS_NODES_MAX = 24
@@ -97,14 +102,18 @@ def draw_plan(seed: int) -> Plan:
     links = rng.derive("links")
     is_bad = links.chance(0.2)
     pairs = sum(len(m.members) + len(m.openers) for m in memberships)
+    # The more nodes a message goes to, the fewer there are: trials cost about the same. But
+    # every sender has its chance while faults last, and large clusters have many of them.
+    sends_per_s = max(SENDS_PER_S_MIN, (900.0 + 1200.0 * load.uniform()) / nodes)
+    senders = min(pairs, max(4, int(sends_per_s * seconds / 4)))
     return Plan(
         seed=seed,
         nodes=nodes,
         memberships=memberships,
         faults=_draw_faults(rng.derive("faults"), nodes, memberships, seconds),
         seconds=seconds,
-        # The more senders, the less often each: trials cost about the same.
-        interval_s=max(0.02, pairs * nodes / (900.0 + 1200.0 * load.uniform())),
+        senders=senders,
+        interval_s=max(0.02, senders / sends_per_s),
         burst=load.choice((1, 4, 12)),
         sizes=load.choice(((100,), (20, 300, 1200), (100, 100, 100, 40_000), (0, 60), (900,))),
         planner=shape.choice(PLANNERS),
@@ -131,10 +140,11 @@ def draw_plan(seed: int) -> Plan:
 
 def _draw_size(rng: Rng) -> int:
     """Return how many nodes: mostly few, because many cost time and hide what went wrong."""
-    for chance, least, most in SIZES:
+    *usual, rare = SIZES
+    for chance, least, most in usual:
         if rng.chance(chance):
             return least + rng.below(most - least + 1)
-    return SIZES[-1][1]
+    return rare
 
 
 def _draw_memberships(rng: Rng, nodes: int) -> tuple[Membership, ...]:
@@ -171,52 +181,52 @@ def _draw_fault(
     node = rng.below(nodes)
     rate = round(0.01 + 0.3 * rng.uniform() * rng.uniform(), 4)
     membership = rng.choice(memberships)
-    match rng.choice(_KINDS).__name__:
-        case "Loss":
+    match rng.choice(_KINDS):
+        case faults.Loss:
             return faults.Loss(at=at, for_s=for_s, node=node, rate=rate)
-        case "Bursts":
+        case faults.Bursts:
             length = float(2 + rng.below(40))
             return faults.Bursts(at=at, for_s=for_s, node=node, rate=rate, length=length)
-        case "Deafness":
+        case faults.Deafness:
             return faults.Deafness(at=at, for_s=for_s, node=node, deaf_s=0.01, every_s=0.25)
-        case "Sleeps":
+        case faults.Sleeps:
             return faults.Sleeps(at=at, for_s=for_s, node=node, sleep_s=0.2, every_s=0.6)
-        case "Duplicates":
+        case faults.Duplicates:
             return faults.Duplicates(at=at, for_s=for_s, node=node, rate=2 * rate)
-        case "Reordering":
+        case faults.Reordering:
             hold = round(0.0005 + 0.02 * rng.uniform() * rng.uniform(), 5)
             return faults.Reordering(at=at, for_s=for_s, node=node, rate=2 * rate, hold_s=hold)
-        case "Delay":
+        case faults.Delay:
             delay = round(0.05 * rng.uniform() * rng.uniform(), 5)
             return faults.Delay(at=at, for_s=for_s, node=node, delay_s=delay, jitter_s=delay)
-        case "Corruption":
+        case faults.Corruption:
             return faults.Corruption(at=at, for_s=for_s, node=node, rate=rate)
-        case "Freeze":
+        case faults.Freeze:
             long = round(3.0 + 7.0 * rng.uniform(), 3) if rng.chance(0.3) else for_s
             return faults.Freeze(at=at, for_s=long, node=node)
-        case "Slowness":
+        case faults.Slowness:
             return faults.Slowness(at=at, for_s=for_s, node=node, factor=float(2 + rng.below(30)))
-        case "Drift":
+        case faults.Drift:
             return faults.Drift(at=at, node=node, rate=round((rng.uniform() - 0.5) * 0.02, 5))
-        case "Crash":
+        case faults.Crash:
             restarts = rng.chance(0.7)
             return faults.Crash(at=at, for_s=for_s, node=node, restarts=restarts)
-        case "Partition":
+        case faults.Partition:
             size = 1 + rng.below(max(1, nodes // 2))
             island = sorted(rng.sample(range(nodes), size))
             if rng.chance(0.3):
                 island.insert(0, GMS_INDEX)
             return faults.Partition(at=at, for_s=for_s, island=tuple(island))
-        case "Cut":
+        case faults.Cut:
             targets = [index for index in range(GMS_INDEX, nodes) if index != node]
             chosen = sorted(rng.sample(targets, 1 + rng.below(len(targets))))
             return faults.Cut(at=at, for_s=for_s, source=node, targets=tuple(chosen))
-        case "Leave":
+        case faults.Leave:
             node = rng.choice(membership.members)
             return faults.Leave(at=at, for_s=for_s, node=node, group=membership.group)
-        case "Join":
+        case faults.Join:
             return faults.Join(at=at, for_s=for_s, node=node, group=membership.group)
-        case "GmsRestart":
+        case faults.GmsRestart:
             return faults.GmsRestart(at=at, for_s=for_s)
         case other:
             raise AssertionError(f"no way to draw {other}")

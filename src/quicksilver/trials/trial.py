@@ -28,6 +28,9 @@ LOOK_S = 0.1
 CONVERGE_S_MAX = 30.0
 """How long a healed cluster may take to come together."""
 
+FAREWELL_NODES_MAX = 100
+"""In larger clusters so many of them speak."""
+
 FAREWELL_MESSAGES = 3
 """Messages that every sender sends to every group after the healing."""
 
@@ -91,10 +94,16 @@ class Application:
             node.open(*opens)
 
     def begin(self) -> None:
-        """Send again and again, every node to every group of its own."""
-        for index in range(self._plan.nodes):
-            for group in [*self._joins.get(index, []), *self._opens.get(index, [])]:
-                self._tick(index, group)
+        """Send again and again to groups that a node is in, or only sends to."""
+        pairs = [
+            (index, group)
+            for index in range(self._plan.nodes)
+            for group in [*self._joins.get(index, []), *self._opens.get(index, [])]
+        ]
+        if self._plan.senders:
+            pairs = self._rng.derive("senders").shuffled(pairs)[: self._plan.senders]
+        for index, group in pairs:
+            self._tick(index, group)
 
     def _tick(self, index: int, group: str) -> None:
         cluster, plan, rng = self._cluster, self._plan, self._rng
@@ -110,8 +119,9 @@ class Application:
         cluster.events.after(pause, lambda: self._tick(index, group))
 
     def say_farewell(self) -> None:
-        """Let every node send a few last messages to every group it sends to."""
-        for node in self._cluster.alive():
+        """Let nodes send a few last messages to every group they send to."""
+        nodes = self._rng.derive("farewell").shuffled(self._cluster.alive())
+        for node in sorted(nodes[:FAREWELL_NODES_MAX], key=lambda node: node.index):
             for group in sorted(node.ready):
                 send_numbered(node, group, FAREWELL_MESSAGES)
 

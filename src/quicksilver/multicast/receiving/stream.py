@@ -387,6 +387,8 @@ class ReceiveStream:
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
         older.note_high(packets)
+        if self.is_broken():
+            return
         if older.is_broken():
             self.break_off()
             return
@@ -588,15 +590,21 @@ class ReceiveStream:
     # Getters
 
     def unkept(self) -> tuple[RangeSet, int]:
-        """Return what is missing and this node's to keep, and up to where that is exact."""
+        """Return what is missing and this node's to keep, and up to where that is exact.
+
+        Of a long backlog only the first packets are looked up; the rest counts as this
+        node's, whoever's it is. Others then wait a little longer before they ask for it,
+        where a limit would stop them from asking anybody for anything newer.
+        """
         region = self.region
         missing = self.missing
         if region.caches_everything or not missing:
-            return missing, self.high
+            return RangeSet(), self.high
         looked_at = missing.values(UNKEPT_LOOKED_AT_MAX)
         unkept = RangeSet((s, s + 1) for s in looked_at if region.is_mine_to_keep(s))
-        is_all = len(looked_at) < UNKEPT_LOOKED_AT_MAX
-        return unkept, self.high if is_all else looked_at[-1] + 1
+        if len(looked_at) == UNKEPT_LOOKED_AT_MAX:
+            unkept = unkept.union(missing.clamped(looked_at[-1] + 1, self.high))
+        return unkept, self.high
 
     def waiting_bytes(self) -> int:
         """What packets that wait for an earlier one are charged, or for an older stream."""

@@ -236,4 +236,4 @@ class Repairer:
             self.requests.pull_from_keepers(stream, self.state.of(stream.sender).kept, now)
         if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
             # Who should keep it lacks it, too, or had no room for a copy.
-            self.requests.send_nak(stream.sender, stream.askable())
+            self.requests.send_nak(stream.sender, stream.askable().copy())

@@ -113,8 +113,10 @@ def add_ranges(
 ) -> tuple[tuple[int, ...], int]:
     """Return what is in either of two sets, exact as far as both are, as ``trim_ranges`` does."""
     known = RangeSet.parse_flat(flat, RANGES_MAX)
-    both = more if known is None else more.union(known)
-    return trim_ranges(both, min(limit, more_limit), most)
+    if known is None:
+        # No honest peer wrote it: what it says of the others is nothing.
+        return trim_ranges(more, 0, most)
+    return trim_ranges(more.union(known), min(limit, more_limit), most)
 
 
 def parse_ranges(flat: tuple[int, ...]) -> RangeSet:
