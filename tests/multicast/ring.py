@@ -14,7 +14,7 @@ from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.recovery import RegionRecovery
-from quicksilver.recovery.ring import Due
+from quicksilver.recovery.ring import Due, RingAgent
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import Ack, Nak, Pull, Record, Token, Wake, parse_control
 from quicksilver.wire.gms import NodeInfo
@@ -254,6 +254,7 @@ class Transcript:
         member = self.nodes[int(number)].member
         assert member is not None
         agent = member.stack.agents[0]
+        assert isinstance(agent, RingAgent)
         suspects = " ".join(map(str, sorted(agent.suspects))) or "nobody"
         has = "has" if isinstance(agent.state, Due) else "no"
         self.say(f"{number} suspects {suspects}; {has} token due")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quicksilver.recovery.agent import Agent
 from quicksilver.recovery.domains import Domain, Hierarchy
-from quicksilver.recovery.ring import Timing
+from quicksilver.recovery.ring import RingAgent, Timing
 from quicksilver.recovery.rounds import Pace, RoundEnd, Rounds, Token, Wake
 from quicksilver.recovery.stack import AgentStack
 from quicksilver.stdx.rand import Rng
@@ -35,19 +36,21 @@ class Minimum:
 class Member:
     """One node: its value, and what it was told."""
 
-    def __init__(self, node: int, value: int) -> None:
+    def __init__(self, node: int, value: int, star_level: int) -> None:
         self.node = node
+        self.star_level = star_level
         self.value = value
         self.announced = (0, 0)
         self.is_down = False
         self.tokens_released = 0
         self.roll_calls = 0
-        self.stack: AgentStack[Minimum] = AgentStack(
-            node=node, make_rounds=self.make_rounds, timing=TIMING, counters=self
-        )
+        self.stack: AgentStack[Minimum] = AgentStack(self.make_agent)
 
-    def make_rounds(self, domain: Domain, is_top: bool) -> MinimumRounds:
-        return MinimumRounds(self, is_top=is_top)
+    def make_agent(self, domain: Domain) -> Agent[Minimum]:
+        rounds = MinimumRounds(self, is_top=domain.parent is None)
+        if domain.name[0] == self.star_level:
+            return StarAgent(self.node, domain, rounds)
+        return RingAgent(node=self.node, domain=domain, rounds=rounds, timing=TIMING, counters=self)
 
     def learn(self, announced: tuple[int, int]) -> None:
         self.announced = max(self.announced, announced)
@@ -91,15 +94,92 @@ class MinimumRounds(Rounds[Minimum]):
         return Pace.STEADY
 
 
+class StarAgent:
+    """Another way to hold rounds: the leader sends each member a token of its own."""
+
+    def __init__(self, node: int, domain: Domain, rounds: MinimumRounds) -> None:
+        self.node = node
+        self.domain = domain
+        self.rounds: Rounds[Minimum] = rounds
+        self.above: Agent[Minimum] | None = None
+        self._due_at: float | None = None
+        self._round = 0
+        self._gathered: Minimum | None = None
+        self._awaited: set[int] = set()
+        self._outputs: list[tuple[int, Token[Minimum] | Wake]] = []
+
+    def handle_news(self, now: float, *, urgent: bool) -> None:
+        if self.node == self.domain.leader and self._due_at is None:
+            self._due_at = now + (0.0 if urgent else TIMING.interval_s)
+
+    def expect_token(self, now: float) -> None:
+        pass  # its leader asks again and again
+
+    def handle_wake(self, wake: Wake, now: float) -> None:
+        self.handle_news(now, urgent=True)
+
+    def handle_timeout(self, now: float) -> None:
+        if self._due_at is None or now < self._due_at:
+            return
+        self._due_at = now + TIMING.interval_s
+        self._round += 1
+        self._gathered = self.rounds.open_round(now)
+        self._awaited = set(self.domain.members) - {self.node}
+        announced = self._gathered.announced
+        for peer in sorted(self._awaited):
+            empty = Minimum(1 << 62, 0, announced)
+            token = Token(self.domain.name, self._round, self.node, self.node, (), empty)
+            self._outputs.append((peer, token))
+        self._end_if_complete(now)
+
+    def handle_token(self, token: Token[Minimum], now: float) -> None:
+        content = token.content
+        assert content is not None
+        if token.leader != self.node:
+            origin, token.origin = token.origin, self.node
+            token.content = self.rounds.visit(content, origin, now)
+            self._outputs.append((token.leader, token))
+        elif token.round == self._round and token.origin in self._awaited:
+            self._awaited.discard(token.origin)
+            assert self._gathered is not None
+            self._gathered = Minimum(
+                min(self._gathered.gathered, content.gathered),
+                self._gathered.members + content.members,
+                max(self._gathered.announced, content.announced),
+            )
+            self._end_if_complete(now)
+
+    def _end_if_complete(self, now: float) -> None:
+        if not self._awaited and self._gathered is not None:
+            self.rounds.close_round(self._gathered, RoundEnd(self.node, (), 0.0), now)
+            self._gathered = None
+            if self.above is not None:
+                self.above.handle_news(now, urgent=True)
+
+    def next_timeout(self) -> float | None:
+        return self._due_at
+
+    def has_messages(self) -> bool:
+        return bool(self._outputs)
+
+    def poll_message(self, now: float) -> tuple[int, Token[Minimum] | Wake] | None:
+        return self._outputs.pop(0) if self._outputs else None
+
+
 class World:
     """Members, the messages between them, and time."""
 
-    def __init__(self, values: list[int], *, size: int = 3, loss: float = 0.0) -> None:
+    def __init__(
+        self, values: list[int], *, size: int = 3, loss: float = 0.0, star_level: int = -1
+    ) -> None:
+        """``star_level``: domains of this level ask in a star, all others in rings."""
         self.now = 0.0
         self.size = size
         self.loss = loss
         self.rng = Rng(7)
-        self.members = {node: Member(node, value) for node, value in enumerate(values, 1)}
+        self.members = {
+            node: Member(node, value, star_level) for node, value in enumerate(values, 1)
+        }
         self.failed: frozenset[int] = frozenset()
         self.flight: list[tuple[float, int, Token[Minimum] | Wake]] = []
         self.messages = 0
@@ -111,7 +191,7 @@ class World:
         hierarchy = Hierarchy(tuple(self.members), self.size, self.failed)
         for node, member in self.members.items():
             if node not in self.failed:
-                member.stack.become_placed(hierarchy.domains_of(node), len(hierarchy.levels))
+                member.stack.become_placed(hierarchy.domains_of(node))
 
     def fail(self, *nodes: int) -> None:
         """The membership says that nodes are gone."""

@@ -27,6 +27,20 @@ def test_every_member_learns_the_minimum(members: int) -> None:
     assert world.answers() == {min(values)}
 
 
+@pytest.mark.parametrize("star_level", [0, 1, 2])
+def test_domains_of_another_kind_nest_with_rings(star_level: int) -> None:
+    """How peers talk is the business of each domain: its neighbours do not notice."""
+    values = [60 + 7 * n % 61 for n in range(30)]
+    world = World(values, star_level=star_level)
+    world.run(3.0)
+    assert world.answers() == {min(values)}
+    world.members[17].is_down = True
+    world.fail(17)
+    world.members[23].value = 1
+    world.run(3.0)
+    assert world.answers() == {1}
+
+
 def test_what_changes_is_agreed_on_anew() -> None:
     world = World([50 + n for n in range(12)])
     world.run(2.0)
@@ -68,6 +82,7 @@ def test_a_silent_member_is_passed_over_and_its_word_still_counts() -> None:
     world.members[2].value = 2
     world.run(3.0)
     leader = world.members[1].stack.agents[0]
+    assert isinstance(leader, RingAgent)
     assert leader.suspects == {3}
     assert world.answers() == {1}
     world.members[3].is_down = False
@@ -85,6 +100,7 @@ def test_a_follower_stands_in_for_a_silent_leader_until_it_is_back() -> None:
         world.members[node].stack.handle_news(world.now)
     world.run(3.0)
     acting = world.members[2].stack.agents[0]
+    assert isinstance(acting, RingAgent)
     assert isinstance(acting.state, Quiet | Due | Circulating | CallingRoll)
     world.members[1].is_down = False
     world.run(3.0)

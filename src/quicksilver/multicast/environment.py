@@ -37,7 +37,7 @@ class Rejection(enum.Enum):
 
 
 class Environment:
-    """What the parts of one engine share; only the engine changes it."""
+    """What the parts of one engine share, and the budgets that they draw on together."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from quicksilver.membership.client import MembershipClient
-from quicksilver.membership.directory import Directory, GroupView
+from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
     ClientEvent,
     SubscriptionCompleted,
@@ -266,20 +266,6 @@ class Session:
     def resume(self, name: str) -> None:
         self._paused.discard(name)
 
-    def become_standing(
-        self, directory: Directory, news: Iterable[ClientEvent], now: float
-    ) -> None:
-        """Go by a directory that others share, in a cluster without a GMS.
-
-        ``news`` begins with who this node is. For simulations in which nobody comes or
-        goes, and which are too large for a directory a node.
-        """
-        self.directory = self.client.directory = self.engine.environment.directory = directory
-        for event in news:
-            if isinstance(event, Welcomed):
-                self.client.node, self.client.cluster = event.node, event.cluster
-            self._handle_news(event, now)
-
     def goodbye(self) -> None:
         """Leave all groups and the cluster; ``poll_control`` has the last words."""
         self.client.goodbye()
@@ -359,9 +345,10 @@ class Session:
 
     def _take_news(self, now: float) -> None:
         while (event := self.client.poll_event()) is not None:
-            self._handle_news(event, now)
+            self.handle_news(event, now)
 
-    def _handle_news(self, event: ClientEvent, now: float) -> None:
+    def handle_news(self, event: ClientEvent, now: float) -> None:
+        """Take what the GMS, or a simulation in its place, says of the membership."""
         if isinstance(event, SubscriptionCompleted):
             # Its groups are ready before it is complete.
             self._handle_subscribed(event)

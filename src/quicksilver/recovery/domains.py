@@ -8,6 +8,7 @@ the ordered member list and of who has failed since: nodes agree on it without a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +22,8 @@ class Domain:
 
     name: Name
     members: tuple[int, ...]
+    parent: Name | None = None
+    """The domain above, in which its leader speaks for it; None at the top."""
 
     @property
     def leader(self) -> int:
@@ -52,24 +55,30 @@ class Hierarchy:
         """Who belongs to which domain of the lowest level, the failed included: a
         failure leaves everybody else where he was."""
         alive = [tuple(node for node in part if node not in failed) for part in self.parts]
-        levels = [tuple(Domain((0, i), part) for i, part in enumerate(alive) if part)]
-        # speakers[i] is the node that speaks for the i-th domain of the level below.
-        speakers = [part[0] if part else None for part in alive]
-        while len(speakers) > 1:
-            groups = [
-                tuple(node for i in chunk if (node := speakers[i]) is not None)
-                for chunk in _chunks(len(speakers), size)
-            ]
-            level = len(levels)
-            levels.append(tuple(Domain((level, i), g) for i, g in enumerate(groups) if g))
-            speakers = [group[0] if group else None for group in groups]
+        levels: list[tuple[Domain, ...]] = []
+        groups = alive
+        while True:
+            chunks = _chunks(len(groups), size) if len(groups) > 1 else []
+            levels.append(tuple(_domains(len(levels), groups, chunks)))
+            if not chunks:
+                break
+            # The first of each group speaks for it one level up.
+            groups = [tuple(groups[i][0] for i in chunk if groups[i]) for chunk in chunks]
         self.levels = tuple(levels)
-        self.leader = speakers[0]
+        self.leader = groups[0][0] if groups[0] else None
         """Who leads the domain at the top; None when every member has failed."""
 
     def domains_of(self, node: int) -> list[Domain]:
         """Return the domains that a node takes part in, lowest first."""
         return [domain for level in self.levels for domain in level if node in domain.members]
+
+
+def _domains(level: int, groups: list[tuple[int, ...]], chunks: list[range]) -> Iterator[Domain]:
+    """Yield the domains of a level that have members; ``chunks``: which share a parent."""
+    parents = {i: (level + 1, place) for place, chunk in enumerate(chunks) for i in chunk}
+    for i, members in enumerate(groups):
+        if members:
+            yield Domain((level, i), members, parents.get(i))
 
 
 def _chunks(count: int, size: int) -> list[range]:

@@ -17,6 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, assert_never
 
+from quicksilver.recovery.agent import Agent
 from quicksilver.recovery.domains import Domain
 from quicksilver.recovery.rounds import Content, Pace, RoundEnd, Rounds, Token, Wake
 
@@ -131,7 +132,7 @@ class RingAgent(Generic[Content]):
         self.node = node
         self.domain = domain
         self.rounds = rounds
-        self.above: RingAgent[Content] | None = None
+        self.above: Agent[Content] | None = None
         """The agent that speaks for this domain in the one above, if the node leads it."""
         self.state: State = Quiet() if domain.leader == node else Following()
         self.suspects: set[int] = set()

@@ -9,49 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
+from quicksilver.recovery.agent import Agent
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.ring import RingAgent, RingCounters, Timing
-from quicksilver.recovery.rounds import Content, Rounds, Token, Wake
+from quicksilver.recovery.rounds import Content, Token, Wake
 
-MakeRounds = Callable[[Domain, bool], Rounds[Content]]
-"""Makes a protocol's part in a domain; the second argument: whether it is the top one."""
+MakeAgent = Callable[[Domain], Agent[Content]]
+"""Makes the node's agent in a domain: which peers' protocol, with which rounds."""
 
 
 class AgentStack(Generic[Content]):
     """Agents of one node, lowest first."""
 
-    def __init__(
-        self,
-        *,
-        node: int,
-        make_rounds: MakeRounds[Content],
-        timing: Timing,
-        counters: RingCounters,
-    ) -> None:
-        self.agents: list[RingAgent[Content]] = []
-        self._node = node
-        self._make_rounds = make_rounds
-        self._timing = timing
-        self._counters = counters
+    def __init__(self, make_agent: MakeAgent[Content]) -> None:
+        self.agents: list[Agent[Content]] = []
+        self._make_agent = make_agent
 
-    def become_placed(self, domains: list[Domain], levels: int) -> None:
+    def become_placed(self, domains: list[Domain]) -> None:
         """Take part in these domains of a hierarchy, lowest first.
 
         Agents of domains that did not change go on with what they know.
         """
         old = {agent.domain: agent for agent in self.agents}
-        below: RingAgent[Content] | None = None
+        below: Agent[Content] | None = None
         self.agents = []
         for domain in domains:
             agent = old.get(domain)
             if agent is None:
-                agent = RingAgent(
-                    node=self._node,
-                    domain=domain,
-                    rounds=self._make_rounds(domain, domain.name[0] == levels - 1),
-                    timing=self._timing,
-                    counters=self._counters,
-                )
+                agent = self._make_agent(domain)
             agent.rounds.below = None if below is None else below.rounds
             if below is not None:
                 below.above = agent

@@ -153,14 +153,17 @@ class SimNode:
     def become_standing(
         self, directory: Directory, news: tuple[Welcomed, ViewsChanged], group: str
     ) -> None:
-        """Enter a group without a GMS, with a directory that all nodes share."""
+        """Be in a group as if the GMS had said so, with a directory shared by all nodes."""
         self.joined.add(group)
+        session, client = self.session, self.session.client
+        session.directory = client.directory = self.engine.environment.directory = directory
+        client.node, client.cluster = news[0].node, news[0].cluster
 
         def begin() -> None:
-            request = self.session.subscribe(join={group: self._receive})
+            request = session.subscribe(join={group: self._receive})
             (view,) = news[1].groups
-            completed = SubscriptionCompleted(request, {group: view.id})
-            self.session.become_standing(directory, (*news, completed), self.host.clock())
+            for event in (*news, SubscriptionCompleted(request, {group: view.id})):
+                session.handle_news(event, self.host.clock())
 
         self.host.submit(begin)
 

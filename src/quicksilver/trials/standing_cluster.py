@@ -49,6 +49,6 @@ def make_standing(cluster: Cluster, group: str, count: int) -> list[SimNode]:
 
 
 def settle(cluster: Cluster, nodes: Sequence[SimNode]) -> None:
-    """Run until every node has taken note of the others."""
+    """Run until every node can send to the group."""
     while not all(node.senders for node in nodes):
         cluster.run(0.001)

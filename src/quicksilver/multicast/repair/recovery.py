@@ -25,7 +25,7 @@ from quicksilver.multicast.repair.reports import Kept, Report, shorten_record, t
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.ring import Timing
+from quicksilver.recovery.ring import RingAgent, Timing
 from quicksilver.recovery.stack import AgentStack
 from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Token, Wake, encode_control
 from quicksilver.wire.ids import Address
@@ -51,29 +51,32 @@ class RegionRecovery:
         self._acknowledgements = Acknowledgements(environment.config.token_interval_s)
         self._own_acks: deque[Ack] = deque()
         config = environment.config
-        self.stack: AgentStack[Gathered] = AgentStack(
-            node=environment.node,
-            make_rounds=self._make_rounds,
-            timing=Timing(
-                interval_s=config.token_interval_s,
-                trouble_interval_s=config.token_loss_interval_s,
-                spacing_s=config.token_spacing_s,
-                timeout_s=config.token_timeout_s,
-                in_flight_max=config.tokens_in_flight,
-            ),
-            counters=environment.counters,
+        self._timing = Timing(
+            interval_s=config.token_interval_s,
+            trouble_interval_s=config.token_loss_interval_s,
+            spacing_s=config.token_spacing_s,
+            timeout_s=config.token_timeout_s,
+            in_flight_max=config.tokens_in_flight,
         )
+        self.stack: AgentStack[Gathered] = AgentStack(self._make_agent)
         self._place()
 
-    def _make_rounds(self, domain: Domain, is_top: bool) -> LossRounds:
+    def _make_agent(self, domain: Domain) -> RingAgent[Gathered]:
+        """Return an agent: partitions repair each other, above them reports are summed up."""
         kind = PartitionRounds if domain.name[0] == 0 else LossRounds
-        on_agreed = self._handle_agreed if is_top else None
-        return kind(self._env, domain, self.repairer, on_agreed)
+        on_agreed = self._handle_agreed if domain.parent is None else None
+        return RingAgent(
+            node=self._env.node,
+            domain=domain,
+            rounds=kind(self._env, domain, self.repairer, on_agreed),
+            timing=self._timing,
+            counters=self._env.counters,
+        )
 
     def _place(self) -> None:
         size = self._env.settings.partition_size
         hierarchy = hierarchy_of(self.region.view.members, size, self._failed)
-        self.stack.become_placed(hierarchy.domains_of(self._env.node), len(hierarchy.levels))
+        self.stack.become_placed(hierarchy.domains_of(self._env.node))
 
     # Inputs
 

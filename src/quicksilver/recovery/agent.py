@@ -1,0 +1,44 @@
+"""An agent: how the peers of a domain come to a round.
+
+Domains may differ in that. In a ring a token circulates (``ring.RingAgent``); others may
+ask every member by themselves, or gossip. Whatever they do, the rounds that they hold are
+the same to the protocol, and the domains above and below do not notice.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from quicksilver.recovery.domains import Domain
+from quicksilver.recovery.rounds import Content, Rounds, Token, Wake
+
+
+class Agent(Protocol[Content]):
+    """The part of one node in the rounds of one domain."""
+
+    domain: Domain
+    rounds: Rounds[Content]
+    above: Agent[Content] | None
+    """The agent that speaks for the domain in the one above; has news after every round."""
+
+    def handle_news(self, now: float, *, urgent: bool) -> None:
+        """There is something to agree on: have a round in due time, or at once."""
+        ...
+
+    def expect_token(self, now: float) -> None:
+        """This node has news: see to it that a round takes place."""
+        ...
+
+    def handle_token(self, token: Token[Content], now: float) -> None: ...
+
+    def handle_wake(self, wake: Wake, now: float) -> None: ...
+
+    def handle_timeout(self, now: float) -> None: ...
+
+    def next_timeout(self) -> float | None: ...
+
+    def has_messages(self) -> bool: ...
+
+    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+        """Return whom to send what, made from the state of this moment."""
+        ...
