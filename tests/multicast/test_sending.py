@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +41,7 @@ class Host:
         self.counters = Counters()
         self.tally = None
         self.node = NODE
+        self.ready: deque[Transmit] = deque()
         self.echoed: list[Messages] = []
         self.before: list[tuple[int, int, int]] = []
         self.all_streams: list[SendStream] = []
@@ -152,6 +155,20 @@ def packets(transmits: list[Transmit]) -> list[bytes]:
 
 
 sizes = st.one_of(st.integers(0, 60), st.integers(0, 3000), st.just(1344), st.just(1345))
+
+
+def test_lanes_that_share_a_stream_do_not_overtake_each_other() -> None:
+    """A group over two regions has committed its packets and sent only one of them."""
+    host = Host()
+    wide, narrow = host.lane(), host.lane()
+    first, second = host.stream(1), host.stream(2)
+    enqueue(host.group(1, wide, first, second), b"to both")
+    enqueue(host.group(2, narrow, second), b"to one of them")
+    left = [lane.poll(0.0) for lane in (wide, narrow, wide, narrow, wide, narrow, wide)]
+    packets = [p for transmit in left if transmit is not None for p in transmit.packets]
+    numbers = [POSITION.unpack_from(p, 20)[0] for p in packets if p[4:20] == second.key]
+    assert numbers == sorted(numbers)
+    assert len(numbers) >= 3
 
 
 class TestPacking:

@@ -7,6 +7,9 @@ come after is known here as well.
 
 from __future__ import annotations
 
+from collections import deque
+
+from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.group import GroupSender
@@ -31,6 +34,9 @@ class Commitments:
         self._streams = streams
         self._precedence = precedence
         self._flushes = flushes
+        self.ready: deque[Transmit] = deque()
+        """Packets that were committed and not sent yet, of all lanes: they leave before
+        any lane commits more, or a stream's packets would overtake each other."""
         self.probes: TimerTable[tuple[int, int]] = TimerTable()
         """When to ask region views that are silent whether they have what was sent."""
 

@@ -79,7 +79,7 @@ class Lane:
         """Called, each once, when the queue has room again."""
         self._env = environment
         self._commitments = commitments
-        self._ready: deque[Transmit] = deque()
+        self._ready = commitments.ready
         self._large: _LargeMessage | None = None
         self._fit = 64
         self._batch = 0
@@ -115,7 +115,7 @@ class Lane:
 
     def is_empty(self) -> bool:
         """True when nothing waits here and nothing is half sent."""
-        return not self.outbox and not self._ready and self._large is None
+        return not self.outbox and self._large is None
 
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
