@@ -95,7 +95,7 @@ class Turn:
         if session.has_events():
             self._on_events()
         if self._unsent is not None or session.has_transmits() or session.has_outgoing():
-            self.transmit()
+            self.has_more = self.transmit() or self.has_more
         now = clock()
         if now >= self._control_at:
             self._advance_control(now)
@@ -154,12 +154,16 @@ class Turn:
 
     # Transmitting
 
-    def transmit(self) -> None:
-        """Send what the stack gives: a turn's worth, or until the socket is full."""
+    def transmit(self) -> bool:
+        """Send what the stack gives: a turn's worth, or until the socket is full.
+
+        True when it stopped at the limits of a turn, and there may be more to send.
+        """
         session = self._session
         send = self._io.send
         clock = self._io.clock
         left = self._limits.transmit_bytes
+        is_more = False
         session.handle_turn()
         for _ in range(self._limits.transmits):
             transmit = self._unsent or session.poll_transmit(clock())
@@ -173,11 +177,12 @@ class Turn:
                 break
             left -= sum(map(len, packets))
             if left <= 0:
-                self.has_more = True
+                is_more = True
                 break
         else:
-            self.has_more = True
+            is_more = True
         self._timeout = session.next_timeout()
+        return is_more
 
     # The stream to the GMS
 
