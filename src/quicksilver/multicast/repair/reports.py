@@ -74,6 +74,9 @@ class Kept(NamedTuple):
         """Return what either knows to be kept: a copy stays until all is stable."""
         if self.limit > other.limit:
             return other.joined(self)
+        if not other.lacking:
+            # The usual case: it has everything that the other has, and more.
+            return other
         unknown = self.lacking.copy()
         unknown.add(self.limit, other.limit)
         lacking = other.lacking.intersection(unknown)
@@ -97,6 +100,8 @@ NOTHING_KEPT = Kept(0, RangeSet())
 
 def trim_ranges(ranges: RangeSet, limit: int, most: int) -> tuple[tuple[int, ...], int]:
     """Return at most ``most`` ranges of a set, flat, and up to where they are exact."""
+    if not ranges:
+        return (), limit
     return trim_flat(tuple(ranges.to_flat()), limit, most)
 
 
@@ -112,6 +117,8 @@ def add_ranges(
     flat: tuple[int, ...], limit: int, more: RangeSet, more_limit: int, most: int
 ) -> tuple[tuple[int, ...], int]:
     """Return what is in either of two sets, exact as far as both are, as ``trim_ranges`` does."""
+    if not flat:
+        return trim_ranges(more, min(limit, more_limit), most)
     known = RangeSet.parse_flat(flat, RANGES_MAX)
     if known is None:
         # No honest peer wrote it: what it says of the others is nothing.
@@ -121,6 +128,8 @@ def add_ranges(
 
 def parse_ranges(flat: tuple[int, ...]) -> RangeSet:
     """Return a set that a record tells; an empty one if no honest peer wrote it."""
+    if not flat:
+        return RangeSet()
     return RangeSet.parse_flat(flat, RANGES_MAX) or RangeSet()
 
 
