@@ -87,6 +87,10 @@ class Outgoing:
                 sender.batch = self._batch
                 # A tuple of its own, so that no packet has messages of other groups, too.
                 sender.streams = (*sender.streams,)
+            if event.nodes_failed and sender.batch is not None and sender.streams:
+                # Half a large message may be on a stream that nobody is left to hear:
+                # whatever came after it would be delivered past a gap.
+                sender.streams = tuple(filter(self.streams.has_living_members, sender.streams))
         self._batch = self._env.batch
         for group_view in event.groups:
             self._ids[group_view.name] = group_view.id

@@ -161,16 +161,17 @@ class StreamTable:
     def abandon_unheard(self) -> None:
         """Streams into views of which no member is left have nobody to wait for."""
         for name, stream in list(self.closing.items()):
-            if not self._has_living_members(stream):
+            if not self.has_living_members(stream):
                 stream.abandon()
                 self._open_lanes(stream)
                 del self.closing[name]
         for name, stream in list(self._given_up.items()):
-            if not self._has_living_members(stream):
+            if not self.has_living_members(stream):
                 stream.is_given_up = False
                 del self._given_up[name]
 
-    def _has_living_members(self, stream: SendStream) -> bool:
+    def has_living_members(self, stream: SendStream) -> bool:
+        """Return whether anybody else is left in the view that a stream goes to."""
         env = self._env
         return any(m != env.node and not env.is_failed(m) for m in stream.members)
 
