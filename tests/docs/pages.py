@@ -27,14 +27,20 @@ def blocks(name: str, language: str = "python") -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.DOTALL | re.MULTILINE)
 
 
-def console_lines(text: str) -> list[str]:
-    """The commands of a page, or of one block, without what they print."""
-    return [
-        line[2:]
-        for block in re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        for line in block.replace("\\\n", " ").splitlines()
-        if line.startswith("$ ")
-    ]
+def steps(block: str) -> list[tuple[str, list[str]]]:
+    """The commands of a block of the console, each with the lines that follow it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in block.replace("\\\n", " ").splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:].partition(" #")[0].strip(), []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def commands(name: str) -> list[str]:
+    """All commands that a page shows, without what they print."""
+    return [command for block in blocks(name, "console") for command, _ in steps(block)]
 
 
 def put(block: str, places: Mapping[str, object]) -> str:
@@ -78,6 +84,12 @@ class Program:
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
+
+    def rest(self) -> list[str]:
+        """All lines up to its end; fails if it does not end."""
+        self.process.wait(LONG_S)
+        self._reader.join()
+        return [self._lines.get() for _ in range(self._lines.qsize())]
 
     def close(self) -> None:
         """Kill it, if it did not end before."""

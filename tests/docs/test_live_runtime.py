@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.live.references.builder import STARTERS
 from quicksilver.live.references.xml import write
-from tests.docs.pages import ROOT, blocks, console_lines, put, read, script, shell
+from tests.docs.pages import ROOT, blocks, commands, put, script, shell
 from tests.node.service import running_gms
 
 pytestmark = pytest.mark.integration
@@ -54,7 +54,7 @@ def test_a_text_of_one_process_is_written_by_another(folder: Path) -> None:
 
 
 def test_the_object_runs_in_the_terminal(gms: str) -> None:
-    (line,) = console_lines(read(PAGE))
+    (line,) = commands(PAGE)
     with shell(line, ROOT, gms) as terminal:
         terminal.until("(empty)")
         terminal.say("append milk")

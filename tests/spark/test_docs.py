@@ -1,4 +1,7 @@
-"""The examples of docs/spark.md run as they are shown: a GMS, a recorder, programs, Spark."""
+"""The examples of the pages that need Spark, as they are shown.
+
+Those of docs/spark.md have a GMS, a recorder and programs as processes around them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.docs.pages import Program, blocks, console_lines, put, read, script, shell
+from quicksilver.experiments.sweep import load_sweep
+from quicksilver.trace.folders import find_runs
+from tests.docs.pages import Program, blocks, commands, put, script, shell
 from tests.spark.connector.cluster import wait_rows
 
 if TYPE_CHECKING:
@@ -20,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration]
 
 PAGE = "docs/spark.md"
 SESSION, ANY_SESSION, TABLE, LISTENER, STREAM, LATE_JOINER, MISTAKE = blocks(PAGE)
-GMS, RECORD, PUBLISH = console_lines(read(PAGE))
+GMS, RECORD, PUBLISH = commands(PAGE)
 ROWS = 1000
 
 
@@ -118,3 +123,15 @@ def test_a_mistake_is_one_line(
     tutorial.run(MISTAKE, {"spark": spark})
     (promised,) = re.findall(r"# (unknown option .*) …", MISTAKE)
     assert capsys.readouterr().out.startswith(promised)
+
+
+def test_the_sweep_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The file of docs/planning.md, with simulations of a tenth of a second."""
+    from quicksilver.spark.sweep import run_sweep, summarise
+
+    (text,) = blocks("docs/planning.md", "toml")
+    file = tmp_path / "size.toml"
+    file.write_text(put(text, {"seconds = 2.0": "seconds = 0.1, rate = 1000"}), encoding="utf-8")
+    summary = summarise(run_sweep(spark, load_sweep(file), tmp_path / "out"))
+    assert (summary.simulations, summary.failed) == (9, 0)
+    assert len(find_runs(tmp_path / "out" / "traces")) == 9
