@@ -8,10 +8,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LONG_S = 30.0
@@ -120,12 +119,12 @@ def _started(command: list[str], folder: Path, **environment: str) -> Iterator[P
         program.close()
 
 
-def script(block: str, folder: Path, *arguments: str) -> Any:
+def script(block: str, folder: Path, *arguments: str) -> AbstractContextManager[Program]:
     """Run a block of Python as a program of its own."""
     return _started([sys.executable, "-u", "-c", block, *arguments], folder)
 
 
-def shell(line: str, folder: Path, gms: str = "") -> Any:
+def shell(line: str, folder: Path, gms: str = "") -> AbstractContextManager[Program]:
     """Run a line of the console as it is typed, with the GMS of a test where none is named."""
     here = str(Path(sys.executable).parent)
     environment = {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}

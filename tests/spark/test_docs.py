@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +35,12 @@ class Tutorial:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.recording = folder / "recording"
         self._folder = folder
-        gms: Program = stack.enter_context(shell(f"{GMS} --port 0", folder))
+        gms = stack.enter_context(shell(f"{GMS} --port 0", folder))
         (self.gms,) = re.findall(r"at (\S+:\d+)", gms.line())
         record = put(RECORD, {"/tmp/recording": self.recording, "127.0.0.1:7500": "127.0.0.1:0"})
-        recorder: Program = stack.enter_context(shell(record, folder, self.gms))
+        recorder = stack.enter_context(shell(record, folder, self.gms))
         (self.recorder,) = re.findall(r"(127\.0\.0\.1:\d+)", recorder.line())
-        publish: Program = stack.enter_context(shell(PUBLISH, folder, self.gms))
+        publish = stack.enter_context(shell(PUBLISH, folder, self.gms))
         assert publish.line().startswith("sent 1,000 messages to prices, all acknowledged")
         wait_rows(self.recording, "prices", ROWS)
 
@@ -54,7 +54,7 @@ class Tutorial:
         }
         return put(block, {shown: real for shown, real in places.items() if shown in block})
 
-    def start(self, block: str) -> Any:
+    def start(self, block: str) -> AbstractContextManager[Program]:
         """Run a block as a program of its own."""
         return script(self.fit(block), self._folder)
 
