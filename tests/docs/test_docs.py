@@ -18,7 +18,7 @@ import typer
 from quicksilver.cli.app import app
 from quicksilver.multicast.counters import Counters
 from quicksilver.net import diagnosis
-from tests.docs.pages import ROOT, blocks, commands, read
+from tests.docs.pages import ROOT, blocks, commands, read, shell
 from tests.node.service import running_gms
 
 PAGES = sorted(
@@ -217,6 +217,30 @@ def test_every_block_is_run_by_a_test() -> None:
 def test_the_simulations_examples_run(block: str) -> None:
     """They print what went wrong, which nothing does, or what a broken engine does wrong."""
     exec(block, {"__name__": "example"})
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("docs/experiments.md", ["quicksilver experiment list"]),
+        ("docs/simulation.md", ["quicksilver sim --seed 7", "quicksilver sim --seed 7 --json"]),
+        (
+            "docs/simulation.md",
+            [
+                "quicksilver sim --seed 45 --shrink --write-plan plan.json",
+                "quicksilver sim --plan plan.json",
+            ],
+        ),
+    ],
+)
+def test_commands_that_take_seconds_run(name: str, lines: list[str], tmp_path: Path) -> None:
+    """As they are typed; other pages with a console have tests of their own, or take minutes."""
+    for line in lines:
+        assert line in commands(name)
+        with shell(line, tmp_path) as program:
+            assert program.rest()
+            assert program.process.returncode == 0
 
 
 @pytest.mark.integration
