@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import select
@@ -18,9 +17,10 @@ import typer
 
 from quicksilver.cli.app import app
 from quicksilver.multicast.counters import Counters
+from quicksilver.net import diagnosis
+from tests.docs.pages import ROOT, blocks, commands, read, shell
 from tests.node.service import running_gms
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
     for folder in ("", "docs", "results", "bench/peers", "examples/spark/pipeline")
@@ -29,13 +29,22 @@ PAGES = sorted(
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 COMMANDS: Any = typer.main.get_command(app)
 SUBCOMMANDS: dict[str, Any] = COMMANDS.commands
+OTHER_PROGRAMS = {"cd", "echo", "export", "kill", "make", "pip", "printf", "seq", "spark-pipelines"}
+RUN_BY = {
+    "README.md": "tests/docs/test_docs.py",
+    "docs/figures.md": "tests/spark/telemetry/test_traces.py",
+    "docs/live-objects.md": "tests/docs/test_live_objects.py",
+    "docs/live-runtime.md": "tests/docs/test_live_runtime.py",
+    "docs/operations.md": "tests/docs/test_docs.py",
+    "docs/planning.md": "tests/spark/test_docs.py",
+    "docs/simulation.md": "tests/docs/test_docs.py",
+    "docs/spark.md": "tests/spark/test_docs.py",
+    "docs/types.md": "tests/live/types/test_docs.py",
+}
+"""The test that runs a page's blocks."""
 TARGETS = set(
     re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 )
-
-
-def read(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def anchors(text: str) -> set[str]:
@@ -70,7 +79,7 @@ def test_the_index_lists_every_page() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_target_of_make_exists(name: str) -> None:
     """``make`` in code, with the targets behind it."""
-    code = re.findall(r"`([^`\n]+)`", read(name)) + console_lines(read(name))
+    code = re.findall(r"`([^`\n]+)`", read(name)) + commands(name)
     named = {
         word
         for line in code
@@ -81,23 +90,15 @@ def test_every_target_of_make_exists(name: str) -> None:
     assert named <= TARGETS
 
 
-def console_lines(text: str) -> list[str]:
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [
-        line[2:]
-        for block in blocks
-        for line in block.replace("\\\n", " ").splitlines()
-        if line.startswith("$ ")
-    ]
-
-
-def quicksilver_calls(text: str) -> Iterator[list[str]]:
-    """Every call of the command that a page shows, in words."""
-    for line in console_lines(text) + re.findall(r"`(quicksilver [^`\n]+)`", text):
+def calls(lines: list[str]) -> Iterator[list[str]]:
+    """Every program that lines of the console call, in words."""
+    for line in lines:
         for part in re.split(r"[|;&]", line.partition(" #")[0]):
             words = shlex.split(part.replace("…", ""))
-            if words and words[0].endswith("quicksilver"):
-                yield words[1:]
+            while words and re.match(r"[A-Z_]+=", words[0]):
+                del words[0]
+            if words:
+                yield words
 
 
 def find_problem(words: list[str]) -> str:
@@ -117,11 +118,45 @@ def find_problem(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_and_option_exists(name: str) -> None:
-    """A renamed option is found where it is shown to users."""
-    assert [
-        problem for words in quicksilver_calls(read(name)) if (problem := find_problem(words))
-    ] == []
+def test_every_command_and_option_in_a_sentence_exists(name: str) -> None:
+    """A renamed option is found where it is mentioned, though the call may not be whole."""
+    mentioned = calls(re.findall(r"`(quicksilver [^`\n]+)`", read(name)))
+    assert [problem for words in mentioned if (problem := find_problem(words[1:]))] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if commands(name)])
+def test_every_command_that_is_shown_is_understood(name: str) -> None:
+    """Up to where it would begin: its options, their values, the arguments it must have."""
+    for words in calls(commands(name)):
+        if words[0] == "quicksilver":
+            command, rest = COMMANDS, words[1:]
+            while rest and rest[0] in getattr(command, "commands", {}):
+                command = command.commands[rest[0]]
+                rest = rest[1:]
+            with command.make_context(words[0], rest):
+                pass
+        elif words[0].endswith("python"):
+            check_program(words[1:])
+        else:
+            assert words[0] in OTHER_PROGRAMS, f"nothing checks {' '.join(words)}"
+
+
+def check_program(words: list[str]) -> None:
+    """Check that a module or file of ours is there, and knows the options that it is given."""
+    if words[0] != "-m":
+        assert (ROOT / words[0]).is_file()
+        return
+    outcome = subprocess.run(
+        [sys.executable, *words[:2], "--help"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        cwd=ROOT,
+    )
+    assert {word for word in words[2:] if word.startswith("--")} <= set(
+        re.findall(r"--\w[\w-]*", outcome.stdout)
+    )
 
 
 def test_the_readme_lists_every_command() -> None:
@@ -135,6 +170,15 @@ def test_operations_explain_every_counter() -> None:
     """A number that nobody can look up is no use."""
     explained = set(re.findall(r"`([a-z_]+)`", read("docs/operations.md")))
     assert set(Counters.__slots__) <= explained
+
+
+def test_operations_say_what_the_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a system that allows too little: the same settings, and the same values."""
+    monkeypatch.setattr(diagnosis, "read_setting", lambda _: 0)
+    monkeypatch.setattr(diagnosis, "may_exceed_limits", lambda: False)
+    (block,) = blocks("docs/operations.md", "ini")
+    lines = [line.replace(" ", "") for line in block.splitlines()]
+    assert [f"sysctl -w {line}" for line in lines] == [one.fix for one in diagnosis.check_buffers()]
 
 
 def test_what_the_glossary_names_exists() -> None:
@@ -160,36 +204,49 @@ def test_every_command_has_a_form_for_programs() -> None:
     assert without == []
 
 
-def python_blocks(name: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", read(name), re.DOTALL | re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if python_blocks(name)])
-def test_every_import_that_is_shown_works(name: str) -> None:
-    """What a reader copies first; pages with doctests are run as a whole elsewhere."""
-    for block in python_blocks(name):
-        if ">>>" in block:
-            continue
-        tree = compile(block, name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("quicksilver"):
-                module = importlib.import_module(str(node.module))
-                for alias in node.names:
-                    if not hasattr(module, alias.name):
-                        importlib.import_module(f"{node.module}.{alias.name}")
+def test_every_block_is_run_by_a_test() -> None:
+    """A page with code has a test of its own, which takes the page's blocks and knows them all."""
+    kinds = ("ini", "python", "sql", "toml", "xml")
+    assert {name for name in NAMES if any(blocks(name, kind) for kind in kinds)} == set(RUN_BY)
+    for name, test in RUN_BY.items():
+        assert Path(name).name in read(test)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", python_blocks("docs/simulation.md"))
+@pytest.mark.parametrize("block", blocks("docs/simulation.md"))
 def test_the_simulations_examples_run(block: str) -> None:
     """They print what went wrong, which nothing does, or what a broken engine does wrong."""
     exec(block, {"__name__": "example"})
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("docs/experiments.md", ["quicksilver experiment list"]),
+        ("docs/simulation.md", ["quicksilver sim --seed 7", "quicksilver sim --seed 7 --json"]),
+        (
+            "docs/simulation.md",
+            [
+                "quicksilver sim --seed 45 --shrink --write-plan plan.json",
+                "quicksilver sim --plan plan.json",
+            ],
+        ),
+    ],
+)
+def test_commands_that_take_seconds_run(name: str, lines: list[str], tmp_path: Path) -> None:
+    """As they are typed; other pages with a console have tests of their own, or take minutes."""
+    for line in lines:
+        assert line in commands(name)
+        with shell(line, tmp_path) as program:
+            assert program.rest()
+            assert program.process.returncode == 0
+
+
+@pytest.mark.integration
 def test_the_readmes_ten_lines_run() -> None:
     """In two processes: whoever joined first hears the other."""
-    (block,) = python_blocks("README.md")
+    (block,) = blocks("README.md")
     with running_gms() as gms:
         program = block.replace("127.0.0.1:7401", gms)
         assert program != block

@@ -8,6 +8,7 @@ In asyncio:
         async with await platform.open("notes.liveobject") as notes:
             text = notes.attach("Text", {"changed": print})
             text.port.edit(0, 0, "hello")
+            await platform.settle()  # until the others have it
 
 In scripts and threads, where every call waits until it is done:
 
@@ -198,7 +199,7 @@ class Platform:
 
     def __init__(self, runtime: Runtime, executor: AsyncioExecutor) -> None:
         self.runtime = runtime
-        self._executor = executor
+        self.executor = executor
 
     def add_components(self, *classes: type) -> None:
         """Let references use component classes of this program."""
@@ -206,11 +207,11 @@ class Platform:
 
     async def settle(self, timeout_s: float = SETTLE_S) -> list[str]:
         """Wait until what was asked for here has reached the others; return who was not done."""
-        return await self._executor.future(self.runtime.settle(timeout_s))
+        return await self.executor.future(self.runtime.settle(timeout_s))
 
     async def open(self, target: Openable, name: str = "") -> LiveObject:
         """Dereference a file or a reference; raises what is wrong with it."""
-        proxy = await self._executor.future(self.runtime.open(read(target), name))
+        proxy = await self.executor.future(self.runtime.open(read(target), name))
         return LiveObject(self.runtime, proxy)
 
 
