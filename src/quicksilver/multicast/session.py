@@ -135,6 +135,7 @@ class Session:
             tracer=tracer,
         )
         self.client.set_stats(engine.stats)
+        self.client.set_traffic(engine.outgoing.take_traffic)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
         self.idle_lane = engine.outgoing.idle_lane()

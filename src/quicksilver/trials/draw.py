@@ -56,6 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     drop_rate: float = 0.0
     """Part of the datagrams lost on the way to any node, while faults last."""
     duplicate_rate: float = 0.0
+    is_adapting: bool = False
+    """True: the GMS plans for the traffic of the moment, several times in a trial."""
     fresh_ports: bool = True
     is_modelled: bool = True
     """False: processors and cards cost no time."""
@@ -133,6 +135,7 @@ def draw_plan(seed: int) -> Plan:
         jitter_s=shape.choice((0.0, 0.0, 300e-6)),
         drop_rate=round(0.1 * links.uniform() * links.uniform(), 4) if is_bad else 0.0,
         duplicate_rate=round(0.1 * links.uniform(), 4) if is_bad else 0.0,
+        is_adapting=rng.derive("traffic").chance(0.5),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
     )

@@ -160,8 +160,12 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
             replication=plan.replication,
             heartbeat_interval_s=plan.heartbeat_interval_s,
             failure_timeout_s=plan.failure_timeout_s,
+            traffic_interval_s=0.4 if plan.is_adapting else 0.0,
         ),
-        gms_config=ServiceConfig(hybrid_groups=frozenset(plan.hybrid)),
+        gms_config=ServiceConfig(
+            hybrid_groups=frozenset(plan.hybrid),
+            adapt_interval_s=1.0,
+        ),
         planner=plan.planner,
         fresh_ports=plan.fresh_ports,
         tracer=tracer,

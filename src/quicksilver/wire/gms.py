@@ -22,6 +22,9 @@ UPDATE_BYTES_MAX = 64 << 20
 
 GROUP_NAME_BYTES_MAX = 255
 
+TRAFFIC_GROUPS_MAX = 64
+"""Groups whose traffic one heartbeat tells."""
+
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What every node of a cluster must agree on; the GMS hands it out."""
@@ -41,6 +44,10 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval_s: float = 0.5
     failure_timeout_s: float = 3.0
     """A node silent for this long is excluded."""
+
+    traffic_interval_s: float = 5.0
+    """How often a node says which groups it sends most to; 0: never. The GMS plans
+    regions for it."""
 
 
 class Resume(msgspec.Struct, frozen=True, array_like=True):
@@ -77,9 +84,14 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Sign of life with the numbers that ``top`` shows."""
+    """Sign of life with the numbers that ``top`` shows.
+
+    ``traffic`` is now and then the groups that the node sent most messages to since it
+    last said so, and how many: at most ``TRAFFIC_GROUPS_MAX``.
+    """
 
     stats: dict[str, int | float | str] = {}
+    traffic: tuple[tuple[int, int], ...] = ()
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag=4):
