@@ -64,11 +64,20 @@ class MembershipClient:
     raises on what the GMS sends.
     """
 
-    def __init__(self, *, name: str, ip: str, port: int, receive_buffer_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        ip: str,
+        port: int,
+        receive_buffer_bytes: int,
+        has_multicast: bool = True,
+    ) -> None:
         self.name = name
         self.ip = ip
         self.port = port
         self.receive_buffer_bytes = receive_buffer_bytes
+        self.has_multicast = has_multicast
 
         self.state: ClientState = Connecting()
         self.node: NodeId | None = None
@@ -413,6 +422,7 @@ class MembershipClient:
             self.port,
             self.receive_buffer_bytes,
             resume,
+            self.has_multicast,
         )
 
     def _heartbeat_interval_s(self) -> float:

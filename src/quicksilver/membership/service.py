@@ -122,7 +122,11 @@ class MembershipService:
         self.counters = ServiceCounters()
         self._store = store
         self._planner = planner
-        self._tables = Tables(pool=pool, hybrid_names=self.config.hybrid_groups)
+        self._tables = Tables(
+            pool=pool,
+            hybrid_names=self.config.hybrid_groups,
+            has_multicast=settings.transport == "multicast",
+        )
         if on_tables is not None:
             on_tables(self._tables)
         self._publisher = Publisher(self._tables)
@@ -339,7 +343,7 @@ class MembershipService:
         if problem is not None:
             self._refuse(connection, problem)
             return
-        row = self._tables.make_node(hello.name, hello.ip, hello.port, hello.receive_buffer_bytes)
+        row = self._tables.make_node(hello)
         self._watches[row.id] = Watch(row, connection.id, now)
         self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)

@@ -156,6 +156,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
         link=LinkModel(latency_s=plan.latency_s, jitter_s=plan.jitter_s),
         settings=ClusterSettings(
             transport=plan.transport,
+            fan_out=plan.fan_out,
             partition_size=plan.partition_size,
             replication=plan.replication,
             heartbeat_interval_s=plan.heartbeat_interval_s,
@@ -167,6 +168,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
             adapt_interval_s=1.0,
         ),
         planner=plan.planner,
+        without_multicast=frozenset(plan.without_multicast),
         fresh_ports=plan.fresh_ports,
         tracer=tracer,
         digests=True,
