@@ -120,7 +120,7 @@ class Lane:
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
         job = self._large
-        if job is None or stream not in job.streams or stream.is_abandoned:
+        if job is None or stream not in job.streams or stream.has_ended():
             return 0
         room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
         return -(-(len(job.payload) - job.offset) // room)
@@ -254,7 +254,7 @@ class Lane:
         stream = streams[0]
         packets: list[bytes] = []
         for each in streams:
-            if not each.is_opened or each.after:
+            if each.after or not each.next_sequence:
                 openings = self._open(each, now)
                 if each is stream and len(streams) == 1:
                     packets += openings
@@ -292,7 +292,6 @@ class Lane:
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
         older = self._commitments.predecessors(stream)
-        stream.is_opened = True
         stream.after.clear()
         parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
         return [
@@ -479,7 +478,7 @@ class Lane:
         job = self._large
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
-        job.streams = tuple(stream for stream in job.streams if not stream.is_abandoned)
+        job.streams = tuple(stream for stream in job.streams if not stream.has_ended())
         if not job.streams:
             self._large = None
             return self.poll(now)

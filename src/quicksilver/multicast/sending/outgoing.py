@@ -19,7 +19,7 @@ from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.precedence import Precedence
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import Closing, SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
@@ -378,8 +378,12 @@ class Outgoing:
         if stream is None or not stream.packets:
             return
         patience_s = self.config.patience_s(self._env.settings.failure_timeout_s)
-        if stream.is_closed and now >= stream.progress_at + patience_s:
+        if isinstance(stream.state, Closing) and now >= stream.progress_at + patience_s:
             self.streams.give_up(stream)
+            for sender in self._parting.values():
+                # What waits for a group that was left cannot come after packets that are lost.
+                if sender.streams and stream in sender.streams:
+                    sender.streams = tuple(s for s in sender.streams if s is not stream)
             problem = f"nobody in view {view} of region {region} acknowledged in time"
             self._flushes.fail_stream(stream, problem)
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import GivenUp, SendStream
 
 if TYPE_CHECKING:
     from quicksilver.multicast.sending.lane import Lane
@@ -50,7 +50,7 @@ class Precedence:
         to_look_at = [stream]
         while to_look_at:
             each = to_look_at.pop()
-            if each.is_given_up or self.is_unfinished(each):
+            if isinstance(each.state, GivenUp) or self.is_unfinished(each):
                 found[each] = None
                 continue
             for older in each.before:
@@ -73,7 +73,7 @@ class Precedence:
         before: dict[SendStream, None] = {}
         for each in stream.after:
             before.update(self.undelivered(each))
-        if not stream.is_opened:
+        if not stream.next_sequence:
             before.update((s, None) for s in closing)
         before.pop(stream, None)
         named = dict(before)

@@ -7,10 +7,17 @@ it is finished, or given up when living members stay silent for too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import assert_never
 
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.precedence import Precedence
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import (
+    Abandoned,
+    Closing,
+    GivenUp,
+    Open,
+    SendStream,
+)
 from quicksilver.wire.ids import Address, RegionId
 
 STREAMS_REMEMBERED_MAX = 10_000
@@ -133,29 +140,37 @@ class StreamTable:
 
     def _resume(self, stream: SendStream) -> None:
         """This node is back in a view that it left: its numbers there go on."""
-        if stream.is_given_up:
-            # They cannot go on after packets that nobody will ever have.
-            self._env.end_incarnation("members of a view that it came back to lack its packets")
-        stream.is_closed = stream.is_abandoned = False
-        self.closing.pop((stream.region, stream.view), None)
+        match stream.state:
+            case GivenUp():
+                # They cannot go on after packets that nobody will ever have.
+                reason = "members of a view that it came back to lack its packets"
+                self._env.end_incarnation(reason)
+            case Closing() | Abandoned():
+                stream.reopen()
+                self.closing.pop((stream.region, stream.view), None)
+            case Open():
+                raise AssertionError("only streams that were closed are left")
+            case other:
+                assert_never(other)
 
     # Endings
 
     def _close(self, stream: SendStream) -> None:
-        stream.is_closed = True
+        if isinstance(stream.state, Open):
+            stream.close()
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
         self._sets = {key: streams for key, streams in self._sets.items() if stream not in streams}
 
     def handle_committed(self, stream: SendStream) -> None:
         """Packets were added to a stream."""
-        if stream.is_closed:
+        if isinstance(stream.state, Closing):
             # The rest of a large message, committed before the view changed.
             self.closing[stream.region, stream.view] = stream
 
     def handle_acknowledged(self, stream: SendStream) -> None:
         """A stream got an acknowledgement: it may be over with it."""
-        if stream.is_done() and not self._precedence.is_unfinished(stream):
+        if isinstance(stream.state, Closing) and not self._precedence.is_unfinished(stream):
             self.closing.pop((stream.region, stream.view), None)
 
     def abandon_unheard(self) -> None:
@@ -167,7 +182,7 @@ class StreamTable:
                 del self.closing[name]
         for name, stream in list(self._given_up.items()):
             if not self.has_living_members(stream):
-                stream.is_given_up = False
+                stream.abandon()
                 del self._given_up[name]
 
     def has_living_members(self, stream: SendStream) -> bool:
@@ -178,10 +193,9 @@ class StreamTable:
     def give_up(self, stream: SendStream) -> None:
         """Give a stream up: members that live have not acknowledged it in time."""
         self._env.counters.abandoned += len(stream.packets)
-        stream.abandon()
+        stream.give_up()
         self._open_lanes(stream)
         self.closing.pop((stream.region, stream.view), None)
-        stream.is_given_up = True
         self._given_up[stream.region, stream.view] = stream
         while len(self._given_up) > GIVEN_UP_MAX:
-            self._given_up.pop(next(iter(self._given_up))).is_given_up = False
+            self._given_up.pop(next(iter(self._given_up))).abandon()
