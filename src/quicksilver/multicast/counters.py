@@ -39,6 +39,8 @@ class Counters:
     source_failures: int = 0
     tokens_received: int = 0
     tokens_released: int = 0
+    unconfirmed: int = 0
+    unconfirmed_by_gone: int = 0
     unknown_dropped: int = 0
     unknown_kept: int = 0
     unwanted_messages: int = 0

@@ -87,6 +87,11 @@ class SentPackets(Mapping[int, bytes]):
         """Return the packet that was kept last."""
         return self[next(reversed(self._kept))]
 
+    def heads(self) -> Iterator[bytes]:
+        """Yield the packets, or as much of each as says which messages it has."""
+        for packet in self._kept.values():
+            yield packet[1][0] if isinstance(packet, tuple) else packet
+
     def __getitem__(self, sequence: int) -> bytes:
         packet = self._kept[sequence]
         return b"".join(packet[1]) if isinstance(packet, tuple) else packet
