@@ -247,7 +247,9 @@ class SimNode:
         """Call back when all that was sent is on every surviving member, or cannot be."""
 
         def request() -> None:
-            self._flushes[self.session.flush()] = done
+            number = self.session.flush()
+            self._flushes[number] = done
+            self.cluster.watching.on_flushing(self, number)
 
         self.host.submit(request)
 
