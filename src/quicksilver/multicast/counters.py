@@ -19,6 +19,8 @@ class Counters:
     delivered_packets: int = 0
     duplicates: int = 0
     foreign: int = 0
+    gone_received: int = 0
+    gone_sent: int = 0
     lost_to_crash: int = 0
     malformed: int = 0
     missing: int = 0

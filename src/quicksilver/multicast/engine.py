@@ -25,14 +25,18 @@ from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.recovery import RegionRecovery
+from quicksilver.multicast.repair.repairer import STUCK_S
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.tally import GroupTally
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
+    RANGES_MAX,
     Ack,
     Extent,
+    Gone,
     Nak,
     Pull,
     Token,
@@ -196,8 +200,23 @@ class Engine:
             stream = region.streams.get(packet.origin) if region is not None else None
             if stream is not None:
                 stream.note_extent(packet.packets)
+        elif isinstance(packet, Gone):
+            self._handle_gone(packet, now)
         else:
             self._handle_request(packet, source, now)
+
+    def _handle_gone(self, packet: Gone, now: float) -> None:
+        """A sender no longer has packets that were asked for."""
+        region = self._regions.get((packet.region, packet.view))
+        stream = region.streams.get(packet.origin) if region is not None else None
+        ranges = RangeSet.parse_flat(packet.ranges, RANGES_MAX)
+        if stream is None or ranges is None:
+            self.counters.rejected += 1
+            return
+        self.counters.gone_received += 1
+        if stream.is_lost(ranges, STUCK_S, now):
+            reason = f"node {packet.origin} no longer has packets that it lacks"
+            self.environment.end_incarnation(reason)
 
     def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
         feed = self._feeds.get((packet.region, packet.view))

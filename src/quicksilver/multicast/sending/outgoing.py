@@ -30,7 +30,7 @@ from quicksilver.multicast.sending.unconfirmed import (
 )
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, encode_control
+from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Gone, Nak, encode_control
 from quicksilver.wire.ids import GroupId, RegionId
 from quicksilver.wire.packets import PRIORITY_DATA
 
@@ -38,6 +38,10 @@ LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
+GONE_SPACING_S = 0.1
+"""A member that asks for what is gone is answered no more often."""
+
+GONE_REMEMBERED_MAX = 1024
 
 
 class Outgoing:
@@ -76,6 +80,7 @@ class Outgoing:
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
         self._extent_at: dict[tuple[int, int], float] = {}
+        self._gone_at: dict[tuple[int, int, int], float] = {}
         self._batch = 0
         """The newest batch whose views senders point to."""
 
@@ -134,6 +139,7 @@ class Outgoing:
         self._ids.clear()
         self._subscribed.clear()
         self._extent_at.clear()
+        self._gone_at.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.streams_before = ()
@@ -388,9 +394,13 @@ class Outgoing:
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
             self.counters.rejected += 1
-            if not self.streams.was_given_up(nak.region, nak.view):
+            gone = None if not ranges else self.streams.gone_among(nak.region, nak.view, ranges)
+            length = self.streams.length_of(nak.region, nak.view)
+            if gone:
+                self._send_gone(nak, gone, now)
+            elif ranges and ranges.last() >= length:
                 # Finished long ago, or never begun: nothing more is coming.
-                self._send_extent(nak.region, nak.view, 0, now)
+                self._send_extent(nak.region, nak.view, length, now)
             return
         if not ranges or nak.origin not in stream.members:
             self.counters.rejected += 1
@@ -398,6 +408,8 @@ class Outgoing:
         self.counters.nak_received += 1
         if ranges.last() >= stream.next_sequence:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
+        if gone := stream.gone_among(ranges):
+            self._send_gone(nak, gone, now)
         if packets := stream.resend(ranges, now):
             stream.flow.handle_region_loss(now)
             self._resends.register(stream, PRIORITY_DATA)
@@ -426,6 +438,25 @@ class Outgoing:
             address = self._env.address_of(member)
             if address is not None and member != self._env.node:
                 self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
+
+    def _send_gone(self, nak: Nak, gone: RangeSet, now: float) -> None:
+        """A member asks for packets that all have acknowledged, or that were given up.
+
+        Most often its request is old, and it has them by now. If it does not, it can
+        never go on.
+        """
+        name = (nak.region, nak.view, nak.origin)
+        address = self._env.address_of(nak.origin)
+        if address is None or self._gone_at.get(name, -1.0) + GONE_SPACING_S > now:
+            return
+        self._gone_at[name] = now
+        while len(self._gone_at) > GONE_REMEMBERED_MAX:
+            del self._gone_at[next(iter(self._gone_at))]
+        flat = tuple(gone.head(self.config.ranges_told_max).to_flat())
+        word = Gone(self._env.cluster, self._env.node, nak.region, nak.view, flat)
+        packet = encode_control(word, nak.origin)
+        self.counters.gone_sent += 1
+        self._env.control.add(lambda _: Transmit(address, [packet]))
 
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)

@@ -39,6 +39,9 @@ SPAN_PACKETS_MAX = 1 << 15
 RESEND_PAUSE_S_MAX = 0.25
 """A packet that is asked for again and again is resent no more often."""
 
+LOOKED_UP_MAX = 1024
+"""Packets of one request that are looked up one by one."""
+
 RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
@@ -320,7 +323,7 @@ class SendStream:
         """Queue packets that nobody in the region holds; return how many."""
         count = 0
         retry_s = self._config.request_retry_s
-        for sequence in ranges.values(1024):
+        for sequence in ranges.values(LOOKED_UP_MAX):
             if sequence not in self.packets:
                 continue
             at, pause = self._resent_at.get(sequence, (-1.0, 0.0))
@@ -330,6 +333,14 @@ class SendStream:
                 self._resend.add(sequence, sequence + 1)
                 count += 1
         return count
+
+    def gone_among(self, ranges: RangeSet) -> RangeSet:
+        """Return those packets that were committed and are no longer kept."""
+        gone = ranges.clamped(0, self.low)
+        for sequence in ranges.clamped(self.low, self.next_sequence).values(LOOKED_UP_MAX):
+            if sequence not in self.packets:
+                gone.add(sequence, sequence + 1)
+        return gone
 
     def probe(self, now: float) -> bool:
         """Repeat the newest packet, because no acknowledgement came."""

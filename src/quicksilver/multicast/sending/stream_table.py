@@ -18,9 +18,13 @@ from quicksilver.multicast.sending.stream import (
     Open,
     SendStream,
 )
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address, RegionId
 
 STREAMS_REMEMBERED_MAX = 10_000
+
+FINISHED_MAX = 1024
+"""Streams that all have acknowledged and whose length is remembered."""
 
 GIVEN_UP_MAX = 64
 """Streams given up that STARTs go on to name."""
@@ -47,6 +51,8 @@ class StreamTable:
         self._given_up: dict[tuple[int, int], SendStream] = {}
         """Streams that living members did not acknowledge in time. Whoever lacks some of
         them must hear of it: it may not go on as if nothing were missing."""
+        self._finished: dict[tuple[int, int], int] = {}
+        """How many packets streams had that all have acknowledged, should anybody ask."""
         self._sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         """The streams of each set of region views, so that groups share the tuple."""
 
@@ -61,9 +67,21 @@ class StreamTable:
             return stream
         return self.closing.get((region, view))
 
-    def was_given_up(self, region: int, view: int) -> bool:
-        """Whether somebody may lack packets of it that cannot be had any more."""
-        return (region, view) in self._given_up
+    def gone_among(self, region: int, view: int, ranges: RangeSet) -> RangeSet | None:
+        """Return the packets into a view that has ended and that cannot be had any more.
+
+        None for a view that is not known to have had any.
+        """
+        given_up = self._given_up.get((region, view))
+        if given_up is not None:
+            return given_up.gone_among(ranges)
+        length = self._finished.get((region, view))
+        return None if length is None else ranges.clamped(0, length)
+
+    def length_of(self, region: int, view: int) -> int:
+        """Return how many packets a stream has, or had; 0 if it is not known."""
+        stream = self.find(region, view) or self._given_up.get((region, view))
+        return self._finished.get((region, view), 0) if stream is None else stream.next_sequence
 
     def become_nobody(self) -> None:
         """This incarnation is over: nothing of it may be sent."""
@@ -73,6 +91,7 @@ class StreamTable:
         self.closing.clear()
         self._left.clear()
         self._given_up.clear()
+        self._finished.clear()
         self._sets.clear()
 
     # Views
@@ -160,6 +179,8 @@ class StreamTable:
             stream.close()
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
+        else:
+            self._note_finished(stream)
         self._sets = {key: streams for key, streams in self._sets.items() if stream not in streams}
 
     def handle_committed(self, stream: SendStream) -> None:
@@ -172,6 +193,12 @@ class StreamTable:
         """A stream got an acknowledgement: it may be over with it."""
         if isinstance(stream.state, Closing) and not self._precedence.is_unfinished(stream):
             self.closing.pop((stream.region, stream.view), None)
+            self._note_finished(stream)
+
+    def _note_finished(self, stream: SendStream) -> None:
+        self._finished[stream.region, stream.view] = stream.next_sequence
+        if len(self._finished) > FINISHED_MAX:
+            del self._finished[next(iter(self._finished))]
 
     def abandon_unheard(self) -> None:
         """Streams into views of which no member is left have nobody to wait for."""
