@@ -122,6 +122,28 @@ def test_a_flush_waits_for_what_is_queued_and_sent_by_the_next_incarnation() -> 
 
 
 @pytest.mark.slow
+def test_what_living_members_never_acknowledge_is_reported() -> None:
+    """They are heard by the GMS and not by the publisher: it gives the old view up."""
+    scene = Scene()
+    newcomer = scene.cluster.start(1)[0]
+    scene.publish(1.0)
+    for node in scene.subscribers:
+        scene.cluster.network.cut(node.index, scene.publisher.index)
+    scene.publish(0.5)
+    lost = scene.subscribers[0].id, scene.subscribers[1].id
+    newcomer.join("g")
+    scene.cluster.run(1.0)
+    scene.publisher.flush(lambda: None)
+    scene.cluster.run(40.0)
+    reports = [each for found in scene.told.by_flush for each in found if each.reason.is_failure]
+    assert reports
+    assert {each.reason for each in reports} == {Reason.GIVEN_UP}
+    assert reports[0].members == lost
+    assert 1 <= reports[0].count <= 60
+    assert scene.publisher.exclusions == 0
+
+
+@pytest.mark.slow
 def test_a_receiver_that_is_gone_is_no_failure_and_is_told() -> None:
     """To members that fail nothing is owed; whoever flushes hears what they lacked."""
     scene = Scene()

@@ -85,11 +85,12 @@ class _Note:
         """First and last number of those that had too many ranges."""
         self.members: set[int] = set()
 
-    def add(self, found: Unconfirmed) -> None:
+    def add(self, found: Unconfirmed, *, is_shared: bool) -> None:
+        """Add messages; a note that several groups share counts them and knows no numbers."""
         self.members.update(found.members)
         numbered = RangeSet((first, last + 1) for first, last in found.ranges)
-        if not found.group or numbered.count() != found.count:
-            # Without numbers, or of several groups: only how many they are can be said.
+        if is_shared or numbered.count() != found.count:
+            # Only how many they are can be said.
             self.others += found.count
             self._widen(numbered)
             return
@@ -134,7 +135,7 @@ class Notes:
             note = self._notes.get(key)
             if note is None:
                 note = self._notes[key] = _Note()
-            note.add(each)
+            note.add(each, is_shared=not key[2])
 
     def take(self) -> tuple[Unconfirmed, ...]:
         """Return all of them, once."""
