@@ -21,6 +21,7 @@ from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.control import (
     Ack,
     Extent,
+    Gone,
     Nak,
     Pull,
     Record,
@@ -257,6 +258,7 @@ def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, Address]]:
             Pull(**names, sender=sender, ranges=(0, 1 << 60)),
             Wake(**names, level=0, ring=0),
             Extent(**(names | {"origin": sender}), packets=0),
+            Gone(**(names | {"origin": sender}), ranges=(0, 1 << 60)),
         ):
             yield encode_control(packet), STRANGER
 
