@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from quicksilver.recorder.folders import NEVER
 from quicksilver.recorder.reader import LogReader
 
 CONSUMERS = "consumers"
@@ -71,19 +71,21 @@ def find_cut(
 def find_segments(log: LogReader) -> tuple[list[SegmentFacts], int]:
     """Return what is known of a log's finished segments, and the size of the open one."""
     facts: list[SegmentFacts] = []
-    segments = log.segments()
-    for segment, following in itertools.pairwise(segments):
-        entries = segment.entries()
+    spans = log.spans()
+    for span in spans:
+        segment = span.segment
         try:
             size = segment.path.stat().st_size
         except FileNotFoundError:
             continue
-        latest = max((entry.latest_us for entry in entries), default=0)
-        facts.append(SegmentFacts(segment.first, following.first, size, latest))
-    try:
-        open_bytes = segments[-1].path.stat().st_size if segments else 0
-    except FileNotFoundError:
-        open_bytes = 0
+        # How old a damaged segment is nobody knows: it does not go by age.
+        latest = (
+            max((entry.latest_us for entry in span.entries), default=0)
+            if span.is_complete
+            else NEVER
+        )
+        facts.append(SegmentFacts(segment.first, span.end, size, latest))
+    open_bytes = facts.pop().size_bytes if facts else 0
     return facts, open_bytes
 
 
