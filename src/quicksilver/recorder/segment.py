@@ -115,7 +115,7 @@ class Segment:
             with pa.memory_map(str(self.path)) as file:
                 data = file.read_buffer()
             schema = pa.ipc.read_schema(pa.ipc.read_message(data))
-        except (pa.ArrowInvalid, OSError):
+        except (pa.ArrowException, OSError, EOFError):
             return DamagedSegmentError(self.path, first, end, what)
         version = (schema.metadata or {}).get(VERSION_KEY, b"").decode("utf-8", "replace")
         # The first version had no seals; a header of a later one must be intact to be believed.
