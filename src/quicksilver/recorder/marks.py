@@ -55,7 +55,11 @@ class MarkFile:
             found = self._mark = Mark(mark.first, mark.past, serial + 1)
         self._file: BinaryIO = disk.open(path)
         if (found.first, found.past) != (mark.first, mark.past):
-            self.store(mark.first, mark.past)
+            try:
+                self.store(mark.first, mark.past)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def first(self) -> int:

@@ -77,9 +77,11 @@ class LogWriter:
             self.disk.make_folder(self.folder)
             memory = load_memory(self.folder)
             self._open(examine(self.folder, 0 if memory is None else memory.past))
-        except OSError as error:
+        except BaseException as error:
             self.abandon()
-            raise LogBrokenError(self.folder, error.strerror or str(error)) from error
+            if isinstance(error, OSError):
+                raise LogBrokenError(self.folder, error.strerror or str(error)) from error
+            raise
 
     # Opening
 
