@@ -52,9 +52,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     small_question_bytes: int = 64 << 10
     """Larger questions are read few at a time."""
     large_questions_max: int = 4
-    answers_max: int = 8
+    answers_max: int = 4
     """Answers that are made or sent at once; other questions wait."""
-    answers_a_host_max: int = 4
+    answers_a_host_max: int = 2
 
 
 CHUNK_BYTES = 256 << 10
