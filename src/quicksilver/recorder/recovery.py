@@ -35,7 +35,7 @@ from quicksilver.recorder.losses import load_losses
 from quicksilver.recorder.marks import Mark, load_mark
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.seal import find_batch
-from quicksilver.recorder.segment import NOT_THERE, Segment
+from quicksilver.recorder.segment import Segment
 from quicksilver.stdx.ranges import RangeSet
 
 
@@ -202,8 +202,11 @@ def _header_end(path: Path) -> int | None:
 def _explain(folder: Path, stems: list[int], first: int, end: int) -> RecorderError:
     """Return the error that names the file in which promised rows are missing."""
     holders = [stem for stem in stems if stem <= first]
-    if not holders:
-        return OffsetsLostError(group_of(folder), first, end, NOT_THERE)
-    segment = Segment(folder, holders[-1])
-    segment.entries(end)
-    return segment.lost(first, end)
+    if holders:
+        segment = Segment(folder, holders[-1])
+        segment.entries(end)
+        problem = segment.lost(first, end)
+        if not isinstance(problem, OffsetsLostError):
+            return problem
+    # The segment before these offsets is whole: theirs has gone.
+    return DamagedSegmentError(data_path(folder, first), first, end, "the file is missing")
