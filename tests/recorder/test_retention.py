@@ -50,6 +50,9 @@ def test_commits_are_one_file_a_consumer(tmp_path: Path) -> None:
     assert load_commits(tmp_path) == {"daily/report": 19}
     (tmp_path / "consumers" / "broken.json").write_text("{", encoding="utf-8")
     assert load_commits(tmp_path) == {"daily/report": 19, "broken": 0}
+    (file,) = (tmp_path / "consumers").glob("daily*")
+    file.write_bytes(file.read_bytes().replace(b"19", b"79"))
+    assert load_commits(tmp_path) == {"daily/report": 0, "broken": 0}
 
 
 def test_what_was_forgotten_is_not_recorded_again(tmp_path: Path) -> None:

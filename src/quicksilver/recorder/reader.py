@@ -80,17 +80,16 @@ class LogReader:
         mark = self._mark()
         return mark.first, mark.past
 
-    def spans(self) -> list[Span]:
-        """Return the segments of the log with what they should hold and what they do."""
+    def spans(self, first: int = 0, past: int = NEVER) -> Iterator[Span]:
+        """Yield the segments that should hold offsets of a range, with what they do hold."""
         mark = self._mark()  # before the segments: a newer one is of no use to an older mark
         self.segments()
-        found: list[Span] = []
-        for first, following in with_ends(sorted(self._segments)):
-            segment = self._segments[first]
+        begin = max(first, mark.first)
+        for stem, following in with_ends(sorted(self._segments)):
             end = min(following, mark.past)
-            if mark.first < end > segment.first:
-                found.append(Span(segment, end, segment.entries(end)))
-        return found
+            if end > max(begin, stem) and stem < past:
+                segment = self._segments[stem]
+                yield Span(segment, end, segment.entries(end))
 
     def _mark(self) -> Mark:
         mark = load_mark(self.folder)
@@ -155,12 +154,8 @@ class LogReader:
         """
         known = RangeSet() if losses is None else losses
         expected = first
-        for span in self.spans():
+        for span in self.spans(first, past):
             segment, entries = span.segment, span.entries
-            if span.end <= first:
-                continue
-            if segment.first >= past:
-                break
             for entry in entries[find_entry(entries, first) :]:
                 if entry.first >= min(past, span.end):
                     break
@@ -218,7 +213,7 @@ class LogReader:
         wanted = max(1, parts)
         size = -(-(past - first) // wanted)
         cuts = [first]
-        for span in self.spans():
+        for span in self.spans(first, past):
             for entry in span.entries:
                 if entry.first >= min(past, span.end):
                     break

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -71,8 +72,7 @@ def find_cut(
 def find_segments(log: LogReader) -> tuple[list[SegmentFacts], int]:
     """Return what is known of a log's finished segments, and the size of the open one."""
     facts: list[SegmentFacts] = []
-    spans = log.spans()
-    for span in spans:
+    for span in log.spans():
         segment = span.segment
         try:
             size = segment.path.stat().st_size
@@ -97,6 +97,12 @@ class Commit(msgspec.Struct, frozen=True):
 
     consumer: str
     offset: int
+    checksum: int
+    """Of the other two: a larger offset than the true one would let rows go unread."""
+
+
+def _checksum(consumer: str, offset: int) -> int:
+    return zlib.crc32(f"{offset} {consumer}".encode())
 
 
 def store_commit(folder: Path, consumer: str, offset: int) -> None:
@@ -105,7 +111,8 @@ def store_commit(folder: Path, consumer: str, offset: int) -> None:
     place.mkdir(exist_ok=True)
     path = place / f"{quote(consumer, safe='')}.json"
     fresh = path.with_suffix(f".{os.getpid()}.new")
-    fresh.write_bytes(msgspec.json.encode(Commit(consumer, offset)))
+    commit = Commit(consumer, offset, _checksum(consumer, offset))
+    fresh.write_bytes(msgspec.json.encode(commit))
     fresh.replace(path)
 
 
@@ -117,8 +124,11 @@ def load_commits(folder: Path) -> dict[str, int]:
         return found
     for path in sorted(place.glob("*.json")):
         try:
-            commit = msgspec.json.decode(path.read_bytes(), type=Commit)
-            found[commit.consumer] = commit.offset
+            commit: Commit | None = msgspec.json.decode(path.read_bytes(), type=Commit)
         except (msgspec.MsgspecError, OSError):
-            found[path.stem] = 0
+            commit = None
+        if commit is None or commit.checksum != _checksum(commit.consumer, commit.offset):
+            found[unquote(path.stem)] = 0
+        else:
+            found[commit.consumer] = commit.offset
     return found
