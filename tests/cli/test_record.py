@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
 from quicksilver.recorder.reader import LogReader
 from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
@@ -62,6 +63,34 @@ def test_mistakes_are_one_line(gms: str, tmp_path: Path) -> None:
         check_one_line(
             run("record", "a", "--path", path, "--gms", gms), 1, "another recorder: give each"
         )
+
+
+def test_a_damaged_log_is_refused_in_one_line_and_repaired_on_request(
+    gms: str, tmp_path: Path
+) -> None:
+    """Never a shorter log without a word, never an offset twice."""
+    arguments = ("record", "r", "--path", str(tmp_path), "--gms", gms)
+    for _ in range(2):
+        with running(*arguments, "--segment-bytes", "1", "--json") as process:
+            read_event(process)
+            assert run("pub", "r", "--count", "50", "--gms", gms).returncode == 0
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+    folder = folder_of(tmp_path, "r")
+    first = segment_stems(folder)[-1]
+    data_path(folder, first).unlink()
+    index_path(folder, first).unlink()
+    check_one_line(run(*arguments), 1, "the file is missing: offsets")
+    with running(*arguments, "--repair", "--json") as process:
+        repaired = read_event(process)
+        assert repaired["event"] == "repaired"
+        assert repaired["lost"] == [[first, 100]]
+        read_event(process)
+        assert run("pub", "r", "--count", "5", "--gms", gms).returncode == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert LogReader(tmp_path, "r").bounds() == (0, 105)
+    assert segment_stems(folder)[-1] >= 100
 
 
 def test_doctor_names_java_and_spark() -> None:

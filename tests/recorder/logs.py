@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from quicksilver.node.messages import Batch
+from quicksilver.recorder.folders import data_path, folder_of, index_path
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.reader import LogReader
+from quicksilver.recorder.schema import COLUMNS, GROUP_KEY, VERSION_KEY
+from quicksilver.recorder.seal import MARK, seal
 from quicksilver.recorder.writer import LogConfig, LogWriter
 
 GROUP = "prices"
@@ -51,6 +54,19 @@ def values(path: Path, first: int | None = None, *, strict: bool = True) -> list
     start, past = log.bounds()
     found = log.read(start if first is None else first, past, strict=strict)
     return [one for rows in found for one in rows.column("value").to_pylist()]
+
+
+def become_version(path: Path, group: str, first: int, version: str) -> None:
+    """Make a segment one of another version; those before the second had no seals."""
+    data = data_path(folder_of(path, group), first)
+    metadata = {VERSION_KEY: version.encode(), GROUP_KEY: group.encode()}
+    plain = COLUMNS.with_metadata(metadata).serialize()
+    header = seal(plain, first=first, rows=0).head
+    content = data.read_bytes()[len(header) :]
+    if version == "1":
+        header = plain.to_pybytes()
+    data.write_bytes(header + content.replace(MARK, b"qsbatch" + version.encode()))
+    index_path(data.parent, first).unlink()
 
 
 def flush(log: GroupLog) -> None:

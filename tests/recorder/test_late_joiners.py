@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.recorder.errors import NoLogError, PeerError
+from quicksilver.recorder.errors import DamagedSegmentError, NoLogError, PeerError
 from quicksilver.recorder.history import FolderHistory, RecorderHistory
 from quicksilver.recorder.process import RecorderConfig
 from tests.node.service import connect, connect_sync, run, running_gms, take, take_sync
-from tests.recorder.test_process import recording
+from tests.recorder.test_process import recording, until
 
 pytestmark = pytest.mark.integration
 
@@ -78,6 +78,31 @@ def test_the_synchronous_form(gms: str, tmp_path: Path) -> None:
         out.send(b"live")
         got = take_sync(group, 101)
         assert [message.payload for message in got] == [*(b"%d" % n for n in range(100)), b"live"]
+
+
+def test_a_damaged_history_is_said_instead_of_a_shorter_one(gms: str, tmp_path: Path) -> None:
+    """By ``join`` if it is read here; by the first messages if a recorder reads it."""
+
+    async def work() -> None:
+        async with recording(gms, tmp_path, "w", config=CONFIG) as recorder, connect(gms) as feed:
+            out = await feed.open("w")
+            await out.wait_members(1)
+            for number in range(100):
+                await out.send(b"%d" % number)
+            await feed.flush()
+            await until(lambda: recorder.status()[0].durable == 100)
+            data = next(recorder.logs["w"].writer.folder.glob("*.arrows"))
+            content = bytearray(data.read_bytes())
+            content[-100] ^= 1
+            data.write_bytes(content)
+            async with connect(gms) as late:
+                with pytest.raises(DamagedSegmentError, match="bytes have changed"):
+                    await late.join("w", history=FolderHistory(tmp_path))
+                history = RecorderHistory(recorder.server.address)
+                with pytest.raises(PeerError, match="bytes have changed"):
+                    await take(await late.join("w", history=history), 100)
+
+    run(work(), timeout_s=60)
 
 
 def test_a_history_that_is_not_there_is_said_at_once(gms: str, tmp_path: Path) -> None:

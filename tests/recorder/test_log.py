@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pytest
 
+from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import (
     DamagedSegmentError,
     LogBrokenError,
-    NewerVersionError,
     NoLogError,
     OffsetsLostError,
+    OtherVersionError,
 )
 from quicksilver.recorder.folders import (
     data_path,
@@ -24,9 +26,8 @@ from quicksilver.recorder.folders import (
 )
 from quicksilver.recorder.index import ENTRY_BYTES, load_entries
 from quicksilver.recorder.reader import LogReader
-from quicksilver.recorder.schema import COLUMNS, VERSION_KEY
 from quicksilver.recorder.writer import LogConfig, LogWriter
-from tests.recorder.logs import CONFIG, GROUP, filled, value, values, write_rows
+from tests.recorder.logs import CONFIG, GROUP, become_version, filled, value, values, write_rows
 
 
 def numbered(first: int, past: int) -> list[bytes]:
@@ -99,20 +100,23 @@ def test_a_torn_tail_is_cut_off_and_written_over(tmp_path: Path, torn: int) -> N
 
 
 @pytest.mark.parametrize("left", [0, 1, ENTRY_BYTES - 1, ENTRY_BYTES, ENTRY_BYTES + 5])
-def test_a_truncated_index_loses_only_what_it_does_not_name(tmp_path: Path, left: int) -> None:
-    """The index is the promise; the log goes on after it."""
+@pytest.mark.parametrize("at", [0, -1])
+def test_a_truncated_index_is_made_anew_from_its_segment(
+    tmp_path: Path, left: int, at: int
+) -> None:
+    """An index only says sooner what the segment says."""
     filled(tmp_path).close()
-    data, index = last_files(tmp_path)
-    first = int(data.stem)
-    index.write_bytes(index.read_bytes()[:left])
-    entries = load_entries(index, first, data.stat().st_size)
-    expected = entries[-1].past if entries else first
-    assert len(entries) == left // ENTRY_BYTES
+    folder = folder_of(tmp_path, GROUP)
+    index = index_path(folder, segment_stems(folder)[at])
+    whole = index.read_bytes()
+    index.write_bytes(whole[:left])
+    assert values(tmp_path) == numbered(0, 60)
     writer = LogWriter(tmp_path, GROUP, CONFIG)
-    assert writer.durable == expected
-    write_rows(writer, expected, 3)
+    assert writer.durable == 60
+    assert index.read_bytes() == whole
+    write_rows(writer, 60, 3)
     writer.close()
-    assert values(tmp_path) == numbered(0, expected + 3)
+    assert values(tmp_path) == numbered(0, 63)
 
 
 def test_a_segment_that_was_only_begun_is_begun_again(tmp_path: Path) -> None:
@@ -133,26 +137,26 @@ def test_changed_bytes_are_noticed_and_the_rest_is_read(tmp_path: Path) -> None:
     filled(tmp_path).close()
     folder = folder_of(tmp_path, GROUP)
     path = data_path(folder, 0)
-    entry = load_entries(index_path(folder, 0), 0, path.stat().st_size)[0]
+    entry = load_entries(index_path(folder, 0))[0][0]
     content = bytearray(path.read_bytes())
     content[(entry.start + entry.end) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DamagedSegmentError, match="from offset 0 on"):
+    with pytest.raises(DamagedSegmentError, match="bytes have changed: offsets 0 to 9 are damaged"):
         values(tmp_path)
     assert values(tmp_path, strict=False) == numbered(10, 60)
 
 
-def test_a_newer_version_says_to_update(tmp_path: Path) -> None:
-    """Never guess what a newer format means."""
+@pytest.mark.parametrize(("version", "remedy"), [("3", "update it"), ("1", "another --path")])
+def test_another_version_says_what_to_do(tmp_path: Path, version: str, remedy: str) -> None:
+    """Never guess what a newer format means; the older one was never released."""
     filled(tmp_path).close()
-    path = data_path(folder_of(tmp_path, GROUP), 0)
-    old = COLUMNS.with_metadata({VERSION_KEY: b"1", b"quicksilver.group": GROUP.encode()})
-    new = COLUMNS.with_metadata({VERSION_KEY: b"2", b"quicksilver.group": GROUP.encode()})
-    size = old.serialize().size
-    assert new.serialize().size == size
-    path.write_bytes(bytes(new.serialize()) + path.read_bytes()[size:])
-    with pytest.raises(NewerVersionError, match=r"version 2; .*update"):
+    become_version(tmp_path, GROUP, 0, version)
+    with pytest.raises(OtherVersionError, match=f"version {version}; .*{remedy}"):
         values(tmp_path)
+    (folder_of(tmp_path, GROUP) / "mark").unlink()
+    for use in (values, lambda path: LogWriter(path, GROUP, CONFIG)):
+        with pytest.raises(OtherVersionError, match=f"version {version}; .*{remedy}"):
+            use(tmp_path)
 
 
 def test_a_missing_segment_is_named_by_its_offsets(tmp_path: Path) -> None:
@@ -227,16 +231,11 @@ def test_after_a_failed_write_nothing_more_is_promised(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path, GROUP, LogConfig(does_sync=False))
     write_rows(writer, 0, 10)
 
-    class Full:
-        def write(self, data: bytes) -> int:
+    class Full(Disk):
+        def write_at(self, file: BinaryIO, position: int, *parts: bytes | memoryview) -> int:
             raise OSError(28, "No space left on device")
 
-        def close(self) -> None:
-            pass
-
-    assert writer._data is not None
-    writer._data.close()
-    writer._data = Full()  # type: ignore[assignment]
+    writer.disk = Full()
     for _ in range(2):
         with pytest.raises(LogBrokenError, match="No space left"):
             write_rows(writer, 10, 10)

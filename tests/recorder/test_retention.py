@@ -50,6 +50,9 @@ def test_commits_are_one_file_a_consumer(tmp_path: Path) -> None:
     assert load_commits(tmp_path) == {"daily/report": 19}
     (tmp_path / "consumers" / "broken.json").write_text("{", encoding="utf-8")
     assert load_commits(tmp_path) == {"daily/report": 19, "broken": 0}
+    (file,) = (tmp_path / "consumers").glob("daily*")
+    file.write_bytes(file.read_bytes().replace(b"19", b"79"))
+    assert load_commits(tmp_path) == {"daily/report": 0, "broken": 0}
 
 
 def test_what_was_forgotten_is_not_recorded_again(tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ def test_what_was_forgotten_is_not_recorded_again(tmp_path: Path) -> None:
     log.forget(runs)
     assert log.trim(cut, log.memory(log.cut(), cut)) > 0
     assert list(log.kept) == [((7, 1), RangeSet([(cut, 100)]))]
-    log.writer._close_files()
+    log.writer.abandon()
     log = GroupLog(tmp_path, GROUP, CONFIG)
     assert list(log.kept) == [((7, 1), RangeSet([(cut, 100)]))]
     log.take(batch(0, 100), 1)
@@ -84,21 +87,6 @@ def test_a_damaged_memory_is_made_anew_from_the_segments(tmp_path: Path) -> None
     log.take(batch(0, 31), 1)
     assert (log.covered, log.messages) == (30, 1)
     log.close()
-
-
-def test_a_memory_of_rows_that_the_log_lost_is_not_believed(tmp_path: Path) -> None:
-    """What is known and lost would never be recorded again."""
-    log = GroupLog(tmp_path, GROUP, CONFIG)
-    log.take(batch(0, 10), 1)
-    flush(log)
-    log.take(batch(10, 10), 2)
-    log.close()
-    index = next(log.writer.folder.glob("*.index"))
-    index.write_bytes(index.read_bytes()[: len(index.read_bytes()) // 2])
-    log = GroupLog(tmp_path, GROUP, CONFIG)
-    log.take(batch(0, 20), 3)
-    log.close()
-    assert len(values(tmp_path)) == 20
 
 
 def test_what_could_not_be_written_is_not_remembered(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from quicksilver.cli import options
@@ -14,6 +15,7 @@ from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
     from quicksilver.recorder.process import Recorder, RecorderConfig
+    from quicksilver.recorder.repair import Repaired
 
 PROGRESS_S = 1.0
 
@@ -56,6 +58,13 @@ def record(
         list[str] | None,
         typer.Option("--peer", metavar="HOST:PORT", help="Fill gaps from this recorder, too."),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Give up rows that are damaged, say which, and go on after them.",
+        ),
+    ] = False,
     gms: options.Gms = options.GMS_DEFAULT,
     name: options.Name = "",
     interface: options.InterfaceName = None,
@@ -66,6 +75,9 @@ def record(
 
     Ctrl-C ends it: what was received is made safe first. With --listen,
     recorders of one cluster find each other and fill each other's gaps.
+
+    A log whose safe rows cannot be read is refused. --repair reads all of it,
+    leaves damaged files as they are, and never uses their offsets again.
     """
     from quicksilver.cli.node_commands import node_options
 
@@ -87,6 +99,7 @@ def record(
         ),
         listen=None if listen is None else _check_listen(listen),
         peers=tuple(peer or ()),
+        repairs=repair,
     )
     names = options.check_groups(groups)
     settings = node_options(interface, faults, name)
@@ -127,6 +140,8 @@ async def _show(recorder: Recorder, as_json: bool) -> None:
     from quicksilver.cli.output import emit, remark
 
     await recorder.is_ready.wait()
+    for one in recorder.repaired:
+        _say_repaired(one, as_json)
     if as_json:
         emit(
             {
@@ -141,8 +156,10 @@ async def _show(recorder: Recorder, as_json: bool) -> None:
         remark(f"recording {', '.join(recorder.groups)} into {recorder.path}{where}")
     is_shown = sys.stderr.isatty()
     before = -1
+    told: dict[str, str] = {}
     while True:
         await asyncio.sleep(PROGRESS_S)
+        told = _say_problems(recorder, told, as_json)
         messages = sum(one.messages for one in recorder.status())
         if as_json:
             if messages != before:
@@ -152,6 +169,33 @@ async def _show(recorder: Recorder, as_json: bool) -> None:
             sys.stderr.write(f"\r{messages:,} messages, {rate:,.0f} a second \x1b[K")
             sys.stderr.flush()
         before = messages
+
+
+def _say_repaired(found: Repaired, as_json: bool) -> None:
+    from quicksilver.cli.output import emit, plural, remark
+
+    if as_json:
+        emit({"event": "repaired", **msgspec.structs.asdict(found)})
+        return
+    if found.has_new_mark:
+        remark(f"{found.group}: the mark was made anew: the log goes on at offset {found.past:,}")
+    for first, end in found.lost:
+        rows = plural(end - first, "row")
+        remark(f"{found.group}: {rows} given up, offsets {first:,} to {end - 1:,}")
+
+
+def _say_problems(recorder: Recorder, told: dict[str, str], as_json: bool) -> dict[str, str]:
+    """Say what is new of the problems with other recorders; return those that were said."""
+    from quicksilver.cli.output import emit, remark
+
+    problems = {} if recorder.peers is None else dict(recorder.peers.problems)
+    for address, problem in problems.items():
+        if told.get(address) != problem:
+            if as_json:
+                emit({"event": "problem", "text": problem})
+            else:
+                remark(problem)
+    return problems
 
 
 def _say_end(recorder: Recorder, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+ANSWER_S_MAX = 60.0
+"""A recorder that takes longer for one answer counts as silent."""
+TEXT_CHARACTERS_MAX = 300
+
+
+def one_line(text: str) -> str:
+    """Return what another process said as a line that can be printed."""
+    said = "".join(one if one.isprintable() else "?" for one in text[:TEXT_CHARACTERS_MAX])
+    return said if len(text) <= TEXT_CHARACTERS_MAX else f"{said}…"
+
+
 class RecorderClient:
     """A connection to one recorder; raises PeerError for all that goes wrong."""
 
@@ -47,9 +59,17 @@ class RecorderClient:
         return answer
 
     def rows(
-        self, group: str, offset: int, wanted: Mapping[Source, RangeSet] | None = None
+        self,
+        group: str,
+        offset: int,
+        wanted: Mapping[Source, RangeSet] | None = None,
+        damage: list[str] | None = None,
     ) -> tuple[list[pa.RecordBatch], int]:
-        """Return some rows from an offset on, and where to go on; no progress means the end."""
+        """Return some rows from an offset on, and where to go on; no progress means the end.
+
+        Damage in the recorder's log raises PeerError too; with a list for it, it is
+        noted there, and what is left is read.
+        """
         chosen = None if wanted is None else to_state(wanted.items())
         answer = self._ask(AskRows(group, offset, chosen))
         if not isinstance(answer, Rows):
@@ -57,6 +77,10 @@ class RecorderClient:
         batches = parse_rows(answer.data)
         if batches is None or answer.following < offset:
             raise PeerError(self.address, "sent rows that are none")
+        if answer.damage:
+            if damage is None:
+                raise PeerError(self.address, one_line(answer.damage))
+            damage.append(one_line(answer.damage))
         return batches, answer.following
 
     def missing(
@@ -73,19 +97,33 @@ class RecorderClient:
 
     def _ask(self, question: Question) -> Answer:
         try:
-            stream = self._connected()
-            stream.sendall(encode_frame(question))
-            (size,) = LENGTH.unpack(self._receive(stream, LENGTH.size))
-            if size > ANSWER_BYTES_MAX:
-                raise PeerError(self.address, f"answers with {size} bytes, which is too much")
-            answer = parse_answer(self._receive(stream, size))
+            body = self._exchange(encode_frame(question))
         except OSError as error:
             self.close()
             raise PeerError(self.address, error.strerror or str(error) or "no answer") from None
+        answer = parse_answer(body)
         if answer is None:
             self.close()
             raise PeerError(self.address, "sent what is no answer; is it a recorder?")
         return answer
+
+    def _exchange(self, question: bytes) -> bytes:
+        if self._socket is not None:
+            try:
+                return self._say(self._socket, question)
+            except ConnectionError:
+                # A recorder hangs up on whoever says nothing for some seconds.
+                self.close()
+        return self._say(self._connected(), question)
+
+    def _say(self, stream: socket.socket, question: bytes) -> bytes:
+        ends = time.monotonic() + ANSWER_S_MAX
+        stream.sendall(question)
+        (size,) = LENGTH.unpack(self._receive(stream, LENGTH.size, ends))
+        if size > ANSWER_BYTES_MAX:
+            self.close()
+            raise PeerError(self.address, f"answers with {size} bytes, which is too much")
+        return self._receive(stream, size, ends)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
@@ -97,9 +135,11 @@ class RecorderClient:
         return self._socket
 
     @staticmethod
-    def _receive(stream: socket.socket, size: int) -> bytes:
+    def _receive(stream: socket.socket, size: int, ends: float) -> bytes:
         data = bytearray()
         while len(data) < size:
+            if time.monotonic() > ends:
+                raise TimeoutError(f"no whole answer in {ANSWER_S_MAX:.0f} s")
             part = stream.recv(min(size - len(data), 1 << 20))
             if not part:
                 raise ConnectionResetError("it hung up")
@@ -108,7 +148,7 @@ class RecorderClient:
 
     def _unfit(self, answer: Answer) -> PeerError:
         if isinstance(answer, Problem):
-            return PeerError(self.address, answer.text[:200])
+            return PeerError(self.address, one_line(answer.text))
         return PeerError(self.address, "answered something else")
 
     def close(self) -> None:

@@ -24,8 +24,8 @@ class NoLogError(RecorderError):
         return f"{self.path} holds no recorded group{there}; record one with `quicksilver record`"
 
 
-class NewerVersionError(RecorderError):
-    """A segment was written by a newer quicksilver."""
+class OtherVersionError(RecorderError):
+    """A segment was written by a quicksilver whose recordings this one does not read."""
 
     def __init__(self, path: Path, version: str, supported: str) -> None:
         super().__init__(path, version, supported)
@@ -34,21 +34,25 @@ class NewerVersionError(RecorderError):
         self.supported = supported
 
     def __str__(self) -> str:
-        reads = f"this quicksilver reads {self.supported}: update it"
+        is_older = self.version.isdecimal() and int(self.version) < int(self.supported)
+        remedy = "record into another --path" if is_older else "update it"
+        reads = f"this quicksilver reads {self.supported}: {remedy}"
         return f"{self.path} has version {self.version}; {reads}"
 
 
 class DamagedSegmentError(RecorderError):
     """Bytes of a segment are not the ones that were written."""
 
-    def __init__(self, path: Path, first: int, problem: str) -> None:
-        super().__init__(path, first, problem)
+    def __init__(self, path: Path, first: int, end: int, problem: str) -> None:
+        super().__init__(path, first, end, problem)
         self.path = path
         self.first = first
+        self.end = end
+        """The offset after the last row that is damaged."""
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.problem} from offset {self.first} on"
+        return f"{self.path}: {self.problem}: offsets {self.first} to {self.end - 1} are damaged"
 
 
 class OffsetsLostError(RecorderError):
@@ -64,6 +68,35 @@ class OffsetsLostError(RecorderError):
     def __str__(self) -> str:
         return (
             f"offsets {self.first} to {self.end - 1} of group {self.group!r} are lost: {self.why}"
+        )
+
+
+class StateFileError(RecorderError):
+    """A small file beside the segments is missing or damaged."""
+
+    def __init__(self, path: Path, consequence: str) -> None:
+        super().__init__(path, consequence)
+        self.path = path
+        self.consequence = consequence
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is missing or damaged: {self.consequence}; put the file back, "
+            "or record with --repair, which makes it anew from the segments"
+        )
+
+
+class DamagedLogError(RecorderError):
+    """A recorder will not go on with a log of which safe rows cannot be read."""
+
+    def __init__(self, problem: RecorderError) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"{self.problem}; put the file back, or record with --repair, which keeps the damaged "
+            "bytes, gives these offsets to nobody and goes on after them"
         )
 
 

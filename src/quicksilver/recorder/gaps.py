@@ -27,8 +27,10 @@ async def fetch_missing(
 
     Raises PeerError. Very many gaps take several calls. What their coverage has
     and their log has not (a repeat that they dropped, a row that retention took)
-    is noted in ``tried`` and not asked for again.
+    is noted in ``tried`` and not asked for again. Damage in their log is told when
+    the rest has been taken.
     """
+    damage: list[str] = []
     with RecorderClient(address) as client:
         state = await asyncio.to_thread(client.state, log.group)
         theirs = Coverage.parse(state.coverage)
@@ -40,7 +42,9 @@ async def fetch_missing(
         wanted = _lacking(theirs, log.coverage, tried)
         fetched, offset = 0, state.first
         while wanted and offset < state.past:
-            batches, following = await asyncio.to_thread(client.rows, log.group, offset, wanted)
+            batches, following = await asyncio.to_thread(
+                client.rows, log.group, offset, wanted, damage
+            )
             for batch in batches:
                 fetched += log.take_recorded(batch)
                 if log.writer.is_full:
@@ -51,6 +55,8 @@ async def fetch_missing(
         for (cluster, sender), ranges in wanted.items():
             for start, stop in ranges:
                 tried.add(cluster, sender, start, stop)
+    if damage:
+        raise PeerError(address, damage[0])
     return fetched
 
 

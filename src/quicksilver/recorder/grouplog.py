@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from quicksilver.node.messages import Batch
 from quicksilver.recorder.coverage import Run, find_runs
+from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.envelope import (
     MARK,
     Headers,
     split_envelope,
 )
-from quicksilver.recorder.memory import encode_memory, restore, store_memory
+from quicksilver.recorder.memory import restore
+from quicksilver.recorder.memory_file import encode_memory, store_memory
 from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, find_cut, find_segments, load_commits
@@ -28,10 +30,21 @@ class GroupLog:
     another, one at a time.
     """
 
-    def __init__(self, path: Path, group: str, config: LogConfig | None = None) -> None:
-        self.writer = LogWriter(path, group, config)
+    def __init__(
+        self,
+        path: Path,
+        group: str,
+        config: LogConfig | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """Open a log; raises what ``LogWriter`` and ``restore`` raise."""
+        self.writer = LogWriter(path, group, config, disk)
         self.reader = LogReader(path, group)
-        self.known = restore(self.reader)
+        try:
+            self.known = restore(self.reader)
+        except BaseException:
+            self.writer.abandon()
+            raise
         self.coverage = self.known.coverage
         self.kept = self.known.kept
         self.repeats = self.known.repeats
@@ -201,7 +214,7 @@ class GroupLog:
     def memory(self, waiting: PendingRows | None, first: int) -> bytes:
         """Return the memory file, to be stored once the rows of a cut are safe."""
         past = self.writer.durable + (0 if waiting is None else len(waiting))
-        return encode_memory(self.known, first, past)
+        return encode_memory(self.known.to_memory(first, past))
 
     def find_cut(self, retention: Retention, now_us: int) -> tuple[int, list[Run]] | None:
         """Return the offset before which segments may go, and what is in them; or None."""
@@ -224,7 +237,7 @@ class GroupLog:
 
     def trim(self, cut: int, memory: bytes) -> int:
         """Remove the segments before an offset, after keeping what was known of them."""
-        store_memory(self.writer.folder, memory)
+        store_memory(self.writer.disk, self.writer.folder, memory)
         removed = self.writer.remove_before(cut)
         self.removed_segments += removed
         return removed
@@ -237,4 +250,5 @@ class GroupLog:
         self.writer.close()
         if self.writer.is_broken:
             return
-        store_memory(self.writer.folder, self.memory(None, self.reader.bounds()[0]))
+        memory = self.memory(None, self.reader.bounds()[0])
+        store_memory(self.writer.disk, self.writer.folder, memory)

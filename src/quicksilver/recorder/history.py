@@ -36,7 +36,10 @@ class RecorderHistory:
 
 
 class FolderHistory:
-    """A recording in a folder of this machine, finished or still being written."""
+    """A recording in a folder of this machine, finished or still being written.
+
+    Damage in it is raised by ``join``; what a repair gave up counts as missing.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -74,7 +77,7 @@ class _FolderReader:
 
     def state(self) -> HistoryState:
         first, past = self._log.bounds()
-        for batch in self._log.read(max(first, self._scanned), past, strict=False):
+        for batch in self._log.read_rest(max(first, self._scanned), past):
             columns = (batch.column(name) for name in ("cluster", "sender", "sequence"))
             self._coverage.add_columns(*columns)
         self._scanned = past
@@ -85,7 +88,7 @@ class _FolderReader:
         found: list[Batch] = []
         size = 0
         following = max(offset, first)
-        for batch in self._log.read(following, past, strict=False):
+        for batch in self._log.read_rest(following, past):
             found += to_batches(batch, self._log.group)
             following = batch.column("offset")[-1].as_py() + 1
             size += batch.nbytes

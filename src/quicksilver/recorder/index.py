@@ -1,8 +1,9 @@
 """The index of a segment: where each of its batches lies, and what they hash to.
 
-An entry is written after its batch is safe on disk, so what the index names can
-be read. Entries have a checksum of their own: the file ends, for a reader, where
-the first one does not fit.
+An index says sooner what the seals in a segment say. It is never synced: what is
+missing or damaged in it is read from the segment. An entry is written after its
+batch and the mark that names it are safe, so what an index names was promised.
+Entries have a checksum of their own, and those that do not fit are left out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True):
     earliest_us: int
     latest_us: int
     checksum: int
+    """Of the batch's head, which holds the checksum of its body: see ``seal``."""
 
     @property
     def past(self) -> int:
@@ -52,31 +54,29 @@ def pack_entry(entry: Entry) -> bytes:
     return fields + _SUM.pack(zlib.crc32(fields))
 
 
-def parse_entries(data: bytes, first: int, data_bytes: int) -> list[Entry]:
-    """Return the entries up to the first that is torn, wrong, or names bytes that are not there."""
+def parse_entries(data: bytes) -> list[Entry]:
+    """Return the entries that are whole, in order."""
     entries: list[Entry] = []
-    offset, position = first, 0
     for at in range(0, len(data) - ENTRY_BYTES + 1, ENTRY_BYTES):
         fields = data[at : at + _FIELDS.size]
         (checksum,) = _SUM.unpack_from(data, at + _FIELDS.size)
-        if zlib.crc32(fields) != checksum:
-            break
-        entry = Entry(*_FIELDS.unpack(fields))
-        is_next = entry.first == offset and entry.rows > 0 and position <= entry.start < entry.end
-        if not is_next or entry.end > data_bytes:
-            break
-        entries.append(entry)
-        offset, position = entry.past, entry.end
+        if zlib.crc32(fields) == checksum:
+            entries.append(Entry(*_FIELDS.unpack(fields)))
     return entries
 
 
-def load_entries(path: Path, first: int, data_bytes: int) -> list[Entry]:
-    """Return the entries of an index file; none if there is no file."""
+def load_entries(path: Path, position: int = 0) -> tuple[list[Entry], int]:
+    """Return the entries of an index from a position on, and the position after them.
+
+    There are none if there is no file.
+    """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            file.seek(position)
+            data = file.read()
     except FileNotFoundError:
-        return []
-    return parse_entries(data, first, data_bytes)
+        return [], 0
+    return parse_entries(data), position + len(data) // ENTRY_BYTES * ENTRY_BYTES
 
 
 def find_entry(entries: Sequence[Entry], offset: int) -> int:

@@ -8,32 +8,23 @@ that opening reads only what came later.
 
 from __future__ import annotations
 
-import os
-import zlib
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from quicksilver.recorder.coverage import Coverage, SenderRanges
+from quicksilver.recorder.coverage import Coverage
+from quicksilver.recorder.errors import (
+    DamagedLogError,
+    DamagedSegmentError,
+    OffsetsLostError,
+    OtherVersionError,
+    StateFileError,
+)
+from quicksilver.recorder.losses import load_losses
+from quicksilver.recorder.memory_file import MEMORY, Memory, load_memory
 from quicksilver.recorder.reader import LogReader
-from quicksilver.recorder.repeats import Repeats, State
-from quicksilver.recorder.writer import sync_folder
+from quicksilver.recorder.repeats import Repeats
 
-MEMORY = "memory"
-
-
-class Memory(msgspec.Struct, frozen=True):
-    """The content of the file."""
-
-    first: int
-    """Where the log begins."""
-    past: int
-    """Rows before this offset are counted."""
-    coverage: list[SenderRanges]
-    """What was ever recorded."""
-    kept: list[SenderRanges]
-    """What of it is in the log."""
-    repeats: State
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Known:
@@ -46,57 +37,33 @@ class Known:
         """What of it can be read."""
         self.repeats = Repeats()
         self.unreadable = 0
-        """Rows whose batches are damaged: they may come again."""
+        """Rows that a repair gave up: they may come again."""
 
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count recorded rows in."""
+        columns = (batch.column("cluster"), batch.column("sender"), batch.column("sequence"))
+        self.coverage.add_columns(*columns)
+        self.kept.add_columns(*columns)
+        self.repeats.add_column(batch.column("origin"))
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Memory)
-
-
-def encode_memory(known: Known, first: int, past: int) -> bytes:
-    """Return what is known of a log's rows from one offset to another."""
-    coverage, kept = known.coverage.state(), known.kept.state()
-    data = _encoder.encode(Memory(first, past, coverage, kept, known.repeats.state()))
-    return zlib.crc32(data).to_bytes(4, "little") + data
-
-
-def store_memory(folder: Path, data: bytes) -> None:
-    """Keep what ``encode_memory`` returned; the old file stays until the new one is safe.
-
-    The rows that it knows must be safe: one that is known and lost is never
-    recorded again.
-    """
-    fresh = folder / f"{MEMORY}.new"
-    with fresh.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / MEMORY)
-    sync_folder(folder)
-
-
-def load_memory(folder: Path) -> Memory | None:
-    """Return what was kept; None if there is no file or it is damaged."""
-    try:
-        data = (folder / MEMORY).read_bytes()
-    except FileNotFoundError:
-        return None
-    if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
-        return None
-    try:
-        return _decoder.decode(data[4:])
-    except msgspec.MsgspecError:
-        return None
+    def to_memory(self, first: int, past: int) -> Memory:
+        """Return what is known of a log's rows from one offset to another."""
+        coverage, kept = self.coverage.state(), self.kept.state()
+        return Memory(first, past, coverage, kept, self.repeats.state())
 
 
 def restore(log: LogReader) -> Known:
-    """Return what is known of a log: from its memory file, and from the rows since."""
+    """Return what is known of a log: from its memory file, and from the rows since.
+
+    Raises DamagedLogError if some of these rows are damaged and were not given up,
+    StateFileError if nothing says what retention took.
+    """
     first, end = log.bounds()
     known = Known()
+    losses = load_losses(log.folder)
     memory = load_memory(log.folder)
     start = first
-    # A memory of rows that the log lost is not believed: they may come again.
-    if memory is not None and memory.past <= end:
+    if memory is not None:
         coverage, kept = Coverage.parse(memory.coverage), Coverage.parse(memory.kept)
         if coverage is not None and kept is not None:
             known.coverage = coverage
@@ -104,12 +71,13 @@ def restore(log: LogReader) -> Known:
             if memory.first >= first:
                 known.kept = kept
                 start = max(start, memory.past)
-    read = 0
-    for batch in log.read(start, end, strict=False):
-        columns = (batch.column("cluster"), batch.column("sender"), batch.column("sequence"))
-        known.coverage.add_columns(*columns)
-        known.kept.add_columns(*columns)
-        known.repeats.add_column(batch.column("origin"))
-        read += batch.num_rows
-    known.unreadable = max(0, end - start) - read
+    elif first > 0:
+        consequence = "what retention took would be recorded again"
+        raise StateFileError(log.folder / MEMORY, consequence)
+    try:
+        for batch in log.read(start, end, losses=losses):
+            known.add(batch)
+    except (DamagedSegmentError, OffsetsLostError, OtherVersionError) as error:
+        raise DamagedLogError(error) from None
+    known.unreadable = losses.clamped(first, end).count()
     return known

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import msgspec
@@ -60,16 +61,20 @@ class Peers:
         groups: Sequence[str],
         fixed: Sequence[str],
         fetch: Callable[[str, str], Awaitable[None]],
+        forget: Callable[[AbstractSet[str]], None],
     ) -> None:
+        """``fetch`` takes a group and an address; ``forget`` the addresses that are known."""
         self._gms = gms
         self._options = options
         self._address = address
         self._groups = list(groups)
         self._fixed = tuple(fixed)
         self._fetch = fetch
-        self._known: dict[str, tuple[float, Announcement]] = {}
+        self._forget = forget
+        self._known: dict[str, tuple[float, list[str]]] = {}
+        """When a recorder was last heard of, and which of our groups it records."""
         self.problems: dict[str, str] = {}
-        """The last problem with each recorder, in one line."""
+        """The last problem with each recorder that is known, in one line."""
         self.garbage = 0
         """Announcements that were none."""
 
@@ -105,19 +110,22 @@ class Peers:
                 if found is None:
                     self.garbage += 1
                 elif found.address in self._known or len(self._known) < PEERS_MAX:
-                    self._known[found.address] = (time.monotonic(), found)
+                    shared = [group for group in self._groups if group in set(found.groups)]
+                    self._known[found.address] = (time.monotonic(), shared)
 
     async def _fetch_by_clock(self) -> None:
         while True:
             now = time.monotonic()
             self._known = {
-                address: (seen, one)
-                for address, (seen, one) in self._known.items()
+                address: (seen, groups)
+                for address, (seen, groups) in self._known.items()
                 if now - seen < FORGET_S
             }
             plan = dict.fromkeys(self._fixed, self._groups)
-            for address, (_, one) in self._known.items():
-                plan[address] = [group for group in self._groups if group in one.groups]
+            plan.update((address, groups) for address, (_, groups) in self._known.items())
+            for address in self.problems.keys() - plan.keys():
+                del self.problems[address]
+            self._forget(plan.keys())
             for address, groups in sorted(plan.items()):
                 await self._fetch_from(address, groups)
             await asyncio.sleep(ANNOUNCE_S)

@@ -12,6 +12,7 @@ import asyncio
 import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from quicksilver.recorder.folders import LOCK
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.peers import Peers
 from quicksilver.recorder.protocol import State
+from quicksilver.recorder.repair import Repaired, repair_log
 from quicksilver.recorder.retention import Retention
 from quicksilver.recorder.server import LogServer
 from quicksilver.recorder.writer import LogConfig
@@ -46,6 +48,8 @@ class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """``host:port`` to serve the logs on; port 0 takes a free one."""
     peers: tuple[str, ...] = ()
     """Addresses of other recorders, besides those that announce themselves."""
+    repairs: bool = False
+    """Give up rows that are damaged, and go on after them; otherwise they are refused."""
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
@@ -59,6 +63,7 @@ class GroupStatus(msgspec.Struct, frozen=True):
     covered: int
     repeats: int
     unreadable: int
+    """Rows that a repair gave up."""
     removed_segments: int
 
 
@@ -81,6 +86,8 @@ class Recorder:
         self.logs: dict[str, GroupLog] = {}
         self.server = LogServer(self.logs, self._settle)
         self.peers: Peers | None = None
+        self.repaired: list[Repaired] = []
+        """What was given up before recording began, if this was asked for."""
         self.is_ready = asyncio.Event()
         """Set when the groups are joined: from then on nothing is missed."""
         self._locks: dict[str, asyncio.Lock] = {}
@@ -107,6 +114,8 @@ class Recorder:
         with locked(self.path):
             try:
                 for name in self.groups:
+                    if self.config.repairs:
+                        self.repaired.append(await asyncio.to_thread(repair_log, self.path, name))
                     self.logs[name] = await asyncio.to_thread(
                         GroupLog, self.path, name, self.config.log
                     )
@@ -173,6 +182,7 @@ class Recorder:
             groups=self.groups,
             fixed=self.config.peers,
             fetch=self._fetch,
+            forget=self._forget_others,
         )
         while True:
             try:
@@ -187,6 +197,12 @@ class Recorder:
 
         tried = self._tried.setdefault((group, address), Coverage())
         await fetch_missing(self.logs[group], address, self._flush, tried)
+
+    def _forget_others(self, addresses: AbstractSet[str]) -> None:
+        """Keep what was asked of the recorders that are known, and of no others."""
+        for group, address in list(self._tried):
+            if address not in addresses:
+                del self._tried[group, address]
 
     # Disk
 

@@ -17,7 +17,8 @@ from quicksilver.recorder.coverage import SenderRanges
 from quicksilver.recorder.schema import COLUMNS
 
 LENGTH = struct.Struct("<I")
-QUESTION_BYTES_MAX = 4 << 20
+QUESTION_BYTES_MAX = 2 << 20
+"""A peer asks for 1,000 senders with 100 ranges each: 1.8 MB."""
 ANSWER_BYTES_MAX = 64 << 20
 ROWS_BYTES_MAX = 8 << 20
 """Rows of one answer: about so many bytes, and at least one batch."""
@@ -56,6 +57,8 @@ class Rows(msgspec.Struct, frozen=True, tag="rows"):
 
     following: int
     data: bytes
+    damage: str = ""
+    """Why rows before ``following`` are not there although they were recorded, in one line."""
 
 
 class Problem(msgspec.Struct, frozen=True, tag="problem"):

@@ -1,88 +1,56 @@
 """Reading a recorded group: from any process, while it is being written.
 
 Segments are memory-mapped, and batches are handed out as they lie in the file.
-A reader sees what the index names, which is what is safe on disk.
+A reader sees what the mark names, which is what is safe on disk; what the mark
+names and cannot be read is damaged, and is reported.
 """
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from quicksilver.recorder.errors import (
     DamagedSegmentError,
-    NewerVersionError,
     NoLogError,
     OffsetsLostError,
+    OtherVersionError,
+    StateFileError,
 )
 from quicksilver.recorder.folders import (
-    data_path,
+    INDEX_SUFFIX,
+    NEVER,
     folder_of,
-    index_path,
     recorded_groups,
     segment_stems,
+    with_ends,
 )
-from quicksilver.recorder.index import Entry, find_entry, load_entries
-from quicksilver.recorder.schema import COLUMNS, VERSION, VERSION_KEY
+from quicksilver.recorder.index import Entry, find_entry
+from quicksilver.recorder.losses import load_losses
+from quicksilver.recorder.marks import MARK_FILE, Mark, load_mark
+from quicksilver.recorder.segment import NOT_THERE, Segment
+from quicksilver.stdx.ranges import RangeSet
 
 
-class Segment:
-    """One file of a log, opened for reading."""
+class Span(msgspec.Struct, frozen=True):
+    """What a log has of one segment."""
 
-    def __init__(self, folder: Path, first: int) -> None:
-        self.path = data_path(folder, first)
-        self._index = index_path(folder, first)
-        self.first = first
-        self._map: pa.Buffer | None = None
-        self._entries: list[Entry] = []
-        self._read_size = -1
+    segment: Segment
+    end: int
+    """The offset after the last that the segment should have."""
+    entries: list[Entry]
+    """Where its batches are; those after ``end`` are not safe yet."""
 
-    def entries(self) -> list[Entry]:
-        """Return where its batches are; looks at the index again if that has grown."""
-        try:
-            size = self._index.stat().st_size
-            if size != self._read_size:
-                self._entries = load_entries(self._index, self.first, self.path.stat().st_size)
-                self._read_size = size
-        except FileNotFoundError:
-            self._entries = []  # the index is not there yet, or retention took the segment
-        return self._entries
-
-    def read(self, entry: Entry) -> pa.RecordBatch:
-        """Return a batch; raises DamagedSegmentError, NewerVersionError."""
-        data = self._mapped(entry.end)
-        part = data.slice(entry.start, entry.end - entry.start)
-        if zlib.crc32(part) != entry.checksum:
-            raise DamagedSegmentError(self.path, entry.first, "bytes have changed")
-        try:
-            return pa.ipc.read_record_batch(pa.ipc.read_message(part), COLUMNS)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedSegmentError(self.path, entry.first, str(error)) from None
-
-    def _mapped(self, end: int) -> pa.Buffer:
-        if self._map is None or self._map.size < end:
-            try:
-                with pa.memory_map(str(self.path)) as file:
-                    mapped = file.read_buffer()
-            except FileNotFoundError:
-                raise OffsetsLostError("", self.first, end, "the segment was removed") from None
-            self._check_version(mapped)
-            self._map = mapped
-        return self._map
-
-    def _check_version(self, data: pa.Buffer) -> None:
-        try:
-            schema = pa.ipc.read_schema(pa.ipc.read_message(data))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DamagedSegmentError(self.path, self.first, str(error)) from None
-        version = (schema.metadata or {}).get(VERSION_KEY, b"").decode("utf-8", "replace")
-        if version != VERSION:
-            raise NewerVersionError(self.path, version or "unknown", VERSION)
+    @property
+    def is_complete(self) -> bool:
+        """Whether no batch is missing at its end."""
+        reached = self.entries[-1].past if self.entries else self.segment.first
+        return reached >= self.end
 
 
 class LogReader:
@@ -104,15 +72,56 @@ class LogReader:
         return [self._segments[first] for first in stems]
 
     def bounds(self) -> tuple[int, int]:
-        """Return the first offset that is there, and the one after the last."""
-        segments = self.segments()
-        if not segments:
-            return (0, 0)
-        for segment in reversed(segments):
-            entries = segment.entries()
-            if entries:
-                return (segments[0].first, entries[-1].past)
-        return (segments[0].first, segments[-1].first)
+        """Return the log's first offset, and the one after the last that is safe.
+
+        All between them was there once: what cannot be read is damaged, and
+        ``read`` says so. Raises StateFileError.
+        """
+        mark = self._mark()
+        return mark.first, mark.past
+
+    def spans(self, first: int = 0, past: int = NEVER) -> Iterator[Span]:
+        """Yield the segments that should hold offsets of a range, with what they do hold."""
+        mark = self._mark()  # before the segments: a newer one is of no use to an older mark
+        self.segments()
+        begin = max(first, mark.first)
+        for stem, following in with_ends(sorted(self._segments)):
+            end = min(following, mark.past)
+            if end > max(begin, stem) and stem < past:
+                segment = self._segments[stem]
+                yield Span(segment, end, segment.entries(end))
+
+    def _mark(self) -> Mark:
+        mark = load_mark(self.folder)
+        if mark is None:
+            segments = self.segments()
+            if not segments and not segment_stems(self.folder, INDEX_SUFFIX):
+                return Mark(0, 0)
+            mark = load_mark(self.folder)  # a recorder makes it before its first segment
+            if mark is None:
+                raise self._no_mark(segments)
+        if mark.is_whole:
+            return mark
+        return Mark(mark.first, self._find_end(mark.past), mark.serial)
+
+    def _no_mark(self, segments: list[Segment]) -> StateFileError | OtherVersionError:
+        for segment in segments[:1]:
+            problem = segment.problem(segment.first, NEVER, "")
+            if isinstance(problem, OtherVersionError):
+                return problem
+        return StateFileError(self.folder / MARK_FILE, "nobody knows how far the log is safe")
+
+    def _find_end(self, past: int) -> int:
+        """Return how far the segments go on after an offset that is safe.
+
+        The mark after that one was written, although it cannot be read now: what it
+        named was safe before.
+        """
+        for first, following in with_ends(segment_stems(self.folder)):
+            if following > past >= first:
+                entries = Segment(self.folder, first).entries(following)
+                past = max(past, entries[-1].past if entries else first)
+        return past
 
     def find_time(self, timestamp_us: int) -> int:
         """Return the offset of the first row at or after a time; the end if there is none.
@@ -120,48 +129,82 @@ class LogReader:
         Only indexes are looked at, and the one batch that has the row. Times do
         not always ascend: rows that were fetched from another recorder keep theirs.
         """
-        for segment in self.segments():
-            entries = segment.entries()
+        for span in self.spans():
+            entries = span.entries
             newest = list(accumulate((entry.latest_us for entry in entries), max))
             at = bisect_left(newest, timestamp_us)
             if at == len(entries):
                 continue
-            times = segment.read(entries[at]).column("timestamp").cast(pa.int64())
+            try:
+                times = span.segment.read(entries[at]).column("timestamp").cast(pa.int64())
+            except (DamagedSegmentError, OtherVersionError, OffsetsLostError):
+                return entries[at].first  # whoever reads it is told
             is_late = times.to_numpy() >= timestamp_us
             return entries[at].first + int(is_late.argmax())
         return self.bounds()[1]
 
-    def read(self, first: int, past: int, *, strict: bool = True) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, first: int, past: int, *, strict: bool = True, losses: RangeSet | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows from one offset up to another.
 
-        What is not there raises OffsetsLostError, or is left out if not ``strict``;
-        damaged batches raise DamagedSegmentError, segments of another version
-        NewerVersionError, or are left out.
+        What is not there raises OffsetsLostError, damaged batches raise
+        DamagedSegmentError, segments of another version OtherVersionError. They are
+        left out if not ``strict``, and where ``losses`` has all their offsets.
         """
+        known = RangeSet() if losses is None else losses
         expected = first
-        for segment in self.segments():
-            entries = segment.entries()
-            if not entries or entries[-1].past <= first:
-                continue
-            if segment.first >= past:
-                break
+        for span in self.spans(first, past):
+            segment, entries = span.segment, span.entries
             for entry in entries[find_entry(entries, first) :]:
-                if entry.first >= past:
+                if entry.first >= min(past, span.end):
                     break
-                if entry.first > expected and strict:
-                    why = "they are not in the log (retention, or a file was removed)"
-                    raise OffsetsLostError(self.group, expected, entry.first, why)
+                if strict:
+                    self._check_there(segment, expected, entry.first, known)
                 try:
                     batch = segment.read(entry)
-                except (DamagedSegmentError, NewerVersionError, OffsetsLostError):
-                    if strict:
+                except (DamagedSegmentError, OtherVersionError, OffsetsLostError):
+                    if strict and not known.contains_range(entry.first, entry.past):
                         raise
-                    continue
-                start = max(0, first - entry.first)
-                yield batch.slice(start, min(entry.rows, past - entry.first) - start)
+                else:
+                    start = max(0, first - entry.first)
+                    yield batch.slice(start, min(entry.rows, past - entry.first) - start)
                 expected = entry.past
-        if expected < past and strict:
-            raise OffsetsLostError(self.group, expected, past, "the log ends before them")
+            end = min(span.end, past)
+            if strict:
+                self._check_there(segment, expected, end, known)
+            expected = max(expected, end)
+        if strict:
+            self._check_there(None, expected, past, known)
+
+    def _check_there(self, segment: Segment | None, first: int, end: int, losses: RangeSet) -> None:
+        """Raise what offsets before a batch of a segment are lost by."""
+        if first >= end or losses.contains_range(first, end):
+            return
+        if segment is not None and segment.first <= first:
+            raise segment.lost(first, end)
+        is_there = segment is not None or end <= self.bounds()[1]
+        why = NOT_THERE if is_there else "the log ends before them"
+        raise OffsetsLostError(self.group, first, end, why)
+
+    def read_rest(self, offset: int, past: int) -> Iterator[pa.RecordBatch]:
+        """Yield what is left of the rows from one offset up to another.
+
+        What retention took and what a repair gave up is passed over; other damage
+        raises DamagedSegmentError, OffsetsLostError or OtherVersionError.
+        """
+        losses = load_losses(self.folder)
+        while offset < past:
+            offset = max(offset, self.bounds()[0])
+            try:
+                for batch in self.read(offset, past, losses=losses):
+                    yield batch
+                    offset = batch.column("offset")[-1].as_py() + 1
+                return
+            except OffsetsLostError as error:
+                if self.bounds()[0] <= error.first:
+                    raise
+                offset = max(offset, self.bounds()[0])
 
     def splits(self, first: int, past: int, parts: int) -> list[tuple[int, int]]:
         """Cut a range of offsets into about equal parts, where batches begin."""
@@ -170,9 +213,9 @@ class LogReader:
         wanted = max(1, parts)
         size = -(-(past - first) // wanted)
         cuts = [first]
-        for segment in self.segments():
-            for entry in segment.entries():
-                if entry.first >= past:
+        for span in self.spans(first, past):
+            for entry in span.entries:
+                if entry.first >= min(past, span.end):
                     break
                 if entry.first > first and entry.first - cuts[-1] >= size:
                     cuts.append(entry.first)

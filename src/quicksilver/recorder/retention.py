@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
+from quicksilver.recorder.folders import NEVER
 from quicksilver.recorder.reader import LogReader
 
 CONSUMERS = "consumers"
@@ -71,19 +72,20 @@ def find_cut(
 def find_segments(log: LogReader) -> tuple[list[SegmentFacts], int]:
     """Return what is known of a log's finished segments, and the size of the open one."""
     facts: list[SegmentFacts] = []
-    segments = log.segments()
-    for segment, following in itertools.pairwise(segments):
-        entries = segment.entries()
+    for span in log.spans():
+        segment = span.segment
         try:
             size = segment.path.stat().st_size
         except FileNotFoundError:
             continue
-        latest = max((entry.latest_us for entry in entries), default=0)
-        facts.append(SegmentFacts(segment.first, following.first, size, latest))
-    try:
-        open_bytes = segments[-1].path.stat().st_size if segments else 0
-    except FileNotFoundError:
-        open_bytes = 0
+        # How old a damaged segment is nobody knows: it does not go by age.
+        latest = (
+            max((entry.latest_us for entry in span.entries), default=0)
+            if span.is_complete
+            else NEVER
+        )
+        facts.append(SegmentFacts(segment.first, span.end, size, latest))
+    open_bytes = facts.pop().size_bytes if facts else 0
     return facts, open_bytes
 
 
@@ -95,6 +97,12 @@ class Commit(msgspec.Struct, frozen=True):
 
     consumer: str
     offset: int
+    checksum: int
+    """Of the other two: a larger offset than the true one would let rows go unread."""
+
+
+def _checksum(consumer: str, offset: int) -> int:
+    return zlib.crc32(f"{offset} {consumer}".encode())
 
 
 def store_commit(folder: Path, consumer: str, offset: int) -> None:
@@ -103,7 +111,8 @@ def store_commit(folder: Path, consumer: str, offset: int) -> None:
     place.mkdir(exist_ok=True)
     path = place / f"{quote(consumer, safe='')}.json"
     fresh = path.with_suffix(f".{os.getpid()}.new")
-    fresh.write_bytes(msgspec.json.encode(Commit(consumer, offset)))
+    commit = Commit(consumer, offset, _checksum(consumer, offset))
+    fresh.write_bytes(msgspec.json.encode(commit))
     fresh.replace(path)
 
 
@@ -115,8 +124,11 @@ def load_commits(folder: Path) -> dict[str, int]:
         return found
     for path in sorted(place.glob("*.json")):
         try:
-            commit = msgspec.json.decode(path.read_bytes(), type=Commit)
-            found[commit.consumer] = commit.offset
+            commit: Commit | None = msgspec.json.decode(path.read_bytes(), type=Commit)
         except (msgspec.MsgspecError, OSError):
-            found[path.stem] = 0
+            commit = None
+        if commit is None or commit.checksum != _checksum(commit.consumer, commit.offset):
+            found[unquote(path.stem)] = 0
+        else:
+            found[commit.consumer] = commit.offset
     return found

@@ -13,7 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-VERSION: Final = "1"
+VERSION: Final = "2"
+"""Version 1 had no checksums in its segments; it is not read."""
 VERSION_KEY: Final = b"quicksilver.segment"
 GROUP_KEY: Final = b"quicksilver.group"
 ORIGIN_BYTES: Final = 36

@@ -1,14 +1,12 @@
 """Appending to the log of one group.
 
-Rows gather in memory and go to disk together: batch, fsync, index entry, fsync.
-What the index names survives a crash; what came after it in the file is cut off
-when the log is opened again.
+Rows gather in memory and go to disk together: batch, fdatasync, mark, fdatasync,
+index entry. What the mark names survives a crash; what came after it in the file
+was never promised. An index entry needs no sync: see ``recovery``.
 """
 
 from __future__ import annotations
 
-import os
-import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -17,11 +15,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
-from quicksilver.recorder.index import ENTRY_BYTES, Entry, load_entries, pack_entry
+from quicksilver.recorder.index import ENTRY_BYTES, Entry, pack_entry
+from quicksilver.recorder.marks import MarkFile
+from quicksilver.recorder.memory_file import load_memory
 from quicksilver.recorder.pending_rows import PendingRows
+from quicksilver.recorder.recovery import Opening, examine
 from quicksilver.recorder.schema import segment_schema
+from quicksilver.recorder.seal import seal
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +35,8 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush_bytes: int = 4 << 20
     """Rows are written when there are so many bytes of them, or earlier by the recorder's clock."""
     does_sync: bool = True
-    """False: the kernel decides when bytes reach the disk. Faster, but a crash may lose them."""
+    """False: the kernel decides when bytes reach the disk. Faster, but when the machine stops
+    safe rows may be lost, and the recorder then refuses to go on without ``--repair``."""
 
 
 class LogWriter:
@@ -43,48 +47,67 @@ class LogWriter:
     the cuts.
     """
 
-    def __init__(self, path: Path, group: str, config: LogConfig | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        group: str,
+        config: LogConfig | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        """Open a log, or begin one.
+
+        Raises DamagedLogError, StateFileError, OtherVersionError, LogBrokenError.
+        """
         self.group = group
         self.config = config if config is not None else LogConfig()
+        self.disk = Disk(does_sync=self.config.does_sync) if disk is None else disk
         self.folder = folder_of(path, group)
-        is_new = not self.folder.is_dir()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if is_new and self.config.does_sync:
-            sync_folder(path)
         self._schema = segment_schema(group)
         self._data: BinaryIO | None = None
         self._index: BinaryIO | None = None
+        self._mark: MarkFile | None = None
         self._position = 0
+        self._index_position = 0
         self._segment_first = 0
         self._problem: OSError | None = None
         self.durable = 0
         """The offset after the last row that is safe."""
         self.pending = PendingRows()
-        self._recover()
+        try:
+            self.disk.make_folder(self.folder)
+            memory = load_memory(self.folder)
+            self._open(examine(self.folder, 0 if memory is None else memory.past))
+        except BaseException as error:
+            self.abandon()
+            if isinstance(error, OSError):
+                raise LogBrokenError(self.folder, error.strerror or str(error)) from error
+            raise
 
     # Opening
 
-    def _recover(self) -> None:
-        stems = segment_stems(self.folder)
-        if not stems:
-            return
-        first = stems[-1]
-        data, index = data_path(self.folder, first), index_path(self.folder, first)
-        header = self._schema.serialize()
-        if data.stat().st_size < header.size:
-            # The machine stopped while the file was begun: nothing in it was promised.
-            data.write_bytes(header)
-            index.write_bytes(b"")
-        entries = load_entries(index, first, data.stat().st_size)
-        end = entries[-1].end if entries else header.size
-        self.durable = entries[-1].past if entries else first
-        self._data = data.open("r+b")
-        self._data.truncate(end)
-        self._data.seek(end)
-        self._index = index.open("a+b")
-        self._index.truncate(len(entries) * ENTRY_BYTES)
-        self._position = end
-        self._segment_first = first
+    def _open(self, opening: Opening) -> None:
+        disk = self.disk
+        for one in opening.leftovers:
+            self._remove_segment(one)
+        for one, entries in opening.indexes.items():
+            disk.replace(index_path(self.folder, one), b"".join(map(pack_entry, entries)))
+        first = opening.segment
+        if first is not None:
+            self._data = disk.open(data_path(self.folder, first))
+            # A write that failed may be in the kernel's memory and not on the disk, and
+            # counts as written there; only writing it again makes it reach the disk.
+            count = opening.end - opening.promised_end
+            self._data.seek(opening.promised_end)
+            disk.write_at(self._data, opening.promised_end, self._data.read(count))
+            disk.truncate(self._data, opening.end)
+            disk.sync(self._data)
+            index = index_path(self.folder, first)
+            self._index = disk.open(index) if index.exists() else disk.create(index)
+            self._index_position = index.stat().st_size // ENTRY_BYTES * ENTRY_BYTES
+            self._position = opening.end
+            self._segment_first = first
+        self._mark = MarkFile(disk, self.folder, opening.mark)
+        self.durable = opening.mark.past
 
     # Rows
 
@@ -132,54 +155,63 @@ class LogWriter:
             self._begin_segment(first)
         assert self._data is not None
         assert self._index is not None
-        data = batch.serialize()
-        start = self._position
-        self._data.write(data)
-        self._sync(self._data)
+        assert self._mark is not None
         times = pc.min_max(batch.column("timestamp").cast(pa.int64()))
-        entry = Entry(
-            first,
-            count,
-            start,
-            start + data.size,
-            times["min"].as_py(),
-            times["max"].as_py(),
-            zlib.crc32(data),
+        earliest_us, latest_us = times["min"].as_py(), times["max"].as_py()
+        sealed = seal(
+            batch.serialize(),
+            first=first,
+            rows=count,
+            earliest_us=earliest_us,
+            latest_us=latest_us,
         )
-        self._index.write(pack_entry(entry))
-        self._sync(self._index)
-        self._position = entry.end
+        start = self._position
+        # 1. The rows. 2. The mark that names them: they are promised from here on.
+        end = self.disk.write_at(self._data, start, sealed.head, sealed.body)
+        self.disk.sync(self._data)
+        self._mark.store(self._mark.first, first + count)
+        # 3. The index, which nobody needs.
+        entry = Entry(first, count, start, end, earliest_us, latest_us, sealed.checksum)
+        self._index_position = self.disk.write_at(
+            self._index, self._index_position, pack_entry(entry)
+        )
+        self._position = end
 
     def _begin_segment(self, first: int) -> None:
         self._close_files()
-        header = self._schema.serialize()
-        self._data = data_path(self.folder, first).open("w+b")
-        self._data.write(header)
-        self._index = index_path(self.folder, first).open("w+b")
-        self._position = header.size
+        header = seal(self._schema.serialize(), first=first, rows=0)
+        self.disk.remove(index_path(self.folder, first))
+        self._data = self.disk.create(data_path(self.folder, first))
+        self._index = self.disk.create(index_path(self.folder, first))
+        self._position = self.disk.write_at(self._data, 0, header.head)
+        self._index_position = 0
         self._segment_first = first
-        if self.config.does_sync:
-            sync_folder(self.folder)
-
-    def _sync(self, file: BinaryIO) -> None:
-        file.flush()
-        if self.config.does_sync:
-            os.fdatasync(file.fileno())
+        self.disk.sync_folder(self.folder)
 
     # Retention
 
     def remove_before(self, offset: int) -> int:
         """Remove finished segments that lie wholly before an offset; return how many."""
-        stems = segment_stems(self.folder)
-        removed = 0
-        for first, following in pairwise(stems):
+        assert self._mark is not None
+        going: list[int] = []
+        begins = self._mark.first
+        for first, following in pairwise(segment_stems(self.folder)):
             if following > offset or first == self._segment_first:
                 break
-            # The index goes first: a segment without one has nothing to read.
-            index_path(self.folder, first).unlink(missing_ok=True)
-            data_path(self.folder, first).unlink(missing_ok=True)
-            removed += 1
-        return removed
+            going.append(first)
+            begins = max(begins, following)
+        if not going:
+            return 0
+        # The mark goes first: what lies before it is not missed.
+        self._mark.store(begins, self.durable)
+        for first in going:
+            self._remove_segment(first)
+        return len(going)
+
+    def _remove_segment(self, first: int) -> None:
+        # The index goes first: an index without a segment is a segment that was lost.
+        self.disk.remove(index_path(self.folder, first))
+        self.disk.remove(data_path(self.folder, first))
 
     def close(self) -> None:
         """Write what waits and close the files."""
@@ -187,19 +219,17 @@ class LogWriter:
             if self._problem is None:
                 self.flush()
         finally:
-            self._close_files()
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files without writing what waits."""
+        self._close_files()
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
 
     def _close_files(self) -> None:
         for file in (self._data, self._index):
             if file is not None:
                 file.close()
         self._data = self._index = None
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names of a folder's files written to disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
-from quicksilver.recorder.schema import COLUMNS, GROUP_KEY, VERSION_KEY, segment_schema
 from quicksilver.spark.connector.datasource import GroupSource
 from quicksilver.spark.connector.source import ReadAllAvailable
 from quicksilver.spark.errors import OptionError, reason
+from tests.recorder.logs import become_version
 from tests.spark.connector.test_source import log
 from tests.spark.soaking import only_in_soak
 
@@ -73,10 +73,6 @@ def remove_data(path: Path) -> None:
     _segment(path)[0].unlink()
 
 
-def remove_index(path: Path) -> None:
-    _segment(path)[1].unlink()
-
-
 def truncate(path: Path) -> None:
     data = _segment(path)[0]
     data.write_bytes(data.read_bytes()[:-1500])
@@ -91,11 +87,24 @@ def change(path: Path) -> None:
 
 def renew(path: Path) -> None:
     """Make it a segment of the next version."""
-    data = _segment(path)[0]
-    old = segment_schema("a").serialize().to_pybytes()
-    new = COLUMNS.with_metadata({VERSION_KEY: b"2", GROUP_KEY: b"a"}).serialize().to_pybytes()
-    assert len(old) == len(new)
-    data.write_bytes(new + data.read_bytes()[len(old) :])
+    become_version(path, "a", int(_segment(path)[0].stem), "3")
+
+
+def remove_last(path: Path) -> None:
+    folder = folder_of(path, "a")
+    stem = segment_stems(folder)[-1]
+    for file in (data_path(folder, stem), index_path(folder, stem)):
+        file.unlink()
+
+
+def cut_last(path: Path) -> None:
+    folder = folder_of(path, "a")
+    data = data_path(folder, segment_stems(folder)[-1])
+    data.write_bytes(data.read_bytes()[:-1])
+
+
+def unmark(path: Path) -> None:
+    (folder_of(path, "a") / "mark").unlink()
 
 
 DAMAGE = pytest.mark.parametrize(
@@ -103,10 +112,11 @@ DAMAGE = pytest.mark.parametrize(
     [
         (remove, "offsets 20 to 39 of group 'a' are lost: they are not in the log", 80),
         (remove_data, "offsets 20 to 39 of group 'a' are lost: they are not in the log", 80),
-        (remove_index, "offsets 20 to 39 of group 'a' are lost: they are not in the log", 80),
-        (truncate, "offsets 30 to 39 of group 'a' are lost: they are not in the log", 90),
-        (change, "bytes have changed from offset 30 on", 90),
-        (renew, "has version 2; this quicksilver reads 1: update it", 80),
+        (truncate, "the file is cut off: offsets 30 to 39 are damaged", 90),
+        (change, "bytes have changed: offsets 30 to 39 are damaged", 90),
+        (renew, "has version 3; this quicksilver reads 2: update it", 80),
+        (remove_last, "offsets 80 to 99 of group 'a' are lost: they are not in the log", 80),
+        (cut_last, "the file is cut off: offsets 90 to 99 are damaged", 90),
     ],
 )
 
@@ -136,6 +146,27 @@ def test_damage_is_told_and_the_rest_is_read(
         read({"path": str(tmp_path), "subscribe": "a"})
     assert len(str(caught.value).splitlines()) == 1
     assert read({"path": str(tmp_path), "subscribe": "a", "failOnDataLoss": "false"}) == left
+
+
+@BOTH
+@pytest.mark.parametrize("at", [0, 1, -1])
+def test_an_index_is_not_missed(tmp_path: Path, read: Read, at: int) -> None:
+    """The rows are in the segments; also those of the index that is written last."""
+    log(tmp_path, "a", 0, ROWS)
+    folder = folder_of(tmp_path, "a")
+    index_path(folder, segment_stems(folder)[at]).unlink()
+    assert read({"path": str(tmp_path), "subscribe": "a"}) == ROWS
+
+
+@BOTH
+def test_a_log_whose_end_is_unknown_is_told(tmp_path: Path, read: Read) -> None:
+    """Whatever failOnDataLoss: nobody knows what would be read."""
+    log(tmp_path, "a", 0, ROWS)
+    unmark(tmp_path)
+    for fails in ("true", "false"):
+        with pytest.raises(Exception, match="mark is missing or damaged") as caught:
+            read({"path": str(tmp_path), "subscribe": "a", "failOnDataLoss": fails})
+        assert len(str(caught.value).splitlines()) == 1
 
 
 @BOTH
