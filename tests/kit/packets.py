@@ -8,6 +8,7 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.wire import gms
 from quicksilver.wire.control import (
     Ack,
+    Challenge,
     Control,
     Extent,
     Nak,
@@ -112,6 +113,7 @@ def controls() -> list[Control]:
         Pull(1, 5, 3, 4, 2, (41, 2)),
         Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
+        Challenge(1, 5),
     ]
 
 

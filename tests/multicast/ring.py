@@ -50,7 +50,7 @@ class Node:
             directory=Directory(),
             deliver=self.deliver,
             control=ControlFeed(self._root),
-            repairs=RepairFeed(self._root, counters),
+            repairs=RepairFeed(self._root, counters, EngineConfig()),
             counters=counters,
             seed=number,
         )

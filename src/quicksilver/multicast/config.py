@@ -49,6 +49,20 @@ class EngineConfig:
     """Rate limit of everything this node resends to others."""
 
     repair_burst_bytes: int = 2 << 20
+    repair_peer_bytes_per_s: float = 50e6
+    """What one node that asks for repairs gets in the long run, whatever it asks for …"""
+
+    repair_peer_burst_bytes: int = 128 << 20
+    """… and at once: all that is kept for others, so that one which stood still catches up
+    at the full rate."""
+
+    repair_repeat_s: float = 0.01
+    """A node that asks for a packet within this time after it was sent there is not answered,
+    within twice the time perhaps not: the request has crossed the packet. Less than
+    half of the shortest time after which nodes ask again."""
+
+    resend_bytes_per_s: float = 75e6
+    """What one stream sends to its whole region again, in the long run; at once a window."""
 
     token_bytes: int = 2 << 20
     """A ring's leader releases a token after this much data …"""

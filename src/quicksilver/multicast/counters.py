@@ -11,6 +11,7 @@ class Counters:
 
     abandoned: int = 0
     ack_received: int = 0
+    ack_refused: int = 0
     ack_sent: int = 0
     ahead_dropped: int = 0
     cache_refused: int = 0
@@ -30,7 +31,10 @@ class Counters:
     pushes: int = 0
     rejected: int = 0
     repairs_received: int = 0
+    repairs_refused: int = 0
     repairs_sent: int = 0
+    repairs_suppressed: int = 0
+    resends_refused: int = 0
     resent: int = 0
     roll_calls: int = 0
     sent_bytes: int = 0
@@ -41,6 +45,7 @@ class Counters:
     tokens_released: int = 0
     unknown_dropped: int = 0
     unknown_kept: int = 0
+    unproven: int = 0
     unwanted_messages: int = 0
 
     def as_dict(self) -> dict[str, int]:

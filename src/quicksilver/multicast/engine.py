@@ -31,13 +31,17 @@ from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
     Ack,
+    Challenge,
+    Control,
     Extent,
     Nak,
     Pull,
     Token,
     Wake,
+    encode_control,
     is_for,
     parse_control,
+    parse_stamp,
 )
 from quicksilver.wire.ids import Address, GroupId
 from quicksilver.wire.packets import (
@@ -100,7 +104,7 @@ class Engine:
             directory=directory,
             deliver=deliver if tally is None else self._deliver_counted,
             control=ControlFeed(self._root),
-            repairs=RepairFeed(self._repair_sink, self.counters),
+            repairs=RepairFeed(self._repair_sink, self.counters, config),
             counters=self.counters,
             seed=seed,
             tracer=tracer,
@@ -173,8 +177,15 @@ class Engine:
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
             self.environment.reject(Rejection.REJECTED, data, now)
             return
+        is_proven = self.environment.peers.handle_stamp(packet.origin, *parse_stamp(data))
+        if not is_proven:
+            self._handle_unproven(packet, source)
+            return
         self.environment.heard_at[packet.origin] = now
-        if isinstance(packet, Token):
+        if isinstance(packet, Challenge):
+            for unheard in self.environment.peers.take_unheard(packet.origin, now):
+                self._send_control(source, unheard)
+        elif isinstance(packet, Token):
             feed = self._feeds.get((packet.region, packet.view))
             if feed is None or not feed.recovery.handle_token(packet, now):
                 self.environment.reject(Rejection.REJECTED, data, now)
@@ -192,6 +203,19 @@ class Engine:
                 stream.note_extent(packet.packets)
         else:
             self._handle_request(packet, source, now)
+
+    def _handle_unproven(self, packet: Control, source: Address) -> None:
+        """Somebody speaks in the name of a node: let it show that it receives there.
+
+        The answer is shorter than what it answers, or about as long.
+        """
+        self.counters.unproven += 1
+        if not isinstance(packet, Challenge):
+            challenge = Challenge(self.cluster, self.node)
+            self._send_control(source, encode_control(challenge, packet.origin))
+
+    def _send_control(self, to: Address, packet: bytes) -> None:
+        self.environment.control.add(lambda _: Transmit(to, [packet]))
 
     def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
         feed = self._feeds.get((packet.region, packet.view))
@@ -213,7 +237,7 @@ class Engine:
     def take_own_acks(self, recovery: RegionRecovery, now: float) -> None:
         """Acknowledge to this node itself what it leads a region to agree on."""
         while (ack := recovery.poll_own_ack()) is not None:
-            self.outgoing.handle_ack(ack, now)
+            self.outgoing.handle_own_ack(ack, now)
 
     def take_groups(self, now: float) -> list[GroupSampled]:
         """Return what went to groups and came from them since the last time."""
@@ -243,6 +267,7 @@ class Engine:
         """The GMS counts this node in, as a new one or as the one it was."""
         env = self.environment
         env.node = event.node
+        env.peers.become(event.node)
         # Packets carry the low half: enough to tell clusters on one network apart.
         env.cluster = event.cluster & 0xFFFFFFFF
         env.settings = event.settings

@@ -13,6 +13,7 @@ from quicksilver.membership.directory import Directory
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.peers import Peers
 from quicksilver.multicast.receiving.memory import Budget, Room
 from quicksilver.multicast.receiving.regions import Regions
 from quicksilver.multicast.tally import GroupTally
@@ -61,6 +62,9 @@ class Environment:
         self.repairs = repairs
         self.counters = counters
         self.rng = Rng(seed)
+        self.peers = Peers(seed)
+        """Who has shown that it receives at its address."""
+        control.stamp = self.peers.stamp
         self.tracer = tracer
         self.tally = tally
         """What goes to groups and comes from them, counted for a trace; None without one."""
@@ -116,6 +120,7 @@ class Environment:
 
     def handle_failed(self, node: int) -> None:
         self.heard_at.pop(node, None)
+        self.peers.handle_failed(node)
         self._failed[node] = None
         if len(self._failed) > FAILED_REMEMBERED_MAX:
             del self._failed[next(iter(self._failed))]
@@ -123,6 +128,7 @@ class Environment:
     def become_nobody(self) -> None:
         """The incarnation is over; the next may be in a new cluster, which numbers anew."""
         self.node = 0
+        self.peers.become(0)
         self.heard_at.clear()
         self.gap = None
         self._failed.clear()

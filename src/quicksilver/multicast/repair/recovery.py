@@ -133,7 +133,8 @@ class RegionRecovery:
             to, content = message
             address = self._env.address_of(to)
             if address is not None:
-                return Transmit(address, [self._encode(content, to)])
+                packet = self._env.peers.stamp(self._encode(content, to), now)
+                return Transmit(address, [packet])
         return None
 
     def poll_own_ack(self) -> Ack | None:

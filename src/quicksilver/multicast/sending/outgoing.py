@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quicksilver.core.ports import Transmit
-from quicksilver.core.pull import Sink
+from quicksilver.core.pull import RatePolicy, Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import Environment
@@ -18,6 +18,7 @@ from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
+from quicksilver.multicast.sending.leaders import Leaders
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
@@ -31,6 +32,8 @@ LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
+EXTENTS_PER_S = 100
+"""Each goes to all members of a region, and whoever asks may name views that never were."""
 
 
 class Outgoing:
@@ -58,6 +61,9 @@ class Outgoing:
         self._parting: dict[str, GroupSender] = {}
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
+        self._leaders = Leaders(environment)
+        self._extents = RatePolicy(EXTENTS_PER_S, EXTENTS_PER_S)
+        """What members are told about streams that do not exist: answers, not bytes."""
         self._extent_at: dict[tuple[int, int], float] = {}
         self._batch = 0
         """The newest batch whose views senders point to."""
@@ -77,7 +83,9 @@ class Outgoing:
         for view in event.regions:
             self.streams.replace(view.id, view.view)
         if event.nodes_failed:
+            self._leaders.handle_failed()
             self.streams.abandon_unheard()
+        self._leaders.forget(self.streams.live())
         for group in event.groups_gone:
             sender = self._groups_by_id.get(group)
             if sender is not None:
@@ -126,6 +134,7 @@ class Outgoing:
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
             self._data.register(lane, PRIORITY_DATA)
+        self._leaders.handle_failed()
         self._flushes.fail_all(f"this node was excluded: {reason}")
 
     # Time
@@ -227,9 +236,25 @@ class Outgoing:
         return self.streams.find(region, view)
 
     def handle_ack(self, ack: Ack, now: float) -> None:
+        """Take what a node says that a region has; it counts if that node leads the region."""
         stream = self.stream_of(ack.region, ack.view)
+        if stream is None or ack.origin not in stream.members:
+            self.counters.rejected += 1
+        elif not self._leaders.may_acknowledge(stream, ack.origin, now):
+            self.counters.ack_refused += 1
+        else:
+            self._take_ack(stream, ack, now)
+
+    def handle_own_ack(self, ack: Ack, now: float) -> None:
+        """Take what a region has that this node itself leads, or thinks it does."""
+        stream = self.stream_of(ack.region, ack.view)
+        if stream is not None:
+            stream.leader_heard_at = now
+            self._take_ack(stream, ack, now)
+
+    def _take_ack(self, stream: SendStream, ack: Ack, now: float) -> None:
         missing = RangeSet.parse_flat(ack.missing, RANGES_MAX)
-        if stream is None or missing is None or ack.origin not in stream.members:
+        if missing is None:
             self.counters.rejected += 1
             return
         self.counters.ack_received += 1
@@ -276,7 +301,9 @@ class Outgoing:
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
             self.counters.rejected += 1
-            if not self.streams.was_given_up(nak.region, nak.view):
+            known = self._env.directory.regions.get(RegionId(nak.region))
+            is_member = known is not None and nak.origin in known.members
+            if is_member and not self.streams.was_given_up(nak.region, nak.view):
                 # Finished long ago, or never begun: nothing more is coming.
                 self._send_extent(nak.region, nak.view, 0, now)
             return
@@ -299,6 +326,9 @@ class Outgoing:
         name = (region, view)
         if self._extent_at.get(name, -1.0) + EXTENT_SPACING_S > now:
             return
+        if not self._extents.is_open(now):
+            return
+        self._extents.charge(1, now)
         self._extent_at[name] = now
         while len(self._extent_at) > EXTENTS_REMEMBERED_MAX:
             del self._extent_at[next(iter(self._extent_at))]
@@ -309,11 +339,12 @@ class Outgoing:
             members = stream.members
         elif known is not None:
             members = known.members
-        packet = encode_control(Extent(self._env.cluster, self._env.node, region, view, packets))
+        extent = Extent(self._env.cluster, self._env.node, region, view, packets)
         for member in members:
             address = self._env.address_of(member)
             if address is not None and member != self._env.node:
-                self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
+                transmit = Transmit(address, [encode_control(extent, member)])
+                self._env.control.add(lambda _, transmit=transmit: transmit)  # type: ignore[misc]
 
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
