@@ -15,8 +15,9 @@ from quicksilver.multicast.receiving.placement import hierarchy_of
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery.ring import WAKE_S, WAKES_BEFORE_ACTING
 
-STAND_IN_S = WAKE_S * WAKES_BEFORE_ACTING
-"""No member stands in for a leader that was silent for less."""
+STAND_IN_S = WAKE_S * (WAKES_BEFORE_ACTING + 1)
+"""No member stands in for a leader that was silent for less: the second in a domain wakes
+the first so often before it acts itself. A leader with no news repeats itself sooner."""
 
 
 class Leaders:
