@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
 from quicksilver.wire.control import RANGES_MAX
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
@@ -39,6 +40,10 @@ class EngineConfig:
 
     ahead_bytes_max: int = 128 << 20
     """Packets that wait for an earlier one; past it new ones are dropped."""
+
+    assembly_bytes_max: int = 128 << 20
+    """Large messages that are not whole yet, of all senders, each counted with all that it
+    will take; one past it waits until another is whole, and its stream with it."""
 
     unknown_bytes_max: int = 8 << 20
     """Packets of views or senders not known yet, kept for ``unknown_s``."""
@@ -98,6 +103,11 @@ class EngineConfig:
     remembers packets which it has just cut for another one."""
 
     def __post_init__(self) -> None:
+        if self.assembly_bytes_max < BYTES_MAX_LEAST:
+            raise ValueError(
+                f"assembly_bytes_max is {self.assembly_bytes_max}: the longest message takes "
+                f"{BYTES_MAX_LEAST}"
+            )
         if not 1 <= self.ranges_told_max <= RANGES_MAX:
             raise ValueError(f"ranges_told_max is {self.ranges_told_max}: 1 to {RANGES_MAX} do")
 

@@ -295,6 +295,7 @@ class Engine:
 
     def _become_nobody(self, reason: str) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
+        self.environment.assembly.clear()
         self.environment.regions.become_nobody()
         self._feeds.clear()
         self.outgoing.become_nobody(reason)
@@ -376,6 +377,9 @@ class Engine:
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
+        when = self.environment.assembly.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         when = self.intake.early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -394,12 +398,25 @@ class Engine:
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
         self.intake.early.handle_timeout(now)
+        self._look_at_assemblies(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()
         gap = self.environment.gap
         if gap is not None and not self._is_gap_told:
             self._is_gap_told = True
             self.events.append(GapFound(gap))
+
+    def _look_at_assemblies(self, now: float) -> None:
+        """Large messages that never become whole must not keep out others for ever."""
+        env = self.environment
+        patience_s = self.config.patience_s(env.settings.failure_timeout_s)
+        stuck = env.assembly.handle_timeout(now, patience_s)
+        if stuck is not None:
+            # It may be a liar, or slow beyond measure. Were it dropped, a message of an
+            # honest sender would be lost without a word.
+            env.end_incarnation(
+                f"node {stuck} does not finish a large message, and others have no room"
+            )
 
     def _let_end(self, name: tuple[int, int], region: Region, now: float) -> None:
         """Forget a view that was replaced, once nobody needs it."""

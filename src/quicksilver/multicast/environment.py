@@ -14,6 +14,7 @@ from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.peers import Peers
+from quicksilver.multicast.receiving.assembly import AssemblyRoom
 from quicksilver.multicast.receiving.memory import Budget, Room
 from quicksilver.multicast.receiving.regions import Regions
 from quicksilver.multicast.tally import GroupTally
@@ -80,6 +81,8 @@ class Environment:
         """Packets kept for the repair of others."""
         self.waiting = Room(config.ahead_bytes_max)
         """Packets that wait for an earlier one."""
+        self.assembly = AssemblyRoom(config.assembly_bytes_max)
+        """Large messages that are not whole yet."""
         self.heard_at: dict[int, float] = {}
         """When nodes last sent a control packet to this one."""
         self.gap: str | None = None

@@ -45,6 +45,7 @@ class Region:
         self.counters = environment.counters
         self.copies = environment.copies
         self.waiting = environment.waiting
+        self.assembly = environment.assembly
         self.deliver = environment.deliver
         self.streams: dict[int, ReceiveStream] = {}
         self.active: dict[int, None] = {}

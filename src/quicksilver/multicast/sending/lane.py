@@ -410,7 +410,11 @@ class Lane:
                 if groups is not None:
                     del groups[keep:]
             if count == 0:
-                self._begin_fragments(groups[0] if groups else self._primary(), payloads[0])
+                group = groups[0] if groups else self._primary()
+                if self._may_fragment(group):
+                    self._begin_fragments(group, payloads[0])
+                else:
+                    outbox.put_back(groups, payloads)
                 return None
             total = sum(sizes)
         average = total // count + (PER_MESSAGE_MIXED if groups else 0)
@@ -463,6 +467,20 @@ class Lane:
         env.deliver(messages)
 
     # Large messages
+
+    def _may_fragment(self, group: GroupSender) -> bool:
+        """Whether a large message can begin; else wait for those of other lanes.
+
+        Receivers put together one at a time of each stream: with several of them halfway,
+        and room for none to become whole, nobody would get on.
+        """
+        assert group.streams is not None
+        for stream in group.streams:
+            if self._commitments.has_fragments_left(stream):
+                stream.waiting[self] = None
+                self.is_blocked = True
+                return False
+        return True
 
     def _begin_fragments(self, group: GroupSender, payload: bytes) -> None:
         assert group.streams is not None

@@ -148,8 +148,6 @@ class SendStream:
         """Streams whose groups moved here since: the next START names them."""
         self.before: dict[SendStream, None] = {}
         """Streams that its STARTs named, until all of them are delivered."""
-        self.large: Lane | None = None
-        """The lane whose large message is under way here, piece by piece; one at a time."""
         self.leader_heard_at = 0.0
         """When the region's leader acknowledged last, or when there was first something to."""
         self.waiting: dict[Lane, None] = {}
