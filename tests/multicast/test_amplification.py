@@ -22,7 +22,6 @@ from quicksilver.multicast.peers import (
     Peers,
 )
 from quicksilver.multicast.repair.acknowledgements import PAUSE_S_MAX
-from quicksilver.multicast.sending.leaders import STAND_IN_S
 from quicksilver.sim.model import HostModel
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.node import SimNode
@@ -296,6 +295,7 @@ class TestWhoAcknowledges:
     def test_those_of_another_member_do_not_count(self) -> None:
         """Any member could make all others lose what they lack."""
         field = Field()
+        field.cluster.run(1.03)
         (stream,) = field.sender.engine.outgoing.streams.sending.values()
         unacknowledged = len(stream.packets)
         assert unacknowledged
@@ -321,14 +321,15 @@ class TestWhoAcknowledges:
         field = Field()
         (stream,) = field.sender.engine.outgoing.streams.sending.values()
         leader, stand_in = field.members[:2]
-        field.cluster.run(1.0)
+        field.cluster.run(1.03)
         field.cluster.network.set_island(leader.index, 8)
         ack = forge(field.sender, stand_in, acknowledgement(field, stand_in))
-        field.cluster.run(STAND_IN_S - PAUSE_S_MAX - 0.05)
+        stand_in_s = field.sender.config.stand_in_s
+        field.cluster.run(stand_in_s - PAUSE_S_MAX - 0.01)
         inject(field.sender, ack, stand_in.address)
         field.cluster.run(0.02)
         assert stream.packets
-        field.cluster.run(PAUSE_S_MAX + 0.05)
+        field.cluster.run(PAUSE_S_MAX + 0.01)
         inject(field.sender, ack, stand_in.address)
         field.cluster.run(0.02)
         assert not stream.packets
@@ -340,7 +341,7 @@ class TestWhoAcknowledges:
         for node in cluster.nodes[:12]:
             cluster.network.cut(node.index, sender.index)
         send_numbered(sender, "g", 50)
-        cluster.run(2 * STAND_IN_S)
+        cluster.run(1.0)
         (stream,) = sender.engine.outgoing.streams.sending.values()
         names = (sender.engine.cluster, stream.region, stream.view)
         counted = []

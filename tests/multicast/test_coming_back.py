@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from quicksilver.multicast.sending.leaders import STAND_IN_S
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.wire.control import Ack, Nak, encode_control
@@ -116,7 +115,7 @@ def test_what_is_meant_for_a_former_life_is_not_taken() -> None:
     cluster.run(0.01)
     assert stream.packets
     assert a.engine.counters.rejected == 2
-    cluster.run(STAND_IN_S)
+    cluster.run(a.config.stand_in_s)
     inject(a, forge(a, b, ack), b.address)
     cluster.run(0.01)
     assert not stream.packets

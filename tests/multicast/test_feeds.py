@@ -9,6 +9,7 @@ from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import (
     BURST_BYTES,
     INTENTS_MAX,
+    JOBS_MAX,
     REPAIR_RANGES_MAX,
     ControlFeed,
     RepairFeed,
@@ -134,9 +135,9 @@ class TestRepairFeed:
         while (more := feed.poll(0.0)) is not None:
             sent += len(more.packets)
         assert sent <= REPAIR_RANGES_MAX
-        for number in range(INTENTS_MAX + 5):
+        for number in range(JOBS_MAX + 5):
             feed.add(A, b"%d" % number, held, RangeSet([(0, 1)]), 0.0)
         left = 0
         while feed.poll(0.0) is not None:
             left += 1
-        assert left == INTENTS_MAX
+        assert left == JOBS_MAX

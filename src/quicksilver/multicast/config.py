@@ -82,6 +82,11 @@ class EngineConfig:
     token_timeout_s: float = 0.25
     """A round that takes longer is given up and the ring called by roll."""
 
+    stand_in_s: float = 0.15
+    """A member that may stand in for a region's leader may acknowledge once the leader has not
+    for this long. Less than the time after which members do stand in, and more than that
+    after which a leader repeats itself."""
+
     tokens_in_flight: int = 4
     ranges_told_max: int = 24
     """Ranges of one set of packets in a token, an acknowledgement or a request; the rest

@@ -22,11 +22,14 @@ from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.environment import Environment, Rejection
 from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.levels import Level, levels_of
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.repair.loss_rounds import Gathered
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.tally import GroupTally
+from quicksilver.recovery.stack import AgentStack
 from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
@@ -49,6 +52,9 @@ from quicksilver.wire.packets import (
     PRIORITY_TOKEN,
     Messages,
 )
+
+COUNTED_ELSEWHERE = frozenset({"queued", "sent", "cache", "ahead"})
+"""Budgets that statistics have under other names."""
 
 REGIONS_TOLD_MAX = 16
 """Of a group's regions so many are in its samples."""
@@ -321,6 +327,7 @@ class Engine:
             for feed in list(self._feeds.values()):
                 feed.recovery.handle_failed(failed, now)
         self.outgoing.handle_views(event)
+        env.forget_strangers()
         self._update_addresses()
 
     def _install(self, view: RegionView, now: float) -> None:
@@ -454,6 +461,14 @@ class Engine:
 
     # Statistics
 
+    def agent_stacks(self) -> list[AgentStack[Gathered]]:
+        """Return this node's agents in each of its region views."""
+        return [feed.recovery.stack for feed in self._feeds.values()]
+
+    def memory(self) -> dict[str, Level]:
+        """Return what is held of each budget, and its limit, in bytes."""
+        return levels_of(self)
+
     def stats(self) -> dict[str, int | float | str]:
         """Return counts and levels by name; heartbeats carry them to the GMS."""
         env = self.environment
@@ -463,4 +478,7 @@ class Engine:
         stats["cache_bytes"] = env.copies.used
         stats["ahead_bytes"] = env.waiting.used
         stats["kernel_drops"] = env.kernel_drops()
+        for name, level in self.memory().items():
+            if name not in COUNTED_ELSEWHERE:
+                stats[f"memory_{name}"] = level.used
         return stats

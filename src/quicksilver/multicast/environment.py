@@ -27,6 +27,9 @@ from quicksilver.wire.packets import Messages, stream_key
 
 FAILED_REMEMBERED_MAX = 10_000
 
+STRANGERS_REMEMBERED = 1000
+"""Nodes and groups that are gone are forgotten together, when there are so many."""
+
 
 class Rejection(enum.Enum):
     """Why a datagram was counted and dropped."""
@@ -127,6 +130,12 @@ class Environment:
         self._failed[node] = None
         if len(self._failed) > FAILED_REMEMBERED_MAX:
             del self._failed[next(iter(self._failed))]
+
+    def forget_strangers(self) -> None:
+        """Nodes come and go: forget those that this node has nothing to do with any more."""
+        nodes = self.directory.nodes
+        if len(self.heard_at) > 2 * len(nodes) + STRANGERS_REMEMBERED:
+            self.heard_at = {n: at for n, at in self.heard_at.items() if NodeId(n) in nodes}
 
     def become_nobody(self) -> None:
         """The incarnation is over; the next may be in a new cluster, which numbers anew."""

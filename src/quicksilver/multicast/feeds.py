@@ -24,13 +24,30 @@ INTENTS_MAX = 4096
 """Control packets waiting at once; the newest wish is dropped past it, because
 every one of them is repeated by a later token."""
 
-REPAIR_RANGES_MAX = 1024
+INTENT_BYTES = 4096
+"""What one takes at most, an acknowledgement with its ranges."""
+
+REPAIR_RANGES_MAX = 128
 """Ranges of one stream that wait for one node, and that are remembered as sent to it."""
 
 BURST_BYTES = 60_000
 
 PEERS_MAX = 4096
 """Nodes whose share of repairs is remembered; the one served longest ago is forgotten."""
+
+JOBS_MAX = 1024
+"""Streams that wait for nodes, and that are remembered as sent to them."""
+
+JOB_BYTES = 1024
+RANGE_BYTES = 96
+
+CONTROL_BYTES_MAX = INTENT_BYTES * INTENTS_MAX
+"""What control packets that wait never exceed, …"""
+
+REPAIRS_BYTES_MAX = (
+    3 * JOBS_MAX * (JOB_BYTES + RANGE_BYTES * REPAIR_RANGES_MAX) + JOB_BYTES * PEERS_MAX
+)
+"""… and the bookkeeping of repairs."""
 
 Job = tuple[Address, bytes]
 """Copies of one stream, by its key, for one node."""
@@ -48,8 +65,9 @@ class ControlFeed:
         self.stamp: Stamp | None = None
         """Given by the environment, which knows what peers want to hear."""
 
-    def __len__(self) -> int:
-        return len(self._intents)
+    def used_bytes(self) -> int:
+        """Return about how much wishes take."""
+        return INTENT_BYTES * len(self._intents)
 
     def add(self, intent: Intent) -> None:
         """Queue the wish to send, unless too many wait already."""
@@ -91,8 +109,12 @@ class RepairFeed:
         """… in the time of equal length before that."""
         self._turned_at = 0.0
 
-    def __len__(self) -> int:
-        return len(self._jobs)
+    def used_bytes(self) -> int:
+        """Return about how much requests take, and what is remembered of repairs sent."""
+        sets = [waiting for _, waiting in self._jobs.values()]
+        sets += [*self._sent.values(), *self._sent_before.values()]
+        ranges = sum(each.range_count() for each in sets)
+        return JOB_BYTES * (len(sets) + len(self._rates)) + RANGE_BYTES * ranges
 
     def add(
         self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet, now: float
@@ -110,7 +132,7 @@ class RepairFeed:
             return
         job = self._jobs.get(name)
         if job is None:
-            if len(self._jobs) >= INTENTS_MAX:
+            if len(self._jobs) >= JOBS_MAX:
                 return
             job = (copies, RangeSet())
             self._jobs[name] = job
@@ -173,7 +195,11 @@ class RepairFeed:
 
     def _note(self, name: Job, packets: list[tuple[int, bytes]], now: float) -> None:
         self._turn(now)
-        sent = self._sent.setdefault(name, RangeSet())
+        sent = self._sent.get(name)
+        if sent is None:
+            if len(self._sent) >= JOBS_MAX:
+                return
+            sent = self._sent[name] = RangeSet()
         for sequence, _ in packets:
             if sent.range_count() < REPAIR_RANGES_MAX:
                 sent.add(sequence, sequence + 1)

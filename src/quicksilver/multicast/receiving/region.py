@@ -19,6 +19,10 @@ from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
 
 
+UNANNOUNCED_MAX = 256
+"""Nodes whose streams into a view are heard of only after they have failed."""
+
+
 class News(NamedTuple):
     """What happened in a region view since recovery last looked."""
 
@@ -77,6 +81,7 @@ class Region:
         self._senders = set(view.senders)
         """Nodes whose packets are accepted: those that may send, and those that no longer
         may, whose last packets can still be under way."""
+        self._unannounced = 0
         self._addresses: dict[Address, bool] = {}
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
@@ -87,11 +92,27 @@ class Region:
     def may_send(self, node: int) -> bool:
         return node in self._senders or node in self.view.members
 
+    def may_hear(self, node: int) -> bool:
+        """Whether there may be a stream of a node here.
+
+        Of one that failed others may have packets, though the GMS did not tell this node
+        that it could send. A liar could name any that ever failed.
+        """
+        if self.may_send(node) or node in self.streams:
+            return True
+        return self._env.is_failed(node) and self._unannounced < UNANNOUNCED_MAX
+
+    def streams_max(self) -> int:
+        """Return how many streams there can be."""
+        return len(self._senders.union(self.view.members)) + UNANNOUNCED_MAX
+
     def stream_of(self, sender: int) -> ReceiveStream:
         """Return the stream of a sender, made if it is new."""
         stream = self.streams.get(sender)
         if stream is None:
             env = self._env
+            if not self.may_send(sender):
+                self._unannounced += 1
             key = env.stream_key(sender, self.id, self.number)
             stream = ReceiveStream(
                 key, NodeId(sender), self, env.address_of(sender), env.config.parse_body

@@ -42,6 +42,9 @@ is thousands of times smaller, so more comes from a peer that lies, or from a bu
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
 
+ASKED_MAX = 4096
+"""Missing packets that may be asked for at once, the first ones; of each it is noted when."""
+
 UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
 
@@ -510,6 +513,7 @@ class ReceiveStream:
         is_held = isinstance(self.state, Holding)
         room = self.region.waiting
         anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
+        anywhere, near = min(anywhere, ASKED_MAX), min(near, ASKED_MAX)
         if missing.count() <= anywhere:
             return missing
         end = self.low if is_held else self.low + 1 + near
@@ -547,6 +551,7 @@ class ReceiveStream:
         if packets < self.high:
             self.missing.discard(packets, self.high)
             self.high = max(packets, self.low)
+            self.requested = {s: asked for s, asked in self.requested.items() if s < self.high}
             self._drop_from(max(packets, self.low))
         self.tail_claim = min(self.tail_claim, packets)
 

@@ -15,6 +15,7 @@ from quicksilver.multicast.receiving.placement import hierarchy_of
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.acknowledgements import Acknowledgements
 from quicksilver.multicast.repair.loss_rounds import (
+    RECORDS_SENT_MAX,
     Agreed,
     Gathered,
     LossRounds,
@@ -94,6 +95,8 @@ class RegionRecovery:
 
     def handle_token(self, token: Token, now: float) -> bool:
         """Take a token; False when no honest peer sends it here."""
+        if len(token.records) > RECORDS_SENT_MAX:
+            return False
         content = None
         if not token.direct:
             content = Gathered(token.records, token.buffer_bytes, token.drops)

@@ -96,8 +96,7 @@ class Repairer:
 
     def accepts(self, sender: int) -> bool:
         """Return whether a record may be about this sender."""
-        known = sender == self._env.node or sender in self.region.streams
-        return known or self.region.may_send(sender) or self._env.is_failed(sender)
+        return sender == self._env.node or self.region.may_hear(sender)
 
     # What is here, and what is not
 
@@ -186,7 +185,7 @@ class Repairer:
             return
         stream = region.streams.get(sender)
         if stream is None:
-            if not region.may_send(sender) and not self._env.is_failed(sender):
+            if not region.may_hear(sender):
                 return
             stream = region.stream_of(sender)
             stream.become_active(now)

@@ -152,6 +152,14 @@ class Lane:
         """Return how much waits here."""
         return self.room_max - self.room
 
+    def held_bytes(self) -> int:
+        """Return how much waits here, and how much of a large message is under way."""
+        return self.queued_bytes() + (0 if self._large is None else len(self._large.payload))
+
+    def held_bytes_max(self) -> int:
+        """Return what that never exceeds: whoever waits for room has queued one message."""
+        return self.room_max + 2 * MESSAGE_BYTES_MAX
+
     def _ask_sources(self, now: float) -> None:
         """Ask applications for about as much as the next poll packs, if it can leave.
 

@@ -5,7 +5,8 @@ send would let any member make others lose messages. The leader of the domain at
 region follows from the view and from who has failed (``recovery/domains.py``). A member of
 that domain stands in for a leader that is silent (``recovery/ring.py``), and a node that
 heard of a leader's failure earlier than this one leads already: these count once the leader
-has not acknowledged anything for as long as a member waits before it stands in.
+has not acknowledged anything for ``stand_in_s``. A leader that lives repeats itself sooner
+(``repair/acknowledgements.py``).
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ from __future__ import annotations
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.placement import hierarchy_of
 from quicksilver.multicast.sending.stream import SendStream
-from quicksilver.recovery.ring import WAKE_S, WAKES_BEFORE_ACTING
-
-STAND_IN_S = WAKE_S * (WAKES_BEFORE_ACTING + 1)
-"""No member stands in for a leader that was silent for less: the second in a domain wakes
-the first so often before it acts itself. A leader with no news repeats itself sooner."""
 
 
 class Leaders:
@@ -34,7 +30,7 @@ class Leaders:
         if node == leader:
             stream.leader_heard_at = now
             return True
-        return node in others and now - stream.leader_heard_at >= STAND_IN_S
+        return node in others and now - stream.leader_heard_at >= self._env.config.stand_in_s
 
     def handle_failed(self) -> None:
         """Nodes are gone, and others lead where they did."""

@@ -13,7 +13,7 @@ from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import RatePolicy, Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
-from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.environment import STRANGERS_REMEMBERED, Environment
 from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.group import GroupSender
@@ -100,6 +100,9 @@ class Outgoing:
                 # whatever came after it would be delivered past a gap.
                 sender.streams = tuple(filter(self.streams.has_living_members, sender.streams))
         self._batch = self._env.batch
+        groups = self._env.directory.groups
+        if len(self._ids) > 2 * len(groups) + STRANGERS_REMEMBERED:
+            self._ids = {name: group for name, group in self._ids.items() if group in groups}
         for group_view in event.groups:
             self._ids[group_view.name] = group_view.id
             self.refresh(group_view.name)
@@ -162,6 +165,10 @@ class Outgoing:
     def pending_bytes(self) -> int:
         """Bytes of packets sent and not acknowledged."""
         return sum(stream.flow.window.pending_bytes for stream in self.streams.live())
+
+    def lanes(self) -> list[Lane]:
+        """Return the lanes that messages wait in."""
+        return list(self._lanes.values())
 
     def add_stats(self, stats: dict[str, int | float | str]) -> None:
         """Fill in what is pending, what waits, and for whom."""
