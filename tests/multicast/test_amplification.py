@@ -423,4 +423,3 @@ def test_shares_of_repairs_are_bounded() -> None:
         feed.add((f"h{number}", 1), b"key", {0: bytes(40)}, RangeSet([(0, 1)]), 0.0)
         feed.poll(0.0)
     assert len(feed._rates) == PEERS_SERVED_MAX
-

@@ -24,6 +24,7 @@ from quicksilver.wire.packets import (
     Messages,
     Start,
     encode_fragment,
+    encode_mixed,
     encode_single,
     encode_start,
     stream_key,
@@ -453,6 +454,36 @@ class TestCut:
         region.stream.cut_at(1)
         assert region.stream.end == 3
         assert region.delivered == names(0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (FLAG_START, encode_start([(1 << 20, 1 << 20, 1 << 40)] * 64)),
+        (0, encode_mixed([1 << 20] * 100, [1 << 40] * 100, [0] * 100, [b""] * 100)),
+        (FLAG_SINGLE, encode_single(1, 0, [1] * 500, [b"x"] * 500)),
+        (FLAG_FRAGMENT, encode_fragment(1, 0, 1000, 0, bytes(900))),
+    ],
+    ids=["start", "mixed", "single", "fragment"],
+)
+def test_what_waits_is_charged_no_less_than_it_takes(flags: int, parts: list[bytes]) -> None:
+    """A START of a thousand bytes takes ten times as many, as objects."""
+    region = Region(ahead=1 << 22, cache=0)
+    packets = [
+        data_packet(flags, parts, key=region.stream.key, sequence=1 + number)
+        for number in range(50)
+    ]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        while packets:
+            # Own bytes: otherwise payloads of equal packets would be counted once.
+            region.stream.handle_packet(bytes(bytearray(packets.pop())), 1.0)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert region.stream.low == 0
+    assert held <= 1.1 * region.waiting.used
 
 
 class TestLargeMessages:

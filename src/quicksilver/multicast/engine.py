@@ -25,11 +25,9 @@ from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.levels import Level, levels_of
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.repair.loss_rounds import Gathered
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.tally import GroupTally
-from quicksilver.recovery.stack import AgentStack
 from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
@@ -461,9 +459,9 @@ class Engine:
 
     # Statistics
 
-    def agent_stacks(self) -> list[AgentStack[Gathered]]:
-        """Return this node's agents in each of its region views."""
-        return [feed.recovery.stack for feed in self._feeds.values()]
+    def recoveries(self) -> list[RegionRecovery]:
+        """Return this node's part in the recovery of each of its region views."""
+        return [feed.recovery for feed in self._feeds.values()]
 
     def memory(self) -> dict[str, Level]:
         """Return what is held of each budget, and its limit, in bytes."""

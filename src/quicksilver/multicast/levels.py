@@ -15,15 +15,19 @@ from quicksilver.multicast import feeds, peers
 from quicksilver.multicast.receiving.stream import ASKED_MAX
 from quicksilver.multicast.sending.lane import BURST_BYTES
 from quicksilver.recovery.ring import PASSING_MAX
+from quicksilver.wire.control import RANGES_MAX
 
 if TYPE_CHECKING:
     from quicksilver.multicast.engine import Engine
 
-STREAM_BYTES = 48 << 10
-"""A stream's objects, and what the region says of it: some sets of 256 ranges."""
+STREAM_BYTES = 4 << 10
+"""A stream's objects, and its entries in the tables of its region."""
 
 ASKED_BYTES = 256
 """A packet that was asked for."""
+
+RANGE_BYTES = 96
+"""A range of packets in what members said of a stream."""
 
 TOKEN_BYTES = 640 << 10
 """A token that waits to be passed on, as objects: twenty times its bytes on the wire."""
@@ -45,7 +49,8 @@ def levels_of(engine: Engine) -> dict[str, Level]:
     regions = engine.regions()
     streams = [stream for region in regions for stream in region.streams.values()]
     streams_max = sum(region.streams_max() for region in regions)
-    agents = [agent for stack in engine.agent_stacks() for agent in stack.agents]
+    ranges = sum(each.count_ranges() for each in engine.recoveries())
+    agents = [agent for each in engine.recoveries() for agent in each.stack.agents]
     return {
         "queued": Level(
             sum(lane.held_bytes() for lane in lanes), sum(lane.held_bytes_max() for lane in lanes)
@@ -58,6 +63,10 @@ def levels_of(engine: Engine) -> dict[str, Level]:
         "streams": Level(
             STREAM_BYTES * len(streams) + ASKED_BYTES * sum(len(s.requested) for s in streams),
             (STREAM_BYTES + ASKED_BYTES * ASKED_MAX) * streams_max,
+        ),
+        "reports": Level(
+            RANGE_BYTES * ranges,
+            RANGE_BYTES * RANGES_MAX * (1 + 2 * len(agents)) * streams_max,
         ),
         "tokens": Level(
             TOKEN_BYTES * sum(agent.passing_count() for agent in agents),

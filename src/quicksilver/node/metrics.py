@@ -34,6 +34,7 @@ LEVELS = {
     "memory_control": "Bytes of control packets that wait.",
     "memory_peers": "Bytes of what other nodes want to hear, and are to say.",
     "memory_repairs": "Bytes of the bookkeeping of repairs.",
+    "memory_reports": "Bytes of what members said of streams.",
     "memory_streams": "Bytes of the bookkeeping of streams.",
     "memory_tokens": "Bytes of tokens that wait to be passed on.",
     "memory_unknown": "Bytes of packets of views that are not known yet.",

@@ -3,8 +3,9 @@
 A four-byte head like that of data packets, whom it is for, two nonces, then one MessagePack
 array. The first nonce is what its sender wants to hear back from whom it is for; the second
 is the *proof*, what that one wanted to hear: nobody knows it but who receives at the
-address that the packet claims to come from (``multicast/peers.py``). They are small and rare next to data, so they are described by types and decoded by
-msgspec, which checks shape and range in C; sets of sequence numbers travel as
+address that the packet claims to come from (``multicast/peers.py``). They are small and
+rare next to data, so they are described by types and decoded by msgspec, which checks shape
+and range in C; sets of sequence numbers travel as
 flat lists (start, length, start, length, …) and are checked by
 ``RangeSet.parse_flat``.
 """

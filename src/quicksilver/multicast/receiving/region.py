@@ -18,8 +18,7 @@ from quicksilver.trace import records as trace
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
 
-
-UNANNOUNCED_MAX = 256
+UNANNOUNCED_MAX = 64
 """Nodes whose streams into a view are heard of only after they have failed."""
 
 

@@ -24,6 +24,7 @@ from quicksilver.wire.packets import (
     Body,
     Fragment,
     Messages,
+    Start,
     parse_body,
 )
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 PER_PACKET_BYTES = 256
 PER_MESSAGE_BYTES = 48
+PER_MIXED_MESSAGE_BYTES = 128
+PER_OLDER_STREAM_BYTES = 176
 """What a waiting packet costs besides its bytes: objects, tables, references."""
 
 SAMPLE_MASK = SAMPLE_EVERY - 1
@@ -42,7 +45,7 @@ is thousands of times smaller, so more comes from a peer that lies, or from a bu
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
 
-ASKED_MAX = 4096
+ASKED_MAX = 2048
 """Missing packets that may be asked for at once, the first ones; of each it is noted when."""
 
 UNKEPT_LOOKED_AT_MAX = 256
@@ -690,5 +693,8 @@ class ReceiveStream:
 def _waiting_overhead(body: Body) -> int:
     """Return what a waiting packet is charged besides its own bytes."""
     if type(body) is Messages:
-        return PER_PACKET_BYTES + PER_MESSAGE_BYTES * len(body.payloads)
+        each = PER_MESSAGE_BYTES if body.group is not None else PER_MIXED_MESSAGE_BYTES
+        return PER_PACKET_BYTES + each * len(body.payloads)
+    if type(body) is Start:
+        return PER_PACKET_BYTES + PER_OLDER_STREAM_BYTES * len(body.after)
     return PER_PACKET_BYTES

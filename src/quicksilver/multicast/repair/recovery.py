@@ -170,6 +170,14 @@ class RegionRecovery:
             to,
         )
 
+    def count_ranges(self) -> int:
+        """Return how many ranges what members said consists of."""
+        count = self.repairer.state.count_ranges()
+        for agent in self.stack.agents:
+            assert isinstance(agent.rounds, LossRounds)
+            count += agent.rounds.count_ranges()
+        return count
+
     # News
 
     def _take_news(self) -> None:

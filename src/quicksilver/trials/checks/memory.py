@@ -22,9 +22,9 @@ class Memory(Watcher):
     invariants; DESIGN.md: "memory, latency and throughput form one loop",
     dissertation 4.3.6). Copies for others, packets ahead of a hole, large messages
     that are not whole and packets of unknown views stay within their limits, and the
-    budgets tell the truth about them; a stream's unacknowledged bytes stay within the largest window that any
-    receiver's buffer allows. Messages queued and not packed are bounded by the
-    application, which waits for room.
+    budgets tell the truth about them; a stream's unacknowledged bytes stay within the
+    largest window that any receiver's buffer allows. Messages queued and not packed are
+    bounded by the application, which waits for room.
     """
 
     name = "memory"
