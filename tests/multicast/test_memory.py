@@ -12,10 +12,13 @@ from dataclasses import replace
 
 import pytest
 
+from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.levels import Level
+from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
 from quicksilver.multicast.receiving.region import UNANNOUNCED_MAX
 from quicksilver.multicast.receiving.stream import ASKED_MAX
 from quicksilver.stdx.rand import Rng
+from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.control import (
     CONTROL_BYTES_MAX,
     Ack,
@@ -38,6 +41,8 @@ from quicksilver.wire.packets import (
     encode_start,
     stream_key,
 )
+from tests.kit.checks import check_all
+from tests.kit.cluster import have_all, one_region
 from tests.kit.packets import data_packet, record, token
 from tests.kit.target import (
     ALL_REGIONS,
@@ -360,3 +365,35 @@ def test_room_for_less_than_one_message_is_refused() -> None:
     """It would wait for ever."""
     with pytest.raises(ValueError, match="assembly_bytes_max"):
         replace(CONFIG, assembly_bytes_max=1 << 20)
+
+
+def test_a_message_that_is_never_finished_ends_the_incarnation_where_others_wait() -> None:
+    """Not before its sender had as long as senders have; and with a reason to print."""
+    target = Target()
+    target.take(unfinished_messages(target, Rng(1), ALL_REGIONS), 500)
+    env = target.engine.environment
+    patience_s = target.engine.config.patience_s(env.settings.failure_timeout_s)
+    begun = target.now
+    while env.gap is None and target.now < begun + 3 * patience_s:
+        target.now += 0.5
+        target.session.handle_timeout(target.now)
+    assert target.now - begun >= patience_s
+    assert target.engine.node == 0 or "does not finish a large message" in str(env.gap)
+
+
+@pytest.mark.slow
+def test_large_messages_of_many_senders_pass_through_little_room() -> None:
+    """Each member has room for one of them at a time; all arrive, and nobody is excluded."""
+    config = EngineConfig(assembly_bytes_max=BYTES_MAX_LEAST, receive_buffer_bytes=4 << 20)
+    cluster = one_region(3, senders=4, seed=12, config=config)
+    members, senders = cluster.nodes[:3], cluster.nodes[3:]
+    for _ in range(2):
+        for sender in senders:
+            send_numbered(sender, "g", 1, size=10_000_000)
+            send_numbered(sender, "g", 3)
+    assert cluster.run(60, lambda: have_all(members))
+    assert sum(node.engine.counters.assembly_waits for node in members)
+    assert not any(node.exclusions for node in cluster.nodes)
+    cluster.run(10)
+    check_all(cluster)
+    assert all(node.engine.environment.assembly.used == 0 for node in members)
