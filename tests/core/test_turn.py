@@ -220,6 +220,24 @@ def test_what_exceeds_the_quantum_is_handled_next_turn_though_nothing_more_arriv
     assert bench.run() == ["c4", "c5", "drained"]
 
 
+def test_what_was_read_and_not_handled_is_bounded() -> None:
+    """Packets that take long to handle, and arrive faster: they stay in the kernel."""
+    bench = Bench(io_s=0.030, unicast_reads=8, multicast_reads=2, multicast_rounds=2)
+    bench.session.cost_s = 0.010
+    for turn in range(50):
+        bench.io.unicast.extend(f"c{turn}.{i}" for i in range(20))
+        bench.io.multicast.extend(f"d{turn}.{i}" for i in range(20))
+        bench.run()
+        assert bench.turn.scheduler.inbound_count() <= 8 + 2
+    assert "drained" not in bench.run()
+    bench.session.cost_s = 0.0
+    for _ in range(600):
+        bench.run()
+    assert bench.turn.scheduler.inbound_count() == 0
+    assert not bench.io.unicast
+    assert not bench.io.multicast
+
+
 def test_data_stays_in_the_kernel_while_the_application_is_behind() -> None:
     """Tokens go on, and nobody is told that the socket was drained."""
     bench = Bench()

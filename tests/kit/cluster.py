@@ -17,6 +17,7 @@ from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
 from quicksilver.trials.workload import parse_payload
+from quicksilver.wire.control import Control, encode_control, stamp_control
 from quicksilver.wire.ids import Address
 
 LINK = LinkModel(latency_s=0.0002)
@@ -119,6 +120,13 @@ def clear_up(cluster: Cluster) -> None:
     cluster.network.loss = None
     for node in cluster.nodes:
         node.host.weather.clear()
+
+
+def forge(node: SimNode, liar: SimNode, packet: Control) -> bytes:
+    """Return a control packet to a node as a member makes it that knows what to say, and lies."""
+    wanted = node.engine.environment.peers.nonce_for(liar.id)
+    nonce = liar.engine.environment.peers.nonce_for(node.id)
+    return stamp_control(encode_control(packet, node.id), nonce, wanted)
 
 
 def inject(node: SimNode, packet: bytes, source: Address, after_s: float = 0.0) -> None:

@@ -8,6 +8,7 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.wire import gms
 from quicksilver.wire.control import (
     Ack,
+    Challenge,
     Control,
     Extent,
     Gone,
@@ -114,6 +115,7 @@ def controls() -> list[Control]:
         Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
         Gone(1, 2, 3, 4, (41, 2)),
+        Challenge(1, 5),
     ]
 
 

@@ -51,7 +51,7 @@ class Node:
             directory=Directory(),
             deliver=self.deliver,
             control=ControlFeed(self._root),
-            repairs=RepairFeed(self._root, counters),
+            repairs=RepairFeed(self._root, counters, EngineConfig()),
             relays=RelayFeed(self._root, counters),
             counters=counters,
             seed=number,

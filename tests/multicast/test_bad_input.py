@@ -29,6 +29,7 @@ from quicksilver.wire.control import (
     Wake,
     encode_control,
     parse_control,
+    stamp_control,
 )
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
@@ -44,7 +45,7 @@ from quicksilver.wire.packets import (
     stream_key,
 )
 from tests.kit.checks import check_all
-from tests.kit.cluster import clear_up, have_all, inbox, inject, lose, make_cluster, rain
+from tests.kit.cluster import clear_up, forge, have_all, inbox, inject, lose, make_cluster, rain
 from tests.kit.packets import data_packet, datagrams, mutations, noise, record, token, truncations
 
 pytestmark = pytest.mark.slow
@@ -81,6 +82,8 @@ class Siege:
         self.heard: list[bytes] = []
         self.has_liar = False
         """A member of the ring lies about what was sent."""
+        self.knows_nonces = True
+        """Whoever speaks in the name of a member is that member, and knows what to say."""
         self.cluster.network.taps.append(self._hear)
         self.injected = 0
         (self.region,) = {
@@ -129,13 +132,26 @@ class Siege:
                     self.injected += 1
                     when = cluster.now + 0.02 * self.rng.uniform()
                     is_multicast = self.rng.chance(0.5)
-                    cluster.network.inject(target.host, packet, source, when, is_multicast)
+                    stamped = self._stamp(packet, source, target)
+                    cluster.network.inject(target.host, stamped, source, when, is_multicast)
             cluster.run(0.03)
             self.check_bounds()
         assert cluster.run(20, lambda: have_all(self.members, "g")), self.report()
         assert have_all(self.members, "h")
         clear_up(cluster)
         cluster.run(12)
+
+    def _stamp(self, packet: bytes, source: Address, target: SimNode) -> bytes:
+        """Return a control packet with what its target wants to hear from a member."""
+        is_control = packet[1:2] in {b"\1", b"\2"} and len(packet) >= 24
+        liar = next((node for node in self.cluster.nodes if node.address == source), None)
+        if not (self.knows_nonces and is_control and liar is not None):
+            return packet
+        return stamp_control(
+            packet,
+            liar.engine.environment.peers.nonce_for(target.id),
+            target.engine.environment.peers.nonce_for(liar.id),
+        )
 
     def check_bounds(self) -> None:
         """Memory stays within its limits, and nothing that was promised is broken."""
@@ -358,6 +374,7 @@ def test_the_service_is_unharmed_by(attack: Attack) -> None:
     """Counted and dropped; every legitimate message delivered; everything cleaned up."""
     siege = Siege(seed=len(attack.__name__))
     siege.has_liar = attack in {lying_tokens, mutated_control_of_members}
+    siege.knows_nonces = attack is not replayed
     before = siege.bad_counts()
     siege.run(attack)
     assert siege.injected > 500
@@ -458,7 +475,7 @@ def test_a_lie_about_an_end_does_not_end_a_stream_later() -> None:
             records=(record(sender.id, high=1, low=0, cut=1),),
         )
         for node in siege.members:
-            inject(node, encode_control(lie), liar.address)
+            inject(node, forge(node, liar, lie), liar.address)
     cluster.run(0.5)
     lost = siege.members[1]
     lose(cluster, lambda node, packet: packet[1] == KIND_DATA and node is lost)
@@ -485,23 +502,21 @@ def test_records_of_impostors_make_no_streams() -> None:
     """Nobody but members and senders of the region gets state here."""
     siege = Siege(seed=28)
     liar = siege.members[2]
-    many: tuple[Record, ...] = tuple(record(50_000 + i, high=9, low=9) for i in range(1000))
-    packet = encode_control(
-        Token(
-            **siege.names(liar),
-            level=0,
-            ring=0,
-            round=3,
-            leader=siege.members[0].id,
-            skipped=(),
-            direct=False,
-            buffer_bytes=1 << 20,
-            drops=0,
-            records=many,
-        )
+    many: tuple[Record, ...] = tuple(record(50_000 + i, high=9, low=9) for i in range(500))
+    packet = Token(
+        **siege.names(liar),
+        level=0,
+        ring=0,
+        round=3,
+        leader=siege.members[0].id,
+        skipped=(),
+        direct=False,
+        buffer_bytes=1 << 20,
+        drops=0,
+        records=many,
     )
     for node in siege.members:
-        inject(node, packet, liar.address)
+        inject(node, forge(node, liar, packet), liar.address)
     siege.cluster.run(5)
     for node in siege.members:
         assert len(node.engine.environment.regions.streams) <= len(siege.cluster.nodes)

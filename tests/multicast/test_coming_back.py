@@ -5,7 +5,7 @@ from __future__ import annotations
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.wire.control import Ack, Nak, encode_control
-from tests.kit.cluster import Inbox, inbox, inject
+from tests.kit.cluster import Inbox, forge, inbox, inject
 
 
 def _cluster() -> tuple[Cluster, list[SimNode]]:
@@ -115,6 +115,7 @@ def test_what_is_meant_for_a_former_life_is_not_taken() -> None:
     cluster.run(0.01)
     assert stream.packets
     assert a.engine.counters.rejected == 2
-    inject(a, encode_control(ack, to=a.id), b.address)
+    cluster.run(a.config.stand_in_s)
+    inject(a, forge(a, b, ack), b.address)
     cluster.run(0.01)
     assert not stream.packets

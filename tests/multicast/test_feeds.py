@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
+from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import (
     BURST_BYTES,
     INTENTS_MAX,
+    JOBS_MAX,
     REPAIR_RANGES_MAX,
     ControlFeed,
     RepairFeed,
@@ -72,8 +74,8 @@ class TestRepairFeed:
     def test_copies_leave_as_repairs_in_order(self) -> None:
         """The packet is the one that was lost, marked so that it is handled sooner."""
         counters = Counters()
-        feed = RepairFeed(Sink(), counters)
-        feed.add(A, b"key", copies(*range(5)), RangeSet([(1, 4)]))
+        feed = RepairFeed(Sink(), counters, EngineConfig())
+        feed.add(A, b"key", copies(*range(5)), RangeSet([(1, 4)]), 0.0)
         transmit = feed.poll(0.0)
         assert numbers(transmit) == [1, 2, 3]
         assert transmit is not None
@@ -84,18 +86,18 @@ class TestRepairFeed:
 
     def test_asking_twice_is_sending_once(self) -> None:
         """Requests for the same packets join; recovery must not amplify."""
-        feed = RepairFeed(Sink(), Counters())
+        feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(5))
-        feed.add(A, b"key", held, RangeSet([(1, 3)]))
-        feed.add(A, b"key", held, RangeSet([(2, 4)]))
+        feed.add(A, b"key", held, RangeSet([(1, 3)]), 0.0)
+        feed.add(A, b"key", held, RangeSet([(2, 4)]), 0.0)
         assert numbers(feed.poll(0.0)) == [1, 2, 3]
         assert feed.poll(0.0) is None
 
     def test_what_was_forgotten_meanwhile_is_not_sent(self) -> None:
         """A packet that became stable before its turn is gone, and no longer wanted."""
-        feed = RepairFeed(Sink(), Counters())
+        feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(6))
-        feed.add(A, b"key", held, RangeSet([(0, 6)]))
+        feed.add(A, b"key", held, RangeSet([(0, 6)]), 0.0)
         for sequence in (0, 2, 5):
             del held[sequence]
         assert numbers(feed.poll(0.0)) == [1, 3, 4]
@@ -103,10 +105,10 @@ class TestRepairFeed:
 
     def test_a_long_repair_takes_turns_with_others(self) -> None:
         """One node's long burst does not keep another waiting."""
-        feed = RepairFeed(Sink(), Counters())
+        feed = RepairFeed(Sink(), Counters(), EngineConfig())
         many = copies(*range(300), size=1000)
-        feed.add(A, b"key", many, RangeSet([(0, 300)]))
-        feed.add(B, b"key", many, RangeSet([(7, 8)]))
+        feed.add(A, b"key", many, RangeSet([(0, 300)]), 0.0)
+        feed.add(B, b"key", many, RangeSet([(7, 8)]), 0.0)
         first = feed.poll(0.0)
         assert first is not None
         assert sum(map(len, first.packets)) < BURST_BYTES + 2000
@@ -118,24 +120,24 @@ class TestRepairFeed:
 
     def test_a_huge_range_is_not_walked(self) -> None:
         """A request for 2**62 packets is answered with the few that are held."""
-        feed = RepairFeed(Sink(), Counters())
-        feed.add(A, b"key", copies(3, 1 << 40), RangeSet([(0, 1 << 62)]))
+        feed = RepairFeed(Sink(), Counters(), EngineConfig())
+        feed.add(A, b"key", copies(3, 1 << 40), RangeSet([(0, 1 << 62)]), 0.0)
         assert numbers(feed.poll(0.0)) == [3, 1 << 40]
         assert feed.poll(0.0) is None
 
     def test_waiting_repairs_are_bounded(self) -> None:
         """In jobs and in ranges a job; what is dropped is asked for again."""
-        feed = RepairFeed(Sink(), Counters())
+        feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(0, 6 * REPAIR_RANGES_MAX, 2), size=0)
         scattered = RangeSet((s, s + 1) for s in range(0, 6 * REPAIR_RANGES_MAX, 2))
-        feed.add(A, b"key", held, scattered)
+        feed.add(A, b"key", held, scattered, 0.0)
         sent = 0
         while (more := feed.poll(0.0)) is not None:
             sent += len(more.packets)
         assert sent <= REPAIR_RANGES_MAX
-        for number in range(INTENTS_MAX + 5):
-            feed.add(A, b"%d" % number, held, RangeSet([(0, 1)]))
+        for number in range(JOBS_MAX + 5):
+            feed.add(A, b"%d" % number, held, RangeSet([(0, 1)]), 0.0)
         left = 0
         while feed.poll(0.0) is not None:
             left += 1
-        assert left == INTENTS_MAX
+        assert left == JOBS_MAX

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quicksilver.multicast.counters import Counters
-from quicksilver.multicast.receiving.assembly import ASSEMBLIES_MAX
+from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST, AssemblyRoom, bytes_for
 from quicksilver.multicast.receiving.memory import Budget, Room
 from quicksilver.multicast.receiving.stream import UNKEPT_LOOKED_AT_MAX, ReceiveStream
 from quicksilver.stdx.ranges import RangeSet
@@ -17,10 +19,12 @@ from quicksilver.wire.packets import (
     FLAG_START,
     KIND_DATA,
     KIND_REPAIR,
+    MESSAGE_BYTES_MAX,
     SEQUENCE_MAX,
     Messages,
     Start,
     encode_fragment,
+    encode_mixed,
     encode_single,
     encode_start,
     stream_key,
@@ -34,7 +38,13 @@ class Region:
     """What a stream needs of its region view, and what came out of it."""
 
     def __init__(
-        self, number: int = 4, *, cache: int = 1 << 20, ahead: int = 1 << 20, keeps: int = 1
+        self,
+        number: int = 4,
+        *,
+        cache: int = 1 << 20,
+        ahead: int = 1 << 20,
+        keeps: int = 1,
+        assembly: AssemblyRoom | None = None,
     ) -> None:
         self.number = number
         self.token_due_bytes = 1 << 30
@@ -42,6 +52,7 @@ class Region:
         self.counters = Counters()
         self.copies = Budget(cache)
         self.waiting = Room(ahead)
+        self.assembly = assembly or AssemblyRoom(BYTES_MAX_LEAST)
         self.delivered: list[bytes] = []
         self.activity = 0
         self.tokens_due = 0
@@ -445,6 +456,36 @@ class TestCut:
         assert region.delivered == names(0, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        (FLAG_START, encode_start([(1 << 20, 1 << 20, 1 << 40)] * 64)),
+        (0, encode_mixed([1 << 20] * 100, [1 << 40] * 100, [0] * 100, [b""] * 100)),
+        (FLAG_SINGLE, encode_single(1, 0, [1] * 500, [b"x"] * 500)),
+        (FLAG_FRAGMENT, encode_fragment(1, 0, 1000, 0, bytes(900))),
+    ],
+    ids=["start", "mixed", "single", "fragment"],
+)
+def test_what_waits_is_charged_no_less_than_it_takes(flags: int, parts: list[bytes]) -> None:
+    """A START of a thousand bytes takes ten times as many, as objects."""
+    region = Region(ahead=1 << 22, cache=0)
+    packets = [
+        data_packet(flags, parts, key=region.stream.key, sequence=1 + number)
+        for number in range(50)
+    ]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        while packets:
+            # Own bytes: otherwise payloads of equal packets would be counted once.
+            region.stream.handle_packet(bytes(bytearray(packets.pop())), 1.0)
+        held = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert region.stream.low == 0
+    assert held <= 1.1 * region.waiting.used
+
+
 class TestLargeMessages:
     """Pieces become one message."""
 
@@ -455,7 +496,7 @@ class TestLargeMessages:
         assert region.delivered == []
         region.take_piece(1, 0, 10, 5, b"world")
         assert region.delivered == [b"helloworld"]
-        assert len(region.stream._assemblies) == 0
+        assert region.assembly.used == 0
 
     def test_pieces_out_of_order_on_the_network_are_in_order_here(self) -> None:
         """The stream's sequence is the pieces' order."""
@@ -472,12 +513,149 @@ class TestLargeMessages:
         assert region.delivered == []
         assert region.counters.malformed == 1
 
-    def test_unfinished_messages_are_bounded(self) -> None:
-        """A sender that begins and never ends cannot fill the memory."""
+    def test_a_sender_that_begins_and_never_ends_holds_one_message(self) -> None:
+        """An honest one has one under way in a stream."""
         region = Region()
-        for number in range(3 * ASSEMBLIES_MAX):
+        for number in range(50):
             region.take_piece(number, number, 100, 0, b"begin")
-        assert len(region.stream._assemblies) <= ASSEMBLIES_MAX
+        assert region.assembly.used == bytes_for(100)
+        assert region.counters.malformed == 49
+
+    def test_pieces_of_one_byte_take_no_more_than_their_message(self) -> None:
+        """A list of them took forty times their bytes."""
+        region = Region(cache=0)
+        total = 20_000
+        region.take_piece(0, 0, total, 0, b"x")
+        tracemalloc.start()
+        try:
+            for offset in range(1, total):
+                region.take_piece(offset, 0, total, offset, b"x")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert region.delivered == [b"x" * total]
+        assert peak < 3 * total + 50_000
+
+
+class TestRoomForLargeMessages:
+    """Unfinished messages of all streams share one budget; past it streams wait."""
+
+    BIG = MESSAGE_BYTES_MAX
+
+    def test_who_finds_no_room_waits_and_loses_nothing(self) -> None:
+        """The rest of its stream is held behind it, in order."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        first, second = Region(1, assembly=room), Region(2, assembly=room)
+        first.take_piece(0, 0, self.BIG, 0, bytes(self.BIG - 1))
+        second.take_piece(0, 0, 4, 0, b"ab")
+        second.take_piece(1, 0, 4, 2, b"cd")
+        second.take(2, payload=b"after")
+        assert second.delivered == []
+        assert second.stream.is_held()
+        assert second.counters.assembly_waits == 1
+        first.take_piece(1, 0, self.BIG, self.BIG - 1, b"x")
+        assert len(first.delivered) == 1
+        assert second.delivered == [b"abcd", b"after"]
+        assert not second.stream.is_held()
+        second.take(3, payload=b"next")
+        assert second.delivered[-1] == b"next"
+        assert room.used == first.waiting.used == second.waiting.used == 0
+
+    def test_room_is_given_in_the_order_in_which_it_was_asked_for(self) -> None:
+        """Small messages that still fit must not keep a large one waiting for ever."""
+        room = AssemblyRoom(2 * BYTES_MAX_LEAST - 1)
+        regions = [Region(number, assembly=room, ahead=1 << 26) for number in range(4)]
+        for region in regions[:2]:
+            region.take_piece(0, 0, self.BIG, 0, b"x")
+        regions[2].take_piece(0, 0, 4, 0, b"abcd")
+        assert regions[2].delivered == []
+        regions[3].take_piece(0, 0, 4, 0, b"efgh")
+        assert regions[3].delivered == []
+        regions[0].stream.close()
+        regions[1].take_piece(1, 0, self.BIG, 1, bytes(self.BIG - 1))
+        assert [len(region.delivered) for region in regions] == [0, 1, 1, 1]
+        assert room.used == 0
+
+    def test_a_piece_that_found_no_room_at_all_is_asked_for_again(self) -> None:
+        """Neither among unfinished messages nor among packets that wait: not taken, not
+        acknowledged, and so not lost."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        first, second = Region(1, assembly=room), Region(2, assembly=room, ahead=0)
+        first.take_piece(0, 0, self.BIG, 0, b"x")
+        second.take_piece(0, 0, 4, 0, b"abcd")
+        assert second.stream.low == 0
+        assert second.stream.missing.values(9) == [0]
+        first.stream.close()
+        second.take_piece(0, 0, 4, 0, b"abcd")
+        assert second.delivered == [b"abcd"]
+
+    @pytest.mark.parametrize("ending", ["close", "break_off"])
+    def test_a_stream_that_ends_gives_its_room_back(self, ending: str) -> None:
+        """Whether it held room or waited for some."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        first, second, third = (Region(number, assembly=room) for number in range(3))
+        for region in (first, second, third):
+            region.take_piece(0, 0, self.BIG, 0, b"x")
+        getattr(second.stream, ending)()
+        getattr(first.stream, ending)()
+        assert third.stream.assembled_bytes() == 1
+        getattr(third.stream, ending)()
+        assert room.used == 0
+        assert room.next_timeout() is None
+
+    def test_the_dead_give_their_room_back_while_others_wait(self) -> None:
+        """Nothing more comes of what a dead sender began."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        first, second = Region(1, assembly=room), Region(2, assembly=room)
+        first.take_piece(0, 0, self.BIG, 0, b"x")
+        assert room.next_timeout() is None
+        second.take_piece(0, 0, 4, 0, b"abcd")
+        assert room.handle_timeout(1.0, 10.0) is None
+        assert second.delivered == []
+        first.stream.sender_failed = True
+        first.stream.forget_below(1)
+        assert room.handle_timeout(5.0, 10.0) is None
+        assert second.delivered == [b"abcd"]
+
+    def test_who_does_not_go_on_for_too_long_is_named_while_others_wait(self) -> None:
+        """A liar holds room for ever; an honest sender goes on, or is excluded before."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        first, second = Region(1, assembly=room), Region(2, assembly=room)
+        first.take_piece(0, 0, self.BIG, 0, b"x")
+        second.take_piece(0, 0, 4, 0, b"abcd")
+        assert room.handle_timeout(1.0, 10.0) is None
+        first.take_piece(1, 0, self.BIG, 1, b"x")
+        assert room.handle_timeout(9.0, 10.0) is None
+        assert room.handle_timeout(18.9, 10.0) is None
+        assert room.handle_timeout(20.0, 10.0) == SENDER
+
+    @given(st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_any_interleaving_delivers_every_message_and_stays_within_the_limit(
+        self, data: st.DataObject
+    ) -> None:
+        """Streams with large and small messages and room for one or two of the former."""
+        room = AssemblyRoom(BYTES_MAX_LEAST)
+        regions = [Region(number, assembly=room) for number in range(4)]
+        scripts: list[list[tuple[int, int, int, bytes]]] = []
+        for _ in regions:
+            script = []
+            for number in range(data.draw(st.integers(1, 3))):
+                total = data.draw(st.sampled_from([2, 9_000_000, self.BIG // 2]))
+                cut = data.draw(st.integers(1, total - 1))
+                body = bytes(total)
+                script += [(number, total, 0, body[:cut]), (number, total, cut, body[cut:])]
+            scripts.append(script)
+        at = [0] * len(regions)
+        while any(place < len(script) for place, script in zip(at, scripts, strict=True)):
+            turn = data.draw(st.sampled_from([i for i in range(4) if at[i] < len(scripts[i])]))
+            regions[turn].waiting.limit = 1 << 40
+            regions[turn].take_piece(at[turn], *scripts[turn][at[turn]])
+            at[turn] += 1
+            assert 0 <= room.used <= room.limit
+        for region, script in zip(regions, scripts, strict=True):
+            assert [len(found) for found in region.delivered] == [p[1] for p in script[::2]]
+        assert room.used == 0
 
 
 class TestBarriers:

@@ -45,9 +45,15 @@ class Host:
         self.echoed: list[Messages] = []
         self.before: list[tuple[int, int, int]] = []
         self.all_streams: list[SendStream] = []
+        self.lanes: list[Lane] = []
 
     def lane(self) -> Lane:
-        return Lane(self, self)  # type: ignore[arg-type]  # no more is asked of either here
+        lane = Lane(self, self)  # type: ignore[arg-type]  # no more is asked of either here
+        self.lanes.append(lane)
+        return lane
+
+    def has_fragments_left(self, stream: SendStream) -> bool:
+        return any(lane.fragments_left(stream) for lane in self.lanes)
 
     def deliver(self, messages: Messages) -> None:
         self.echoed.append(messages)
@@ -347,6 +353,33 @@ class TestLargeMessages:
             (1, 2, b"after"),
         ]
         assert all(len(packet) <= 1400 for packet in packets(first + rest))
+
+    def test_one_is_under_way_in_a_stream_at_a_time(self) -> None:
+        """Receivers have room for one of each stream; small ones go on meanwhile."""
+        host = Host(window_bytes_initial=20_000)
+        one, other = host.lane(), host.lane()
+        stream = host.stream()
+        group, late = host.group(1, one, stream), host.group(2, other, stream)
+        enqueue(group, bytes(100_000))
+        enqueue(late, b"small", bytes(50_000), b"last")
+        found = drain(one, acknowledge=False)
+        acknowledge_all(stream)
+        meanwhile = drain(other, acknowledge=False)
+        assert messages(meanwhile) == [(2, 0, b"small")]
+        found += meanwhile
+        assert other.is_blocked
+        assert other in stream.waiting
+        assert not other.is_empty()
+        while not (one.is_empty() and other.is_empty()):
+            acknowledge_all(stream)
+            found += drain(one, acknowledge=False)
+            found += drain(other, acknowledge=False)
+        assert messages(found) == [
+            (2, 0, b"small"),
+            (1, 0, bytes(100_000)),
+            (2, 1, bytes(50_000)),
+            (2, 2, b"last"),
+        ]
 
     def test_a_message_that_just_fits_is_not_cut(self) -> None:
         """The limit is the packet's, to the byte."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from quicksilver.stdx.rand import Rng
 from quicksilver.wire.control import (
     Ack,
+    Challenge,
     Control,
     Extent,
     Gone,
@@ -22,6 +23,9 @@ from quicksilver.wire.control import (
     Wake,
     encode_control,
     parse_control,
+    parse_stamp,
+    receiver_of,
+    stamp_control,
 )
 from quicksilver.wire.packets import KIND_CONTROL, KIND_TOKEN, MAGIC, SEQUENCE_MAX
 from tests.kit.packets import controls, mutations, noise, record, token, truncations
@@ -81,6 +85,7 @@ packets = st.one_of(
     st.builds(Wake, **names, level=st.integers(0, 32), ring=u32),
     st.builds(Extent, **names, packets=sequence),
     st.builds(Gone, **names, ranges=flat),
+    st.builds(Challenge, cluster=u32, origin=u32),
 )
 
 
@@ -91,6 +96,16 @@ def test_control_packets_round_trip(packet: Control) -> None:
     assert data[0] == MAGIC
     assert data[1] == (KIND_TOKEN if isinstance(packet, Token) else KIND_CONTROL)
     assert parse_control(data) == packet
+
+
+@given(packets, u32, st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 64) - 1))
+def test_stamps_change_nothing_else(packet: Control, to: int, nonce: int, proof: int) -> None:
+    """They are put on when a packet leaves, whoever made it."""
+    data = stamp_control(encode_control(packet, to), nonce, proof)
+    assert parse_control(data) == packet
+    assert parse_stamp(data) == (nonce, proof)
+    assert receiver_of(data) == to
+    assert len(data) == len(encode_control(packet))
 
 
 @pytest.mark.parametrize("packet", controls(), ids=lambda packet: type(packet).__name__)

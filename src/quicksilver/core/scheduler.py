@@ -68,6 +68,11 @@ class Scheduler:
     def has_inbound(self) -> bool:
         return any(self._inbound)
 
+    def inbound_count(self) -> int:
+        """How many arrivals were read and not handled yet."""
+        tokens, control, data = self._inbound
+        return len(tokens) + len(control) + len(data)
+
     def run_requests(self) -> None:
         """Serve what application threads asked for; those added meanwhile wait."""
         requests = self._requests

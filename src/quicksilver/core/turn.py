@@ -32,7 +32,8 @@ class TurnLimits:
     """What one turn takes at most before other work has its chance."""
 
     unicast_reads: int = 64
-    """Datagrams read from the socket that tokens, control and repairs arrive at."""
+    """Datagrams read from the socket that tokens, control and repairs arrive at; also all
+    that may have been read and not handled, but for one more read of data."""
     multicast_reads: int = 4
     """Datagrams of data read at once: of 60 KB each, they are still in the second-level
     cache when they are handled."""
@@ -132,14 +133,19 @@ class Turn:
         scheduler = self.scheduler
         limits = self._limits
         begun = clock()
-        arrived = io.receive_unicast(limits.unicast_reads)
+        # What the last turn had no time for counts: the rest stays in the kernel, whose
+        # buffers are bounded, and is dropped there if it must be.
+        reads = max(0, limits.unicast_reads - scheduler.inbound_count())
+        arrived = io.receive_unicast(reads) if reads else []
         if arrived or (self.has_more and scheduler.has_inbound()):
             scheduler.accept(arrived)
             scheduler.run_io(clock)
-        is_dry = len(arrived) < limits.unicast_reads
+        is_dry = len(arrived) < reads
         is_paused = session.is_receiving_paused()
         if not is_paused:
             for _ in range(limits.multicast_rounds):
+                if scheduler.inbound_count() >= limits.unicast_reads:
+                    break
                 arrived = io.receive_multicast(limits.multicast_reads)
                 if not arrived:
                     break

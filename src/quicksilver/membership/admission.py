@@ -12,7 +12,7 @@ from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
 
 NODE_NAME_BYTES_MAX = 255
-STATS_MAX = 64
+STATS_MAX = 128
 STAT_CHARS_MAX = 256
 BUFFER_BYTES_MAX = 1 << 48
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
 from quicksilver.wire.control import RANGES_MAX
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
@@ -40,6 +41,10 @@ class EngineConfig:
     ahead_bytes_max: int = 128 << 20
     """Packets that wait for an earlier one; past it new ones are dropped."""
 
+    assembly_bytes_max: int = 128 << 20
+    """Large messages that are not whole yet, of all senders, each counted with all that it
+    will take; one past it waits until another is whole, and its stream with it."""
+
     unknown_bytes_max: int = 8 << 20
     """Packets of views or senders not known yet, kept for ``unknown_s``."""
 
@@ -49,6 +54,20 @@ class EngineConfig:
     """Rate limit of everything this node resends to others."""
 
     repair_burst_bytes: int = 2 << 20
+    repair_peer_bytes_per_s: float = 50e6
+    """What one node that asks for repairs gets in the long run, whatever it asks for …"""
+
+    repair_peer_burst_bytes: int = 128 << 20
+    """… and at once: all that is kept for others, so that one which stood still catches up
+    at the full rate."""
+
+    repair_repeat_s: float = 0.01
+    """A node that asks for a packet within this time after it was sent there is not answered,
+    within twice the time perhaps not: the request has crossed the packet. Less than
+    half of the shortest time after which nodes ask again."""
+
+    resend_bytes_per_s: float = 75e6
+    """What one stream sends to its whole region again, in the long run; at once a window."""
 
     token_bytes: int = 2 << 20
     """A ring's leader releases a token after this much data …"""
@@ -62,6 +81,11 @@ class EngineConfig:
     token_spacing_s: float = 0.001
     token_timeout_s: float = 0.25
     """A round that takes longer is given up and the ring called by roll."""
+
+    stand_in_s: float = 0.15
+    """A member that may stand in for a region's leader may acknowledge once the leader has not
+    for this long. Less than the time after which members do stand in, and more than that
+    after which a leader repeats itself."""
 
     tokens_in_flight: int = 4
     ranges_told_max: int = 24
@@ -84,6 +108,11 @@ class EngineConfig:
     remembers packets which it has just cut for another one."""
 
     def __post_init__(self) -> None:
+        if self.assembly_bytes_max < BYTES_MAX_LEAST:
+            raise ValueError(
+                f"assembly_bytes_max is {self.assembly_bytes_max}: the longest message takes "
+                f"{BYTES_MAX_LEAST}"
+            )
         if not 1 <= self.ranges_told_max <= RANGES_MAX:
             raise ValueError(f"ranges_told_max is {self.ranges_told_max}: 1 to {RANGES_MAX} do")
 

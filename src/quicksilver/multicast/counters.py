@@ -11,8 +11,10 @@ class Counters:
 
     abandoned: int = 0
     ack_received: int = 0
+    ack_refused: int = 0
     ack_sent: int = 0
     ahead_dropped: int = 0
+    assembly_waits: int = 0
     cache_refused: int = 0
     delivered_bytes: int = 0
     delivered_messages: int = 0
@@ -34,7 +36,10 @@ class Counters:
     relayed_packets: int = 0
     relays_dropped: int = 0
     repairs_received: int = 0
+    repairs_refused: int = 0
     repairs_sent: int = 0
+    repairs_suppressed: int = 0
+    resends_refused: int = 0
     resent: int = 0
     roll_calls: int = 0
     sent_bytes: int = 0
@@ -47,6 +52,7 @@ class Counters:
     unconfirmed_by_gone: int = 0
     unknown_dropped: int = 0
     unknown_kept: int = 0
+    unproven: int = 0
     unwanted_messages: int = 0
 
     def as_dict(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.environment import Environment, Rejection
 from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound, MessagesUnconfirmed
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.levels import Level, levels_of
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.relaying import RelayFeed
@@ -36,14 +37,18 @@ from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
     RANGES_MAX,
     Ack,
+    Challenge,
+    Control,
     Extent,
     Gone,
     Nak,
     Pull,
     Token,
     Wake,
+    encode_control,
     is_for,
     parse_control,
+    parse_stamp,
 )
 from quicksilver.wire.ids import Address, GroupId
 from quicksilver.wire.packets import (
@@ -51,6 +56,9 @@ from quicksilver.wire.packets import (
     PRIORITY_TOKEN,
     Messages,
 )
+
+COUNTED_ELSEWHERE = frozenset({"queued", "sent", "cache", "ahead"})
+"""Budgets that statistics have under other names."""
 
 REGIONS_TOLD_MAX = 16
 """Of a group's regions so many are in its samples."""
@@ -107,7 +115,7 @@ class Engine:
             directory=directory,
             deliver=deliver if tally is None else self._deliver_counted,
             control=ControlFeed(self._root),
-            repairs=RepairFeed(self._repair_sink, self.counters),
+            repairs=RepairFeed(self._repair_sink, self.counters, config),
             counters=self.counters,
             relays=RelayFeed(self._root, self.counters),
             seed=seed,
@@ -187,8 +195,15 @@ class Engine:
             # Nobody that the GMS vouches for sends from there, or it is for our former life.
             self.environment.reject(Rejection.REJECTED, data, now)
             return
+        is_proven = self.environment.peers.handle_stamp(packet.origin, *parse_stamp(data))
+        if not is_proven:
+            self._handle_unproven(packet, source)
+            return
         self.environment.heard_at[packet.origin] = now
-        if isinstance(packet, Token):
+        if isinstance(packet, Challenge):
+            for unheard in self.environment.peers.take_unheard(packet.origin, now):
+                self._send_control(source, unheard)
+        elif isinstance(packet, Token):
             feed = self._feeds.get((packet.region, packet.view))
             if feed is None or not feed.recovery.handle_token(packet, now):
                 self.environment.reject(Rejection.REJECTED, data, now)
@@ -222,6 +237,19 @@ class Engine:
             reason = f"node {packet.origin} no longer has packets that it lacks"
             self.environment.end_incarnation(reason)
 
+    def _handle_unproven(self, packet: Control, source: Address) -> None:
+        """Somebody speaks in the name of a node: let it show that it receives there.
+
+        The answer is shorter than what it answers, or about as long.
+        """
+        self.counters.unproven += 1
+        if not isinstance(packet, Challenge):
+            challenge = Challenge(self.cluster, self.node)
+            self._send_control(source, encode_control(challenge, packet.origin))
+
+    def _send_control(self, to: Address, packet: bytes) -> None:
+        self.environment.control.add(lambda _: Transmit(to, [packet]))
+
     def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
         feed = self._feeds.get((packet.region, packet.view))
         if feed is None or packet.origin not in feed.recovery.region.view.members:
@@ -242,7 +270,7 @@ class Engine:
     def take_own_acks(self, recovery: RegionRecovery, now: float) -> None:
         """Acknowledge to this node itself what it leads a region to agree on."""
         while (ack := recovery.poll_own_ack()) is not None:
-            self.outgoing.handle_ack(ack, now)
+            self.outgoing.handle_own_ack(ack, now)
 
     def take_groups(self, now: float) -> list[GroupSampled]:
         """Return what went to groups and came from them since the last time."""
@@ -272,6 +300,7 @@ class Engine:
         """The GMS counts this node in, as a new one or as the one it was."""
         env = self.environment
         env.node = event.node
+        env.peers.become(event.node)
         # Packets carry the low half: enough to tell clusters on one network apart.
         env.cluster = event.cluster & 0xFFFFFFFF
         env.settings = event.settings
@@ -299,6 +328,7 @@ class Engine:
 
     def _become_nobody(self) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
+        self.environment.assembly.clear()
         self.environment.regions.become_nobody()
         self._feeds.clear()
         self.outgoing.become_nobody()
@@ -325,6 +355,7 @@ class Engine:
             for feed in list(self._feeds.values()):
                 feed.recovery.handle_failed(failed, now)
         self.outgoing.handle_views(event)
+        env.forget_strangers()
         self._update_addresses()
 
     def _install(self, view: RegionView, now: float) -> None:
@@ -379,6 +410,9 @@ class Engine:
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
+        when = self.environment.assembly.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         when = self.intake.early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -397,12 +431,25 @@ class Engine:
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
         self.intake.early.handle_timeout(now)
+        self._look_at_assemblies(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()
         gap = self.environment.gap
         if gap is not None and not self._is_gap_told:
             self._is_gap_told = True
             self.events.append(GapFound(gap))
+
+    def _look_at_assemblies(self, now: float) -> None:
+        """Large messages that never become whole must not keep out others for ever."""
+        env = self.environment
+        patience_s = self.config.patience_s(env.settings.failure_timeout_s)
+        stuck = env.assembly.handle_timeout(now, patience_s)
+        if stuck is not None:
+            # It may be a liar, or slow beyond measure. Were it dropped, a message of an
+            # honest sender would be lost without a word.
+            env.end_incarnation(
+                f"node {stuck} does not finish a large message, and others have no room"
+            )
 
     def _let_end(self, name: tuple[int, int], region: Region, now: float) -> None:
         """Forget a view that was replaced, once nobody needs it."""
@@ -440,6 +487,14 @@ class Engine:
 
     # Statistics
 
+    def recoveries(self) -> list[RegionRecovery]:
+        """Return this node's part in the recovery of each of its region views."""
+        return [feed.recovery for feed in self._feeds.values()]
+
+    def memory(self) -> dict[str, Level]:
+        """Return what is held of each budget, and its limit, in bytes."""
+        return levels_of(self)
+
     def stats(self) -> dict[str, int | float | str]:
         """Return counts and levels by name; heartbeats carry them to the GMS."""
         env = self.environment
@@ -449,4 +504,7 @@ class Engine:
         stats["cache_bytes"] = env.copies.used
         stats["ahead_bytes"] = env.waiting.used
         stats["kernel_drops"] = env.kernel_drops()
+        for name, level in self.memory().items():
+            if name not in COUNTED_ELSEWHERE:
+                stats[f"memory_{name}"] = level.used
         return stats

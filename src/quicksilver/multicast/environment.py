@@ -14,6 +14,8 @@ from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
+from quicksilver.multicast.peers import Peers
+from quicksilver.multicast.receiving.assembly import AssemblyRoom
 from quicksilver.multicast.receiving.memory import Budget, Room
 from quicksilver.multicast.receiving.regions import Regions
 from quicksilver.multicast.tally import GroupTally
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from quicksilver.multicast.receiving.relaying import RelayFeed
 
 FAILED_REMEMBERED_MAX = 10_000
+
+STRANGERS_REMEMBERED = 1000
+"""Nodes and groups that are gone are forgotten together, when there are so many."""
 
 
 class Rejection(enum.Enum):
@@ -71,6 +76,9 @@ class Environment:
         """Whether this node can send and receive IP multicast."""
         self.counters = counters
         self.rng = Rng(seed)
+        self.peers = Peers(seed)
+        """Who has shown that it receives at its address."""
+        control.stamp = self.peers.stamp
         self.tracer = tracer
         self.tally = tally
         """What goes to groups and comes from them, counted for a trace; None without one."""
@@ -86,6 +94,8 @@ class Environment:
         """Packets kept for the repair of others."""
         self.waiting = Room(config.ahead_bytes_max)
         """Packets that wait for an earlier one."""
+        self.assembly = AssemblyRoom(config.assembly_bytes_max)
+        """Large messages that are not whole yet."""
         self.heard_at: dict[int, float] = {}
         """When nodes last sent a control packet to this one."""
         self.gap: str | None = None
@@ -135,13 +145,21 @@ class Environment:
 
     def handle_failed(self, node: int) -> None:
         self.heard_at.pop(node, None)
+        self.peers.handle_failed(node)
         self._failed[node] = None
         if len(self._failed) > FAILED_REMEMBERED_MAX:
             del self._failed[next(iter(self._failed))]
 
+    def forget_strangers(self) -> None:
+        """Nodes come and go: forget those that this node has nothing to do with any more."""
+        nodes = self.directory.nodes
+        if len(self.heard_at) > 2 * len(nodes) + STRANGERS_REMEMBERED:
+            self.heard_at = {n: at for n, at in self.heard_at.items() if NodeId(n) in nodes}
+
     def become_nobody(self) -> None:
         """The incarnation is over; the next may be in a new cluster, which numbers anew."""
         self.node = 0
+        self.peers.become(0)
         self.heard_at.clear()
         self.gap = None
         self._failed.clear()

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from quicksilver.core.ports import Transmit
-from quicksilver.core.pull import Sink
+from quicksilver.core.pull import RatePolicy, Sink
+from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address
@@ -23,8 +24,36 @@ INTENTS_MAX = 4096
 """Control packets waiting at once; the newest wish is dropped past it, because
 every one of them is repeated by a later token."""
 
-REPAIR_RANGES_MAX = 1024
+INTENT_BYTES = 4096
+"""What one takes at most, an acknowledgement with its ranges."""
+
+REPAIR_RANGES_MAX = 128
+"""Ranges of one stream that wait for one node, and that are remembered as sent to it."""
+
 BURST_BYTES = 60_000
+
+PEERS_MAX = 4096
+"""Nodes whose share of repairs is remembered; the one served longest ago is forgotten."""
+
+JOBS_MAX = 1024
+"""Streams that wait for nodes, and that are remembered as sent to them."""
+
+JOB_BYTES = 1024
+RANGE_BYTES = 96
+
+CONTROL_BYTES_MAX = INTENT_BYTES * INTENTS_MAX
+"""What control packets that wait never exceed, …"""
+
+REPAIRS_BYTES_MAX = (
+    3 * JOBS_MAX * (JOB_BYTES + RANGE_BYTES * REPAIR_RANGES_MAX) + JOB_BYTES * PEERS_MAX
+)
+"""… and the bookkeeping of repairs."""
+
+Job = tuple[Address, bytes]
+"""Copies of one stream, by its key, for one node."""
+
+Stamp = Callable[[bytes, float], bytes]
+"""Makes a control packet ready to leave."""
 
 
 class ControlFeed:
@@ -33,6 +62,12 @@ class ControlFeed:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._intents: deque[Intent] = deque()
+        self.stamp: Stamp | None = None
+        """Given by the environment, which knows what peers want to hear."""
+
+    def used_bytes(self) -> int:
+        """Return about how much wishes take."""
+        return INTENT_BYTES * len(self._intents)
 
     def add(self, intent: Intent) -> None:
         """Queue the wish to send, unless too many wait already."""
@@ -41,29 +76,66 @@ class ControlFeed:
             self._sink.register(self, PRIORITY_CONTROL)
 
     def poll(self, now: float) -> Transmit | None:
+        stamp = self.stamp
         while self._intents:
             transmit = self._intents.popleft()(now)
             if transmit is not None:
-                return transmit
+                if stamp is None:
+                    return transmit
+                packets = [stamp(packet, now) for packet in transmit.packets]
+                return Transmit(transmit.destination, packets)
         return None
 
 
 class RepairFeed:
-    """Copies of packets on their way to nodes that lack them, in turn."""
+    """Copies of packets on their way to nodes that lack them, in turn.
 
-    def __init__(self, sink: Sink, counters: Counters) -> None:
+    A node gets a packet once, however often it asked before that left; what it asks for
+    within ``repair_repeat_s`` after that has crossed the packet on its way. A node that
+    asks for more than ``repair_peer_bytes_per_s`` in the long run is not served until it
+    has room again, and may then ask once more.
+    """
+
+    def __init__(self, sink: Sink, counters: Counters, config: EngineConfig) -> None:
         self._sink = sink
-        self._jobs: dict[tuple[Address, bytes], tuple[Mapping[int, bytes], RangeSet]] = {}
+        self._jobs: dict[Job, tuple[Mapping[int, bytes], RangeSet]] = {}
         self._counters = counters
+        self._config = config
+        self._rates: dict[Address, RatePolicy] = {}
+        """What each node may be sent at the moment."""
+        self._sent: dict[Job, RangeSet] = {}
+        """What was sent since ``_turned_at``, and …"""
+        self._sent_before: dict[Job, RangeSet] = {}
+        """… in the time of equal length before that."""
+        self._turned_at = 0.0
 
-    def add(self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet) -> None:
+    def used_bytes(self) -> int:
+        """Return about how much requests take, and what is remembered of repairs sent."""
+        sets = [waiting for _, waiting in self._jobs.values()]
+        sets += [*self._sent.values(), *self._sent_before.values()]
+        ranges = sum(each.range_count() for each in sets)
+        return JOB_BYTES * (len(sets) + len(self._rates)) + RANGE_BYTES * ranges
+
+    def add(
+        self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet, now: float
+    ) -> None:
         """Queue what ``ranges`` names of a stream's copies for one node."""
-        job = self._jobs.get((to, key))
+        name = (to, key)
+        self._turn(now)
+        for sent in (self._sent.get(name), self._sent_before.get(name)):
+            if sent is not None:
+                fresh = ranges.difference(sent)
+                if fresh != ranges:
+                    self._counters.repairs_suppressed += 1
+                ranges = fresh
+        if not ranges:
+            return
+        job = self._jobs.get(name)
         if job is None:
-            if len(self._jobs) >= INTENTS_MAX:
+            if len(self._jobs) >= JOBS_MAX:
                 return
             job = (copies, RangeSet())
-            self._jobs[to, key] = job
+            self._jobs[name] = job
         waiting = job[1]
         for start, stop in ranges:
             if waiting.range_count() >= REPAIR_RANGES_MAX:
@@ -75,25 +147,68 @@ class RepairFeed:
         while self._jobs:
             name = next(iter(self._jobs))
             copies, waiting = self._jobs.pop(name)
-            packets = []
-            size = 0
-            while waiting and size < BURST_BYTES:
-                sequence = waiting.first()
-                packet = copies.get(sequence)
-                if packet is None:
-                    # Skip to what is still held: a huge range must not be walked.
-                    held = [s for s in copies if s in waiting]
-                    if not held:
-                        waiting = RangeSet()
-                        break
-                    waiting.discard_below(min(held))
-                    continue
-                waiting.discard(sequence, sequence + 1)
-                packets.append(as_repair(packet))
-                size += len(packet)
+            rate = self._rate_of(name[0])
+            if not rate.is_open(now):
+                self._counters.repairs_refused += 1
+                continue
+            packets, waiting, size = self._take(copies, waiting)
             if waiting:
                 self._jobs[name] = (copies, waiting)
             if packets:
+                rate.charge(size, now)
+                self._note(name, packets, now)
                 self._counters.repairs_sent += len(packets)
-                return Transmit(name[0], packets)
+                return Transmit(name[0], [as_repair(packet) for _, packet in packets])
         return None
+
+    def _take(
+        self, copies: Mapping[int, bytes], waiting: RangeSet
+    ) -> tuple[list[tuple[int, bytes]], RangeSet, int]:
+        """Return a burst of what waits and is held, in order, what still waits, and its size."""
+        packets: list[tuple[int, bytes]] = []
+        size = 0
+        while waiting and size < BURST_BYTES:
+            sequence = waiting.first()
+            packet = copies.get(sequence)
+            if packet is None:
+                # Whatever is not held is passed over at once: neither may a huge range
+                # be walked, nor the copies be looked through for every hole in them.
+                held = RangeSet((s, s + 1) for s in sorted(copies) if s in waiting)
+                waiting = held.head(REPAIR_RANGES_MAX)
+                continue
+            waiting.discard(sequence, sequence + 1)
+            packets.append((sequence, packet))
+            size += len(packet)
+        return packets, waiting, size
+
+    # What nodes were sent
+
+    def _rate_of(self, to: Address) -> RatePolicy:
+        rate = self._rates.pop(to, None)
+        if rate is None:
+            config = self._config
+            rate = RatePolicy(config.repair_peer_bytes_per_s, config.repair_peer_burst_bytes)
+        self._rates[to] = rate
+        if len(self._rates) > PEERS_MAX:
+            del self._rates[next(iter(self._rates))]
+        return rate
+
+    def _note(self, name: Job, packets: list[tuple[int, bytes]], now: float) -> None:
+        self._turn(now)
+        sent = self._sent.get(name)
+        if sent is None:
+            if len(self._sent) >= JOBS_MAX:
+                return
+            sent = self._sent[name] = RangeSet()
+        for sequence, _ in packets:
+            if sent.range_count() < REPAIR_RANGES_MAX:
+                sent.add(sequence, sequence + 1)
+
+    def _turn(self, now: float) -> None:
+        """Forget what was sent long enough ago: it may be asked for again."""
+        passed = now - self._turned_at
+        if passed >= self._config.repair_repeat_s:
+            is_late = passed >= 2 * self._config.repair_repeat_s
+            self._sent_before = {} if is_late else self._sent
+            self._sent = {}
+            self._turned_at = now

@@ -45,6 +45,7 @@ from quicksilver.multicast.events import (
     Receiver,
     SessionEvent,
 )
+from quicksilver.multicast.levels import Level
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -98,6 +99,11 @@ class AwaitingMessages:
         if self._bytes > self._bytes_max:
             self.lost_batch = max(self.lost_batch, *(each.batch for each in self.take()))
 
+    @property
+    def bytes(self) -> int:
+        """What is kept takes so much."""
+        return self._bytes
+
     def take(self) -> list[Messages]:
         """Return all that is kept; what must still wait is added again."""
         messages, self._messages, self._bytes = self._messages, [], 0
@@ -140,7 +146,7 @@ class Session:
             tracer=tracer,
             has_multicast=has_multicast,
         )
-        self.client.set_stats(engine.stats)
+        self.client.set_stats(self.stats)
         self.client.set_traffic(engine.outgoing.take_traffic)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
@@ -298,7 +304,14 @@ class Session:
 
     def stats(self) -> dict[str, int | float | str]:
         """Return counts and levels by name."""
-        return self.engine.stats()
+        stats = self.engine.stats()
+        stats["memory_awaiting"] = self._awaiting.bytes
+        return stats
+
+    def memory(self) -> dict[str, Level]:
+        """Return what is held of each budget, and its limit, in bytes."""
+        awaiting = Level(self._awaiting.bytes, self.engine.config.unknown_bytes_max)
+        return self.engine.memory() | {"awaiting": awaiting}
 
     def pending_bytes(self) -> int:
         """Bytes of packets sent and not acknowledged."""

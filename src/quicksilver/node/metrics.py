@@ -29,6 +29,15 @@ LEVELS = {
     "regions": "Regions that the node is in.",
     "cache_bytes": "Bytes of packets kept for the repair of others.",
     "ahead_bytes": "Bytes of packets that wait for an earlier one.",
+    "memory_assembly": "Bytes of large messages that are not whole yet.",
+    "memory_awaiting": "Bytes of messages of a join that is not known yet.",
+    "memory_control": "Bytes of control packets that wait.",
+    "memory_peers": "Bytes of what other nodes want to hear, and are to say.",
+    "memory_repairs": "Bytes of the bookkeeping of repairs.",
+    "memory_reports": "Bytes of what members said of streams.",
+    "memory_streams": "Bytes of the bookkeeping of streams.",
+    "memory_tokens": "Bytes of tokens that wait to be passed on.",
+    "memory_unknown": "Bytes of packets of views that are not known yet.",
 }
 """Statistics that go up and down; the others only grow."""
 

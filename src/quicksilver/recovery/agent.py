@@ -39,6 +39,10 @@ class Agent(Protocol[Content]):
 
     def has_messages(self) -> bool: ...
 
+    def passing_count(self) -> int:
+        """Return how many tokens of others wait to be passed on; ``PASSING_MAX`` at most."""
+        ...
+
     def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
         """Return whom to send what, made from the state of this moment."""
         ...

@@ -24,7 +24,7 @@ from quicksilver.recovery.rounds import Content, Pace, RoundEnd, Rounds, Token, 
 SKIPPED_MAX = 64
 """Members that one token says are passed over."""
 
-PASSING_MAX = 64
+PASSING_MAX = 16
 """Tokens that wait to be passed on; a ring has a few under way at most."""
 
 WAKE_S = 0.2
@@ -189,7 +189,7 @@ class RingAgent(Generic[Content]):
         if token.leader != self.node:
             if token.leader == self.domain.leader and not isinstance(self.state, Following):
                 self._become_follower(now)
-            if sum(isinstance(output, Token) for output in self._outputs) < PASSING_MAX:
+            if self.passing_count() < PASSING_MAX:
                 self._outputs.append(token)
             return
         if token.content is None:
@@ -253,6 +253,9 @@ class RingAgent(Generic[Content]):
         if self._may_ask_again(state) and (due is None or self._ask_again_at < due):
             due = self._ask_again_at
         return due
+
+    def passing_count(self) -> int:
+        return sum(isinstance(output, Token) for output in self._outputs)
 
     def has_messages(self) -> bool:
         return bool(self._outputs) or self._wants_release

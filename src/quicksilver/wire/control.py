@@ -1,8 +1,11 @@
 """Control packets: tokens, acknowledgements, requests.
 
-A four-byte head like that of data packets, whom it is for, then one MessagePack
-array. They are small and rare next to data, so they are described by types and decoded by
-msgspec, which checks shape and range in C; sets of sequence numbers travel as
+A four-byte head like that of data packets, whom it is for, two nonces, then one MessagePack
+array. The first nonce is what its sender wants to hear back from whom it is for; the second
+is the *proof*, what that one wanted to hear: nobody knows it but who receives at the
+address that the packet claims to come from (``multicast/peers.py``). They are small and
+rare next to data, so they are described by types and decoded by msgspec, which checks shape
+and range in C; sets of sequence numbers travel as
 flat lists (start, length, start, length, …) and are checked by
 ``RangeSet.parse_flat``.
 """
@@ -159,11 +162,25 @@ class Gone(msgspec.Struct, array_like=True, tag=7):
     ranges: Flat
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent | Gone
+class Challenge(msgspec.Struct, array_like=True, tag=9):
+    """Answers a packet without proof: its head has the nonce that was missing."""
+
+    cluster: U32
+    origin: U32
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Challenge
+
+CONTROL_BYTES_MAX = 34_000
+"""The longest control packet that is decoded: no honest token is longer. Decoded, small
+numbers take twenty times the bytes that they take on the wire."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode
-_HEAD = Struct("<BBBBI")
+_HEAD = Struct("<BBBBIQQ")
+_TO = Struct("<I")
+_NONCES = Struct("<QQ")
+_NONCES_AT = _HEAD.size - _NONCES.size
 
 
 def encode_control(packet: Control, to: int = 0) -> bytes:
@@ -173,17 +190,35 @@ def encode_control(packet: Control, to: int = 0) -> bytes:
     still speak to: what they say is about streams and rings of the former.
     """
     kind = KIND_TOKEN if type(packet) is Token else KIND_CONTROL
-    return _HEAD.pack(MAGIC, kind, 0, 0, to) + _encode(packet)
+    return _HEAD.pack(MAGIC, kind, 0, 0, to, 0, 0) + _encode(packet)
+
+
+def receiver_of(data: bytes) -> int:
+    """Return the node that a control packet is for; 0: whoever gets it."""
+    to: int = _TO.unpack_from(data, 4)[0]
+    return to
+
+
+def stamp_control(data: bytes, nonce: int, proof: int) -> bytes:
+    """Return a control packet with the nonce to hear back, and the proof."""
+    return data[:_NONCES_AT] + _NONCES.pack(nonce, proof) + data[_HEAD.size :]
+
+
+def parse_stamp(data: bytes) -> tuple[int, int]:
+    """Return nonce and proof of a control packet that could be parsed."""
+    nonce, proof = _NONCES.unpack_from(data, _NONCES_AT)
+    return nonce, proof
 
 
 def is_for(data: bytes, node: int) -> bool:
     """Whether a control packet that could be parsed is for a node."""
-    to: int = _HEAD.unpack_from(data)[4]
-    return to in (0, node)
+    return receiver_of(data) in (0, node)
 
 
 def parse_control(data: bytes) -> Control | None:
     """Return the control packet in a datagram, or None where there is none."""
+    if len(data) > CONTROL_BYTES_MAX:
+        return None
     try:
         return _decode(memoryview(data)[_HEAD.size :])
     except (msgspec.MsgspecError, ValueError, RecursionError):

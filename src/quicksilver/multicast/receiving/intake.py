@@ -137,7 +137,7 @@ class Intake:
             self._env.reject(Rejection.REJECTED, data, now)
             return
         member = self._regions.get((region, view))
-        if member is not None and (member.may_send(sender) or self._env.is_failed(sender)):
+        if member is not None and member.may_hear(sender):
             member.stream_of(sender)
             self.handle_datagram(data, source, now)
             return

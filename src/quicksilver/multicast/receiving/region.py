@@ -20,6 +20,9 @@ from quicksilver.trace import records as trace
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
 
+UNANNOUNCED_MAX = 64
+"""Nodes whose streams into a view are heard of only after they have failed."""
+
 
 class News(NamedTuple):
     """What happened in a region view since recovery last looked."""
@@ -47,6 +50,7 @@ class Region:
         self.counters = environment.counters
         self.copies = environment.copies
         self.waiting = environment.waiting
+        self.assembly = environment.assembly
         self.deliver = environment.deliver
         self.streams: dict[int, ReceiveStream] = {}
         self.active: dict[int, None] = {}
@@ -78,6 +82,7 @@ class Region:
         self._senders = set(view.senders)
         """Nodes whose packets are accepted: those that may send, and those that no longer
         may, whose last packets can still be under way."""
+        self._unannounced = 0
         self._addresses: dict[Address, bool] = {}
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
@@ -88,16 +93,31 @@ class Region:
     def may_send(self, node: int) -> bool:
         return node in self._senders or node in self.view.members
 
+    def may_hear(self, node: int) -> bool:
+        """Whether there may be a stream of a node here.
+
+        Of one that failed others may have packets, though the GMS did not tell this node
+        that it could send. A liar could name any that ever failed.
+        """
+        if self.may_send(node) or node in self.streams:
+            return True
+        return self._env.is_failed(node) and self._unannounced < UNANNOUNCED_MAX
+
+    def streams_max(self) -> int:
+        """Return how many streams there can be."""
+        return len(self._senders.union(self.view.members)) + UNANNOUNCED_MAX
+
     def stream_of(self, sender: int) -> ReceiveStream:
         """Return the stream of a sender, made if it is new."""
         stream = self.streams.get(sender)
         if stream is None:
             env = self._env
+            if not self.may_send(sender):
+                self._unannounced += 1
             stream = self._make_stream(sender)
-            key = stream.key
             stream.sender_failed = env.is_failed(sender)
             self.streams[sender] = stream
-            env.regions.streams[key] = stream
+            env.regions.streams[stream.key] = stream
         return stream
 
     def _make_stream(self, sender: int) -> ReceiveStream:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quicksilver.multicast.receiving.assembly import Assemblies
+from quicksilver.multicast.receiving.assembly import ROOM, Assembly, bytes_for
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace.records import SAMPLE_EVERY
 from quicksilver.wire.ids import Address, GroupId, NodeId
@@ -24,6 +24,7 @@ from quicksilver.wire.packets import (
     Body,
     Fragment,
     Messages,
+    Start,
     parse_body,
 )
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 PER_PACKET_BYTES = 256
 PER_MESSAGE_BYTES = 48
+PER_MIXED_MESSAGE_BYTES = 128
+PER_OLDER_STREAM_BYTES = 176
 """What a waiting packet costs besides its bytes: objects, tables, references."""
 
 SAMPLE_MASK = SAMPLE_EVERY - 1
@@ -41,6 +44,9 @@ is thousands of times smaller, so more comes from a peer that lies, or from a bu
 
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
+
+ASKED_MAX = 2048
+"""Missing packets that may be asked for at once, the first ones; of each it is noted when."""
 
 UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
@@ -57,10 +63,10 @@ class InOrder:
 
 @dataclass(slots=True)
 class Holding:
-    """Packets are held: older streams must be delivered first."""
+    """Packets are held: older streams must be delivered first, or a large message has no room."""
 
     barriers: set[bytes] = field(default_factory=set)
-    """The keys of those streams; never empty between two inputs."""
+    """The keys of those streams, and ``ROOM``; never empty between two inputs."""
     held: deque[tuple[Body, int]] = field(default_factory=deque)
     """Packets whose turn it would be, and what each is charged in the waiting room."""
     end: int = -1
@@ -93,7 +99,7 @@ class ReceiveStream:
 
     __slots__ = (
         "_ahead",
-        "_assemblies",
+        "_assembly",
         "_cache_floor",
         "_is_waiting",
         "_parse_body",
@@ -162,7 +168,8 @@ class ReceiveStream:
         """True while packets are ahead, and the stream counts as a user of the room."""
         self._usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
-        self._assemblies = Assemblies()
+        self._assembly: Assembly | None = None
+        """The large message under way; a sender has one at a time in a stream."""
         self._cache_floor = 0
 
     # Packets
@@ -182,6 +189,11 @@ class ReceiveStream:
         if body is None:
             region.counters.malformed += 1
             return
+        is_messages = type(body) is Messages
+        if not is_messages and not self._has_room(body):
+            self._hold_for_room()
+            self._handle_otherwise(sequence, batch, data, now)
+            return
         # The fast path: the next packet, nothing missing, nothing waiting.
         # Alone it takes 3.3 µs a packet, scheduler included; 59 messages of
         # 1000 bytes take another 17, most of it the slicing of payloads.
@@ -194,8 +206,8 @@ class ReceiveStream:
         counters = region.counters
         counters.delivered_packets += 1
         counters.delivered_bytes += len(data)
-        if type(body) is Messages:
-            region.deliver(body)
+        if is_messages:
+            region.deliver(body)  # type: ignore[arg-type]  # it is Messages
         else:
             self._deliver(body)
         if self._ahead:
@@ -337,6 +349,9 @@ class ReceiveStream:
             if isinstance(state, Holding):
                 state.held.append(waiting)
                 continue
+            if not self._has_room(waiting[0]):
+                self._hold_for_room().held.append(waiting)
+                continue
             if isinstance(state, Ending) and self.low >= state.end:
                 self.state = Over(state.end)
             self._deliver_waiting(*waiting)
@@ -383,15 +398,60 @@ class ReceiveStream:
         else:
             self.region.handle_start(self, body)
 
+    # Large messages
+
+    def _has_room(self, body: Body) -> bool:
+        """Whether a packet can be delivered: a large message begins only where it finds room."""
+        if type(body) is not Fragment or body.offset:
+            return True
+        if self._assembly is not None:
+            # No honest sender begins another one.
+            self.region.counters.malformed += 1
+            self.drop_assembly()
+        if not self.region.assembly.admits(self, body.total):
+            return False
+        self._assembly = Assembly(body)
+        return True
+
+    def _hold_for_room(self) -> Holding:
+        """Hold packets until there is room for the large message among them."""
+        self.region.counters.assembly_waits += 1
+        state = Holding(end=self.end)
+        state.barriers.add(ROOM)
+        self.state = state
+        return state
+
+    def handle_room(self) -> None:
+        """There is room for the large message that packets are held for."""
+        self._handle_delivered(ROOM)
+
     def _assemble(self, piece: Fragment) -> None:
-        assemblies = self._assemblies
-        payload = assemblies.add(piece)
-        self.region.counters.malformed += assemblies.malformed
-        assemblies.malformed = 0
-        if payload is not None:
+        assembly = self._assembly
+        if assembly is None or not assembly.add(piece):
+            self.region.counters.malformed += 1
+            return
+        if assembly.is_whole():
+            payload = assembly.payload()
             self.region.deliver(
                 Messages(self.sender, piece.batch, [payload], piece.group, piece.sequence)
             )
+            self.drop_assembly()
+
+    def drop_assembly(self) -> None:
+        """The large message is delivered, or never will be."""
+        if self._assembly is not None:
+            self._assembly = None
+            self.region.assembly.release(self)
+
+    def assembly_bytes(self) -> int:
+        """Return what the large message under way is charged."""
+        return 0 if self._assembly is None else bytes_for(self._assembly.total)
+
+    def assembled_bytes(self) -> int:
+        """Return how much has come of the large message under way."""
+        return 0 if self._assembly is None else len(self._assembly)
+
+    # Streams that come before
 
     def wait_for(self, older: ReceiveStream, packets: int) -> None:
         """Hold deliveries until ``older`` has delivered that many packets."""
@@ -438,11 +498,14 @@ class ReceiveStream:
         state.barriers.discard(older)
         while state.held and not state.barriers:
             # A START among them may name other streams to wait for.
+            if not self._has_room(state.held[0][0]):
+                state.barriers.add(ROOM)
+                break
             self._deliver_waiting(*state.held.popleft())
         if self.state is state and not state.barriers:
             self._end_holding(state)
-            if self.waiters:
-                self._release_waiters()
+        if self.waiters:
+            self._release_waiters()
 
     def _end_holding(self, state: Holding) -> None:
         if state.end < 0:
@@ -462,6 +525,7 @@ class ReceiveStream:
         is_held = isinstance(self.state, Holding)
         room = self.region.waiting
         anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
+        anywhere, near = min(anywhere, ASKED_MAX), min(near, ASKED_MAX)
         if missing.count() <= anywhere:
             return missing
         end = self.low if is_held else self.low + 1 + near
@@ -513,6 +577,7 @@ class ReceiveStream:
         if packets < self.high:
             self.missing.discard(packets, self.high)
             self.high = max(packets, self.low)
+            self.requested = {s: asked for s, asked in self.requested.items() if s < self.high}
             self._drop_from(max(packets, self.low))
         self.tail_claim = min(self.tail_claim, packets)
 
@@ -548,6 +613,8 @@ class ReceiveStream:
             self._drop_held(self.state)
             self._end_holding(self.state)
         self._end_at(self.low, is_broken=True)
+        self._assembly = None
+        self.region.assembly.forget(self)
 
     def _end_at(self, end: int, *, is_broken: bool) -> None:
         self.region.counters.lost_to_crash += max(0, self.high - end)
@@ -608,6 +675,8 @@ class ReceiveStream:
         if isinstance(self.state, Holding):
             self._drop_held(self.state)
         self.state = Over(self.low)
+        self._assembly = None
+        self.region.assembly.forget(self)
         self._release_waiters()
 
     # Getters
@@ -636,7 +705,7 @@ class ReceiveStream:
 
     def is_owed(self) -> bool:
         """Packets are missing, or the rest of a large message, and the sender lives."""
-        is_short = bool(self.missing) or bool(self._assemblies)
+        is_short = bool(self.missing) or self._assembly is not None
         return is_short and not self.sender_failed and not self.is_over()
 
     def is_settled(self) -> bool:
@@ -647,5 +716,8 @@ class ReceiveStream:
 def _waiting_overhead(body: Body) -> int:
     """Return what a waiting packet is charged besides its own bytes."""
     if type(body) is Messages:
-        return PER_PACKET_BYTES + PER_MESSAGE_BYTES * len(body.payloads)
+        each = PER_MESSAGE_BYTES if body.group is not None else PER_MIXED_MESSAGE_BYTES
+        return PER_PACKET_BYTES + each * len(body.payloads)
+    if type(body) is Start:
+        return PER_PACKET_BYTES + PER_OLDER_STREAM_BYTES * len(body.after)
     return PER_PACKET_BYTES

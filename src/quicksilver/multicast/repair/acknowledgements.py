@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from quicksilver.wire.control import Ack
 
-PAUSE_S_MAX = 0.4
+PAUSE_S_MAX = 0.1
+"""Senders believe others once a leader has been silent for longer (``stand_in_s``)."""
 
 
 class Acknowledgements:

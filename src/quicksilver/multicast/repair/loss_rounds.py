@@ -101,6 +101,11 @@ class LossRounds(Rounds[Gathered]):
         found = self._aggregates.get(sender)
         return self._repairer.report_quiet(sender) if found is None else found
 
+    def count_ranges(self) -> int:
+        """Return how many ranges the last reports consist of; a set has RANGES_MAX at most."""
+        reports = self._aggregates.values()
+        return sum(r.missing.range_count() + r.unkept.range_count() for r in reports)
+
     # Rounds
 
     def _all_senders(self) -> list[int]:

@@ -15,6 +15,7 @@ from quicksilver.multicast.receiving.placement import hierarchy_of
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.acknowledgements import Acknowledgements
 from quicksilver.multicast.repair.loss_rounds import (
+    RECORDS_SENT_MAX,
     Agreed,
     Gathered,
     LossRounds,
@@ -94,6 +95,8 @@ class RegionRecovery:
 
     def handle_token(self, token: Token, now: float) -> bool:
         """Take a token; False when no honest peer sends it here."""
+        if len(token.records) > RECORDS_SENT_MAX:
+            return False
         content = None
         if not token.direct:
             content = Gathered(token.records, token.buffer_bytes, token.drops)
@@ -133,7 +136,8 @@ class RegionRecovery:
             to, content = message
             address = self._env.address_of(to)
             if address is not None:
-                return Transmit(address, [self._encode(content, to)])
+                packet = self._env.peers.stamp(self._encode(content, to), now)
+                return Transmit(address, [packet])
         return None
 
     def poll_own_ack(self) -> Ack | None:
@@ -165,6 +169,14 @@ class RegionRecovery:
             ),
             to,
         )
+
+    def count_ranges(self) -> int:
+        """Return how many ranges what members said consists of."""
+        count = self.repairer.state.count_ranges()
+        for agent in self.stack.agents:
+            assert isinstance(agent.rounds, LossRounds)
+            count += agent.rounds.count_ranges()
+        return count
 
     # News
 

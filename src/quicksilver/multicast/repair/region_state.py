@@ -40,6 +40,10 @@ class RegionState:
         """Return what is known of a sender's stream."""
         return self._states.get(sender, UNKNOWN)
 
+    def count_ranges(self) -> int:
+        """Return how many ranges all of it consists of; a stream has RANGES_MAX at most."""
+        return sum(state.kept.lacking.range_count() for state in self._states.values())
+
     def learn(self, sender: int, stable: int, kept: Kept, cut: int, *, end: int) -> StreamState:
         """Take what a token says; nothing past ``end`` is stable from this node's view."""
         known = self.of(sender)

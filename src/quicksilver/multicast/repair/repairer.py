@@ -96,8 +96,7 @@ class Repairer:
 
     def accepts(self, sender: int) -> bool:
         """Return whether a record may be about this sender."""
-        known = sender == self._env.node or sender in self.region.streams
-        return known or self.region.may_send(sender) or self._env.is_failed(sender)
+        return sender == self._env.node or self.region.may_hear(sender)
 
     # What is here, and what is not
 
@@ -141,21 +140,23 @@ class Repairer:
         address = self._env.address_of(peer)
         if held and address is not None and peer != sender:
             self._env.counters.pushes += 1
-            self._send_copies(address, sender, held)
+            self._send_copies(address, sender, held, now)
             self._trace_repair(peer, sender, held, now)
 
     def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
         """A member asks for packets: send what is held."""
         ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
         if ranges:
-            self._send_copies(to, pull.sender, ranges)
+            self._send_copies(to, pull.sender, ranges, now)
             if self._env.tracer is not None:
                 held = self.held_here(pull.sender, ranges)
                 self._trace_repair(pull.origin, pull.sender, held, now)
 
-    def _send_copies(self, to: Address, sender: int, ranges: RangeSet) -> None:
-        key = self._env.stream_key(sender, self.region.id, self.region.number)
-        self._env.repairs.add(to, key, self._copies(sender), ranges)
+    def _send_copies(self, to: Address, sender: int, ranges: RangeSet, now: float) -> None:
+        copies = self._copies(sender)
+        if copies:
+            key = self._env.stream_key(sender, self.region.id, self.region.number)
+            self._env.repairs.add(to, key, copies, ranges, now)
 
     def _trace_repair(self, to: int, sender: int, held: RangeSet, now: float) -> None:
         """Note who repairs what for whom, as it is asked for."""
@@ -184,7 +185,7 @@ class Repairer:
             return
         stream = region.streams.get(sender)
         if stream is None:
-            if not region.may_send(sender) and not self._env.is_failed(sender):
+            if not region.may_hear(sender):
                 return
             stream = region.stream_of(sender)
             stream.become_active(now)

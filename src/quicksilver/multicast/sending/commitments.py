@@ -49,6 +49,10 @@ class Commitments:
         """Return what the next START of a stream names: region, view, packets of each."""
         return self._precedence.predecessors(stream, self._streams.closing.values())
 
+    def has_fragments_left(self, stream: SendStream) -> bool:
+        """Whether a lane has begun a large message on a stream and not finished it."""
+        return self._precedence.has_fragments_left(stream)
+
     def handle_committed(self, stream: SendStream, now: float) -> None:
         """A stream has packets to be acknowledged: watch it."""
         name = (stream.region, stream.view)

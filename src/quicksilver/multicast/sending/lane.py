@@ -154,6 +154,14 @@ class Lane:
         """Return how much waits here."""
         return self.room_max - self.room
 
+    def held_bytes(self) -> int:
+        """Return how much waits here, and how much of a large message is under way."""
+        return self.queued_bytes() + (0 if self.large is None else len(self.large.payload))
+
+    def held_bytes_max(self) -> int:
+        """Return what that never exceeds: whoever waits for room has queued one message."""
+        return self.room_max + 2 * MESSAGE_BYTES_MAX
+
     def _ask_sources(self, now: float) -> None:
         """Ask applications for about as much as the next poll packs, if it can leave.
 
@@ -416,7 +424,11 @@ class Lane:
                 if groups is not None:
                     del groups[keep:]
             if count == 0:
-                self._begin_fragments(groups[0] if groups else self._primary(), payloads[0])
+                group = groups[0] if groups else self._primary()
+                if self._may_fragment(group):
+                    self._begin_fragments(group, payloads[0])
+                else:
+                    outbox.put_back(groups, payloads)
                 return None
             total = sum(sizes)
         average = total // count + (PER_MESSAGE_MIXED if groups else 0)
@@ -469,6 +481,20 @@ class Lane:
         env.deliver(messages)
 
     # Large messages
+
+    def _may_fragment(self, group: GroupSender) -> bool:
+        """Whether a large message can begin; else wait for those of other lanes.
+
+        Receivers put together one at a time of each stream: with several of them halfway,
+        and room for none to become whole, nobody would get on.
+        """
+        assert group.streams is not None
+        for stream in group.streams:
+            if self._commitments.has_fragments_left(stream):
+                stream.waiting[self] = None
+                self.is_blocked = True
+                return False
+        return True
 
     def _begin_fragments(self, group: GroupSender, payload: bytes) -> None:
         assert group.streams is not None

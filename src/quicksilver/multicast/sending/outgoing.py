@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable
 from heapq import nlargest
 
 from quicksilver.core.ports import Transmit
-from quicksilver.core.pull import Sink
+from quicksilver.core.pull import RatePolicy, Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
-from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.environment import STRANGERS_REMEMBERED, Environment
 from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.flush import Flushes, OnDone
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
+from quicksilver.multicast.sending.leaders import Leaders
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import Closing, SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
@@ -43,6 +44,8 @@ GONE_SPACING_S = 0.1
 """A member that asks for what is gone is answered no more often."""
 
 GONE_REMEMBERED_MAX = 1024
+EXTENTS_PER_S = 100
+"""Each goes to all members of a region, and whoever asks may name views that never were."""
 
 
 class Outgoing:
@@ -80,6 +83,9 @@ class Outgoing:
         self._parting: dict[str, GroupSender] = {}
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
+        self._leaders = Leaders(environment)
+        self._extents = RatePolicy(EXTENTS_PER_S, EXTENTS_PER_S)
+        """What members are told about streams that do not exist: answers, not bytes."""
         self._extent_at: dict[tuple[int, int], float] = {}
         self._gone_at: dict[tuple[int, int, int], float] = {}
         self._batch = 0
@@ -101,7 +107,9 @@ class Outgoing:
             self.streams.replace(view.id, view.view)
         if event.nodes_failed:
             self._note_gone(frozenset(event.nodes_failed))
+            self._leaders.handle_failed()
             self.streams.abandon_unheard()
+        self._leaders.forget(self.streams.live())
         for group in event.groups_gone:
             sender = self._groups_by_id.get(group)
             if sender is not None:
@@ -116,6 +124,9 @@ class Outgoing:
                 # whatever came after it would be delivered past a gap.
                 sender.streams = tuple(filter(self.streams.has_living_members, sender.streams))
         self._batch = self._env.batch
+        groups = self._env.directory.groups
+        if len(self._ids) > 2 * len(groups) + STRANGERS_REMEMBERED:
+            self._ids = {name: group for name, group in self._ids.items() if group in groups}
         for group_view in event.groups:
             self._ids[group_view.name] = group_view.id
             self.refresh(group_view.name)
@@ -157,6 +168,7 @@ class Outgoing:
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
             self._data.register(lane, PRIORITY_DATA)
+        self._leaders.handle_failed()
         if self._flushes.waiting:
             self._flushes.check()
 
@@ -272,6 +284,10 @@ class Outgoing:
         """Bytes of packets sent and not acknowledged."""
         return sum(stream.flow.window.pending_bytes for stream in self.streams.live())
 
+    def lanes(self) -> list[Lane]:
+        """Return the lanes that messages wait in."""
+        return list(self._lanes.values())
+
     def add_stats(self, stats: dict[str, int | float | str]) -> None:
         """Fill in what is pending, what waits, and for whom."""
         pending = 0
@@ -352,9 +368,25 @@ class Outgoing:
         return self.streams.find(region, view)
 
     def handle_ack(self, ack: Ack, now: float) -> None:
+        """Take what a node says that a region has; it counts if that node leads the region."""
         stream = self.stream_of(ack.region, ack.view)
+        if stream is None or ack.origin not in stream.members:
+            self.counters.rejected += 1
+        elif not self._leaders.may_acknowledge(stream, ack.origin, now):
+            self.counters.ack_refused += 1
+        else:
+            self._take_ack(stream, ack, now)
+
+    def handle_own_ack(self, ack: Ack, now: float) -> None:
+        """Take what a region has that this node itself leads, or thinks it does."""
+        stream = self.stream_of(ack.region, ack.view)
+        if stream is not None:
+            stream.leader_heard_at = now
+            self._take_ack(stream, ack, now)
+
+    def _take_ack(self, stream: SendStream, ack: Ack, now: float) -> None:
         missing = RangeSet.parse_flat(ack.missing, RANGES_MAX)
-        if stream is None or missing is None or ack.origin not in stream.members:
+        if missing is None:
             self.counters.rejected += 1
             return
         self.counters.ack_received += 1
@@ -401,11 +433,13 @@ class Outgoing:
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
             self.counters.rejected += 1
+            known = self._env.directory.regions.get(RegionId(nak.region))
+            is_member = known is not None and nak.origin in known.members
             gone = None if not ranges else self.streams.gone_among(nak.region, nak.view, ranges)
             length = self.streams.length_of(nak.region, nak.view)
             if gone:
                 self._send_gone(nak, gone, now)
-            elif ranges and ranges.last() >= length:
+            elif is_member and ranges and ranges.last() >= length:
                 # Finished long ago, or never begun: nothing more is coming.
                 self._send_extent(nak.region, nak.view, length, now)
             return
@@ -430,6 +464,9 @@ class Outgoing:
         name = (region, view)
         if self._extent_at.get(name, -1.0) + EXTENT_SPACING_S > now:
             return
+        if not self._extents.is_open(now):
+            return
+        self._extents.charge(1, now)
         self._extent_at[name] = now
         while len(self._extent_at) > EXTENTS_REMEMBERED_MAX:
             del self._extent_at[next(iter(self._extent_at))]
@@ -440,11 +477,12 @@ class Outgoing:
             members = stream.members
         elif known is not None:
             members = known.members
-        packet = encode_control(Extent(self._env.cluster, self._env.node, region, view, packets))
+        extent = Extent(self._env.cluster, self._env.node, region, view, packets)
         for member in members:
             address = self._env.address_of(member)
             if address is not None and member != self._env.node:
-                self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
+                transmit = Transmit(address, [encode_control(extent, member)])
+                self._env.control.add(lambda _, transmit=transmit: transmit)  # type: ignore[misc]
 
     def _send_gone(self, nak: Nak, gone: RangeSet, now: float) -> None:
         """A member asks for packets that all have acknowledged, or that were given up.

@@ -70,7 +70,11 @@ class Precedence:
 
     def is_unfinished(self, stream: SendStream) -> bool:
         """Whether packets of it are under way, or pieces of a large message to come."""
-        return bool(stream.packets) or any(lane.fragments_left(stream) for lane in self._lanes)
+        return bool(stream.packets) or self.has_fragments_left(stream)
+
+    def has_fragments_left(self, stream: SendStream) -> bool:
+        """Whether pieces of a large message are to come on a stream."""
+        return any(lane.fragments_left(stream) for lane in self._lanes)
 
     def predecessors(
         self, stream: SendStream, closing: Iterable[SendStream]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
+from quicksilver.core.pull import RatePolicy
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.sending.flow import FlowController
@@ -85,6 +86,11 @@ class SentPackets(Mapping[int, bytes]):
             if packet is not None:
                 freed += packet[0] if type(packet) is tuple else len(packet)
         return freed
+
+    def size_of(self, sequence: int) -> int:
+        """Return how long a packet is that is kept."""
+        packet = self._kept[sequence]
+        return packet[0] if isinstance(packet, tuple) else len(packet)
 
     def newest(self) -> bytes:
         """Return the packet that was kept last."""
@@ -185,6 +191,8 @@ class SendStream:
         """Streams whose groups moved here since: the next START names them."""
         self.before: dict[SendStream, None] = {}
         """Streams that its STARTs named, until all of them are delivered."""
+        self.leader_heard_at = 0.0
+        """When the region's leader acknowledged last, or when there was first something to."""
         self.waiting: dict[Lane, None] = {}
         """Lanes to tell when the flow opens."""
         self.slowest = 0
@@ -201,6 +209,7 @@ class SendStream:
             for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
         }
         self._resend = RangeSet()
+        self._resend_rate = RatePolicy(config.resend_bytes_per_s, config.window_bytes_max)
         self._resent_at: dict[int, tuple[float, float]] = {}
         """Packets resent: when, and how long not to do it again."""
         self._fan_out: list[Transmit] = []
@@ -222,7 +231,7 @@ class SendStream:
         packet = b"".join([self._prefixes[flags], POSITION.pack(sequence, batch), *parts])
         self.next_sequence = sequence + 1
         if not self.packets:
-            self.heard_at = now
+            self.heard_at = self.leader_heard_at = now
         self.packets.keep(sequence, packet)
         self.flow.charge(len(packet), now)
         return packet
@@ -269,7 +278,7 @@ class SendStream:
         now: float,
     ) -> list[bytes]:
         if not self.packets:
-            self.heard_at = now
+            self.heard_at = self.leader_heard_at = now
         prefix = self._prefixes[flags]
         pack = POSITION.pack
         kept = self.packets
@@ -324,14 +333,22 @@ class SendStream:
         return freed
 
     def resend(self, ranges: RangeSet, now: float) -> int:
-        """Queue packets that nobody in the region holds; return how many."""
+        """Queue packets that nobody in the region holds; return how many.
+
+        Past the stream's rate nothing is queued: who lacks it asks again.
+        """
         count = 0
+        rate = self._resend_rate
         retry_s = self._config.request_retry_s
         for sequence in ranges.values(LOOKED_UP_MAX):
             if sequence not in self.packets:
                 continue
             at, pause = self._resent_at.get(sequence, (-1.0, 0.0))
             if at + pause <= now:
+                if not rate.is_open(now):
+                    self._counters.resends_refused += 1
+                    break
+                rate.charge(self.packets.size_of(sequence), now)
                 # Each time later: a member without room for it gains nothing.
                 self._resent_at[sequence] = (now, min(2 * pause or retry_s, RESEND_PAUSE_S_MAX))
                 self._resend.add(sequence, sequence + 1)

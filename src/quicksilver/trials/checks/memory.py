@@ -20,11 +20,11 @@ class Memory(Watcher):
 
     "Memory is bounded by configuration, whatever arrives" (ARCHITECTURE.md,
     invariants; DESIGN.md: "memory, latency and throughput form one loop",
-    dissertation 4.3.6). Copies for others, packets ahead of a hole and packets of
-    unknown views stay within their limits, and the budgets tell the truth about
-    them; a stream's unacknowledged bytes stay within the largest window that any
-    receiver's buffer allows. Messages queued and not packed are bounded by the
-    application, which waits for room.
+    dissertation 4.3.6). Copies for others, packets ahead of a hole, large messages
+    that are not whole and packets of unknown views stay within their limits, and the
+    budgets tell the truth about them; a stream's unacknowledged bytes stay within the
+    largest window that any receiver's buffer allows. Messages queued and not packed are
+    bounded by the application, which waits for room.
     """
 
     name = "memory"
@@ -47,6 +47,7 @@ class Memory(Watcher):
         levels = (
             ("cache", engine.environment.copies.used, config.cache_bytes_max),
             ("ahead", engine.environment.waiting.used, config.ahead_bytes_max),
+            ("assembly", engine.environment.assembly.used, config.assembly_bytes_max),
             ("unknown", engine.intake.early.bytes, config.unknown_bytes_max),
         )
         for what, used, limit in levels:
@@ -73,6 +74,10 @@ class Memory(Watcher):
         counted = engine.environment.waiting.used
         if waiting != counted:
             self.fail(f"{node}: {waiting} bytes wait, {counted} counted")
+        begun = sum(stream.assembly_bytes() for stream in streams)
+        counted = engine.environment.assembly.used
+        if begun != counted:
+            self.fail(f"{node}: {begun} bytes are for unfinished messages, {counted} counted")
         for stream in _streams(node):
             kept = sum(map(len, stream.packets.values()))
             if kept != stream.flow.window.pending_bytes:
