@@ -215,7 +215,8 @@ def test_any_file_may_be_deleted(
             check(path, first)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(KINDS),
     which=st.floats(0, 1, exclude_max=True),
@@ -236,7 +237,8 @@ def test_any_bit_may_flip(
         check(path, first)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(
     kind=st.sampled_from(KINDS),
     which=st.floats(0, 1, exclude_max=True),
@@ -252,6 +254,7 @@ def test_any_file_may_be_cut_off(
         check(path, first)
 
 
+@pytest.mark.slow
 def test_every_bit_of_the_last_index_and_of_the_mark(
     originals: dict[tuple[bool, bool], Path],
 ) -> None:
