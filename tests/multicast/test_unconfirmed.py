@@ -12,7 +12,7 @@ from quicksilver.multicast.sending.unconfirmed import (
     Unconfirmed,
 )
 from quicksilver.wire import gms
-from quicksilver.wire.control import Ack, encode_control
+from quicksilver.wire.control import Ack
 from quicksilver.wire.packets import Fragment, Messages, Start, list_messages, parse_body
 from tests.kit.packets import bodies, data_packet
 from tests.multicast.test_session import (
@@ -20,7 +20,6 @@ from tests.multicast.test_session import (
     ME,
     NODES,
     OTHER,
-    OTHERS_ADDRESS,
     REGION,
     SETTINGS,
     Script,
@@ -109,9 +108,10 @@ def transmit(script: Script) -> None:
 
 
 def acknowledge(script: Script, low: int, view: int = 1) -> None:
+    """Let the region's leader, which is the member with the lowest number, acknowledge."""
     ack = Ack(
         cluster=CLUSTER,
-        origin=OTHER,
+        origin=min(script.session.node, OTHER),
         region=REGION,
         view=view,
         low=low,
@@ -124,7 +124,7 @@ def acknowledge(script: Script, low: int, view: int = 1) -> None:
         senders=1,
         token_s=0.0,
     )
-    script.session.handle_datagram(encode_control(ack, script.session.node), OTHERS_ADDRESS, 5.0)
+    script.session.engine.outgoing.handle_ack(ack, 5.0)
 
 
 def exclude(script: Script) -> None:
