@@ -134,7 +134,7 @@ class Outgoing:
         """When a probe is due or a rate limit opens."""
         soonest = self._commitments.probes.next()
         for stream in self.streams.sending.values():
-            if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
+            if stream.waiting and stream.flow.is_timed and stream.span_left() > 0:
                 opens = stream.flow.next_open(self._env.drained_at)
                 if opens is not None and (soonest is None or opens < soonest):
                     soonest = opens
@@ -237,6 +237,14 @@ class Outgoing:
             self._send_extent(ack.region, ack.view, stream.next_sequence, now)
         stream.flow.handle_report(
             buffer_bytes=ack.buffer_bytes, senders=ack.senders, drops=ack.drops, now=now
+        )
+        # Where holes were left out for their number, nothing past them is known.
+        is_whole = missing.range_count() < self.config.ranges_told_max
+        stream.flow.handle_heard(
+            heard=min(ack.missing_limit, stream.next_sequence) if is_whole else 0,
+            sent=stream.next_sequence,
+            senders=ack.senders,
+            now=now,
         )
         freed = stream.handle_ack(ack.low, missing, ack.missing_limit)
         stream.slowest = ack.slowest

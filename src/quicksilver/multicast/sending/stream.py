@@ -181,6 +181,8 @@ class SendStream:
         if not self.packets:
             self.heard_at = now
         self.packets.keep(sequence, packet)
+        if now >= self.flow.gauge.mark_at:
+            self.flow.gauge.mark(sequence, now)
         self.flow.charge(len(packet), now)
         return packet
 
@@ -231,6 +233,8 @@ class SendStream:
         pack = POSITION.pack
         kept = self.packets
         sequence = self.next_sequence
+        if now >= self.flow.gauge.mark_at:
+            self.flow.gauge.mark(sequence, now)
         is_large = len(payloads[0]) >= PARTS_PAYLOAD_BYTES_MIN
         made = []
         start = total = 0
