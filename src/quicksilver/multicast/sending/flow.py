@@ -58,6 +58,7 @@ class FlowController:
         """There are other senders, or were within ``ALONE_S``."""
         self._shared_at = 0.0
         self._window_initial = window_initial
+        self.sent_bytes = 0
 
     @property
     def is_timed(self) -> bool:
@@ -81,6 +82,7 @@ class FlowController:
 
     def charge(self, size: int, now: float) -> None:
         self.window.pending_bytes += size
+        self.sent_bytes += size
         if self.rate is not None:
             self.rate.charge(size, now)
         if self.pacer is not None:
@@ -127,8 +129,13 @@ class FlowController:
         if self._calm_reports > LIMIT_LIFTED_AFTER:
             self.rate = None
 
-    def handle_heard(self, *, heard: int, sent: int, senders: int, now: float) -> None:
-        """All receivers have heard of the packets below ``heard``, of ``sent`` in all."""
+    def handle_heard(
+        self, *, heard: int, sent: int, senders: int, arrived_bytes: int, now: float
+    ) -> None:
+        """All receivers have heard of the packets below ``heard``, of ``sent`` in all.
+
+        ``senders`` are active, and of all of them so many bytes have arrived.
+        """
         delay_s = self.gauge.measure(heard, now)
         if senders > 1:
             self._shared_at = now
@@ -140,7 +147,14 @@ class FlowController:
         if senders <= 1 and now - self._shared_at >= ALONE_S:
             self.pacer = None
             return
-        pacer.handle_report(delay_s=delay_s, heard=heard, sent=sent, senders=senders, now=now)
+        pacer.handle_report(
+            delay_s=delay_s,
+            heard=heard,
+            sent=sent,
+            senders=senders,
+            arrived_bytes=arrived_bytes,
+            now=now,
+        )
 
     def inherit(self, older: FlowController) -> None:
         """Go on as a stream did that this one takes over from: the network is the same."""
@@ -171,7 +185,7 @@ class FlowController:
             bytes_per_s, self.rate = self.rate.bytes_per_s, None
         else:
             round_s = max(1e-3, self.gauge.least_s or 0.0)
-            first = 2 * self._window_initial / senders / round_s
+            first = self._window_initial / max(1, senders / 8) / round_s
             bytes_per_s = max(first, self.acked_bytes_per_s)
         self.pacer = Pacer(bytes_per_s, self.gauge)
 

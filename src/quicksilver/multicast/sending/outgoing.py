@@ -244,6 +244,7 @@ class Outgoing:
             heard=min(ack.missing_limit, stream.next_sequence) if is_whole else 0,
             sent=stream.next_sequence,
             senders=ack.senders,
+            arrived_bytes=ack.arrived_bytes,
             now=now,
         )
         freed = stream.handle_ack(ack.low, missing, ack.missing_limit)

@@ -28,11 +28,11 @@ MARK_SPACING_S = 1e-4
 MARKS_MAX = 4096
 """Times that are remembered: of 0.4 s or more."""
 
-SAMPLES = 3
+SAMPLES = 2
 """Delays, of packets sent since the last decision, that the next one waits for. The least
 of them counts: a queue delays all, a process that was not scheduled delays some."""
 
-PATIENCE_S = 0.1
+PATIENCE_S = 0.04
 """A decision waits no longer: a stream with holes may give no delays for long."""
 
 SEARCH = 1.4
@@ -41,16 +41,26 @@ SEARCH = 1.4
 STEP_BYTES = 128 << 10
 """What all active senders together send more between two decisions …"""
 
-STEPS_EVEN = 5
+STEPS_EVEN = 10
 """… and after so many decisions to do so twice as much, then three times, and so on: there
 is more room than small steps would find soon."""
 
 DELAY_S = 0.002
 """What is tolerated above the least delay, or as much again if that is more."""
 
-EASE = 0.92
-BRAKE = 0.8
-"""What is left of a pace when the delay is too long, and when it is far too long."""
+EASE = 0.08
+BRAKE = 0.2
+"""What is taken from a pace when the delay is too long, and when it is far too long."""
+
+FAIRNESS = 4.0
+"""A stream that has a tenth more than its share grows by so many tenths less, and is slowed
+down by as many more."""
+
+SMOOTHING = 0.25
+"""Weight of the newest measurement of what arrives of all streams."""
+
+ELAPSED_S_MIN = 0.001
+"""Decisions are no more frequent."""
 
 LOSS = 0.7
 """What is left of it when a queue overflowed all the same."""
@@ -67,6 +77,10 @@ RUN_S = 0.00025
 
 RUN_BYTES_MIN = 60_000
 RUN_BYTES_MAX = 240_000
+
+
+def clamp(value: float, least: float, most: float) -> float:
+    return max(least, min(most, value))
 
 
 class DelayGauge:
@@ -98,7 +112,7 @@ class DelayGauge:
         if sent_at is None or not marks:
             return None
         delay_s = now - sent_at
-        if marks[0][1] - sent_at > delay_s / 2:
+        if marks[0][1] - sent_at > delay_s:
             return None
         if self.least_s is None or delay_s < self.least_s:
             self.least_s = delay_s
@@ -140,6 +154,10 @@ class Pacer:
         self._samples = 0
         self._least_s = 0.0
         """… and took this long at least."""
+        self._arrived_bytes = 0
+        """Of all streams, at the last decision."""
+        self._total_bytes_per_s = 0.0
+        """What arrives of all of them together."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -157,30 +175,50 @@ class Pacer:
         return False
 
     def handle_report(
-        self, *, delay_s: float | None, heard: int, sent: int, senders: int, now: float
+        self,
+        *,
+        delay_s: float | None,
+        heard: int,
+        sent: int,
+        senders: int,
+        arrived_bytes: int,
+        now: float,
     ) -> None:
         """Packets below ``heard`` were heard of, the newest after a delay; ``sent`` exist."""
         if self._decided_at is None:
-            self._begin(sent, now)
+            self._begin(sent, arrived_bytes, now)
             return
         if delay_s is not None and heard > self._from:
             self._least_s = min(self._least_s, delay_s) if self._samples else delay_s
             self._samples += 1
-        if self._samples >= (SAMPLES if isinstance(self.state, Sharing) else 1):
-            self._decide(self._least_s, senders, now - self._decided_at)
-        elif now - self._decided_at >= PATIENCE_S:
-            self._decide(None, senders, now - self._decided_at)
-        else:
+        elapsed_s = now - self._decided_at
+        is_enough = self._samples >= (SAMPLES if isinstance(self.state, Sharing) else 1)
+        if elapsed_s < ELAPSED_S_MIN or not (is_enough or elapsed_s >= PATIENCE_S):
             return
-        self._begin(sent, now)
+        self._measure_total(arrived_bytes, elapsed_s)
+        self._decide(self._least_s if self._samples else None, senders, elapsed_s)
+        self._begin(sent, arrived_bytes, now)
 
     def handle_loss(self, factor: float) -> None:
         """Something overflowed: go on with a part of the pace."""
         self._set(self.bytes_per_s * factor)
         self.state = Sharing()
 
-    def _begin(self, sent: int, now: float) -> None:
+    def _measure_total(self, arrived_bytes: int, elapsed_s: float) -> None:
+        # Another leader counts from another beginning.
+        if arrived_bytes > self._arrived_bytes:
+            measured = (arrived_bytes - self._arrived_bytes) / elapsed_s
+            before = self._total_bytes_per_s or measured
+            self._total_bytes_per_s = before + (measured - before) * SMOOTHING
+
+    def _excess(self, senders: int) -> float:
+        """How much more than an equal share this stream takes: 0.1 is a tenth more."""
+        total = self._total_bytes_per_s
+        return self.bytes_per_s * senders / total - 1.0 if total else 0.0
+
+    def _begin(self, sent: int, arrived_bytes: int, now: float) -> None:
         self._from = sent
+        self._arrived_bytes = arrived_bytes
         self._decided_at = now
         self._samples = 0
         self.is_holding = False
@@ -193,23 +231,26 @@ class Pacer:
         match self.state:
             case Searching():
                 if is_late:
-                    self._set(self.bytes_per_s / SEARCH)
+                    share = self._total_bytes_per_s / max(1, senders)
+                    pace = self.bytes_per_s
+                    self._set(max(pace / SEARCH**2, min(pace / SEARCH, share)))
                     self.state = Sharing()
                 elif self.is_holding:
                     self._set(self.bytes_per_s * SEARCH)
             case Sharing() as sharing:
                 if is_late and delay_s is not None and least_s is not None:
-                    self._ease(sharing, delay_s, least_s)
+                    self._ease(sharing, delay_s, least_s, self._excess(senders))
                     return
                 sharing.eased_from = 0.0
                 if self.is_holding:
                     steps = max(1, sharing.grown - STEPS_EVEN)
                     sharing.grown += 1
+                    steps *= clamp(1.0 - FAIRNESS * self._excess(senders), 0.25, 3.0)
                     self._set(self.bytes_per_s + steps * STEP_BYTES / max(1, senders) / elapsed_s)
             case _:
                 assert_never(self.state)
 
-    def _ease(self, sharing: Sharing, delay_s: float, least_s: float) -> None:
+    def _ease(self, sharing: Sharing, delay_s: float, least_s: float, excess: float) -> None:
         pace = self.bytes_per_s
         sharing.grown = 0
         sharing.eased_from = sharing.eased_from or pace
@@ -218,7 +259,8 @@ class Pacer:
             sharing.eased_from = 0.0
             return
         is_far = delay_s > least_s + 3 * max(DELAY_S, least_s)
-        self._set(pace * (BRAKE if is_far else EASE))
+        part = BRAKE if is_far else EASE
+        self._set(pace * (1.0 - part * clamp(1.0 + FAIRNESS * excess, 0.25, 1.5)))
 
     def _set(self, bytes_per_s: float) -> None:
         self.policy.bytes_per_s = max(BYTES_PER_S_MIN, bytes_per_s)
