@@ -42,7 +42,7 @@ LIMITED_RUN_BYTES = 60_000
 class FlowController:
     """Window and rate of one stream."""
 
-    def __init__(self, *, window_initial: int, window_max: int) -> None:
+    def __init__(self, *, window_initial: int, window_max: int, packet_bytes: int) -> None:
         self.window = WindowPolicy(window_initial)
         self.rate: RatePolicy | None = None
         self.window_max = window_max
@@ -53,11 +53,14 @@ class FlowController:
         self._limit = float(window_max)
         """What the network between seems to hold."""
         self._shrunk_at = -1.0
+        self._lost_below = 0
+        """Packets that were sent when this stream last slowed down, because others were lost."""
         self.gauge = DelayGauge()
         self.pacer: Pacer | None = None
         """There are other senders, or were within ``ALONE_S``."""
         self._shared_at = 0.0
         self._window_initial = window_initial
+        self._packet_bytes = packet_bytes
         self.sent_bytes = 0
 
     @property
@@ -130,13 +133,21 @@ class FlowController:
             self.rate = None
 
     def handle_heard(
-        self, *, heard: int, sent: int, senders: int, arrived_bytes: int, now: float
+        self,
+        *,
+        heard: int,
+        is_newest: bool,
+        sent: int,
+        senders: int,
+        arrived_bytes: int,
+        now: float,
     ) -> None:
         """All receivers have heard of the packets below ``heard``, of ``sent`` in all.
 
-        ``senders`` are active, and of all of them so many bytes have arrived.
+        They may have heard of more unless these ``is_newest``. ``senders`` are active, and
+        of all of them so many bytes have arrived.
         """
-        delay_s = self.gauge.measure(heard, now)
+        delay_s = self.gauge.measure(heard, now) if is_newest else None
         if senders > 1:
             self._shared_at = now
             if self.pacer is None:
@@ -162,14 +173,20 @@ class FlowController:
         self._limit = older._limit
         if older.pacer is not None:
             self._shared_at = older._shared_at
-            self.pacer = Pacer(older.pacer.bytes_per_s, self.gauge)
+            self.pacer = Pacer(older.pacer.bytes_per_s, self.gauge, packet_bytes=self._packet_bytes)
 
-    def handle_region_loss(self, now: float) -> None:
-        """Packets are resent that everybody had lost.
+    def handle_region_loss(self, now: float, *, newest: int | None = None, sent: int = 0) -> None:
+        """Packets are resent that everybody had lost: up to ``newest``, of ``sent`` in all.
 
         One receiver's trouble does not do that: a switch on the way was full, whose
-        buffers no receiver reports. So the window shrinks as for any network.
+        buffers no receiver reports. So the window shrinks as for any network, or the
+        pace, if there is one; but not for packets that were sent before it last did.
         """
+        if newest is not None:
+            if newest < self._lost_below:
+                return
+            if now - self._shrunk_at >= REGION_LOSS_SPACING_S:
+                self._lost_below = sent
         if self.pacer is not None:
             self._slow_down(LOSS, now)
         elif now - self._shrunk_at >= REGION_LOSS_SPACING_S:
@@ -187,7 +204,7 @@ class FlowController:
             round_s = max(1e-3, self.gauge.least_s or 0.0)
             first = self._window_initial / max(1, senders / 8) / round_s
             bytes_per_s = max(first, self.acked_bytes_per_s)
-        self.pacer = Pacer(bytes_per_s, self.gauge)
+        self.pacer = Pacer(bytes_per_s, self.gauge, packet_bytes=self._packet_bytes)
 
     def _slow_down(self, factor: float, now: float) -> None:
         """Packets were lost at this pace; once for all that one overflow lost."""

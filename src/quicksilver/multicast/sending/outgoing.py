@@ -238,10 +238,11 @@ class Outgoing:
         stream.flow.handle_report(
             buffer_bytes=ack.buffer_bytes, senders=ack.senders, drops=ack.drops, now=now
         )
-        # Where holes were left out for their number, nothing past them is known.
-        is_whole = missing.range_count() < self.config.ranges_told_max
+        # Where holes were left out for their number, more may have been heard of.
+        is_newest = missing.range_count() < self.config.ranges_told_max
         stream.flow.handle_heard(
-            heard=min(ack.missing_limit, stream.next_sequence) if is_whole else 0,
+            heard=min(ack.missing_limit, stream.next_sequence),
+            is_newest=is_newest,
             sent=stream.next_sequence,
             senders=ack.senders,
             arrived_bytes=ack.arrived_bytes,
@@ -296,7 +297,9 @@ class Outgoing:
         if ranges.last() >= stream.next_sequence:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if packets := stream.resend(ranges, now):
-            stream.flow.handle_region_loss(now)
+            stream.flow.handle_region_loss(
+                now, newest=ranges.last(), sent=stream.next_sequence
+            )
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
                 self._env.tracer(

@@ -35,24 +35,26 @@ of them counts: a queue delays all, a process that was not scheduled delays some
 PATIENCE_S = 0.04
 """A decision waits no longer: a stream with holes may give no delays for long."""
 
-SEARCH = 1.4
+SEARCH = 1.25
 """Growth of a pace that has not met the others' yet, with every decision."""
 
-STEP_BYTES = 128 << 10
-"""What all active senders together send more between two decisions …"""
+STEP = 0.015
+"""Part of what arrives of all senders that they together send more with every decision …"""
 
-STEPS_EVEN = 10
+STEPS_EVEN = 5
 """… and after so many decisions to do so twice as much, then three times, and so on: there
 is more room than small steps would find soon."""
 
 DELAY_S = 0.002
-"""What is tolerated above the least delay, or as much again if that is more."""
+DELAY_PACKETS = 16
+"""What is tolerated above the least delay: this time, or as much again, or the time that so
+many packets take to arrive, whichever is most."""
 
-EASE = 0.08
+EASE = 0.06
 BRAKE = 0.2
 """What is taken from a pace when the delay is too long, and when it is far too long."""
 
-FAIRNESS = 4.0
+FAIRNESS = 8.0
 """A stream that has a tenth more than its share grows by so many tenths less, and is slowed
 down by as many more."""
 
@@ -70,13 +72,12 @@ FUTILE = 0.4
 not of its making."""
 
 BURST_S = 0.001
+BURST_BYTES_MIN = 16 << 10
 """A pace may make good this much time in which the process did not run."""
 
-RUN_S = 0.00025
+RUN_S = 0.0005
+RUN_BYTES_MAX = 180_000
 """What is sent at once: longer runs cost less processor time, and longer queues."""
-
-RUN_BYTES_MIN = 60_000
-RUN_BYTES_MAX = 240_000
 
 
 def clamp(value: float, least: float, most: float) -> float:
@@ -118,9 +119,9 @@ class DelayGauge:
             self.least_s = delay_s
         return delay_s
 
-    def excuse(self, delay_s: float) -> None:
-        """So long a delay has other reasons than queues that senders fill."""
-        self.least_s = delay_s
+    def excuse(self, late_s: float) -> None:
+        """So much more delay has other reasons than queues that senders fill."""
+        self.least_s = (self.least_s or 0.0) + late_s
 
 
 @dataclass(slots=True)
@@ -141,10 +142,11 @@ class Sharing:
 class Pacer:
     """The pace of one stream among several."""
 
-    def __init__(self, bytes_per_s: float, gauge: DelayGauge) -> None:
+    def __init__(self, bytes_per_s: float, gauge: DelayGauge, *, packet_bytes: int) -> None:
         self.gauge = gauge
+        self._packet_bytes = packet_bytes
         self.state: Searching | Sharing = Searching()
-        self.policy = RatePolicy(bytes_per_s, burst_bytes=RUN_BYTES_MIN)
+        self.policy = RatePolicy(bytes_per_s, burst_bytes=packet_bytes)
         self.is_holding = False
         """True when the pace held the stream up since the last decision."""
         self._set(bytes_per_s)
@@ -166,7 +168,7 @@ class Pacer:
     @property
     def run_bytes(self) -> int:
         """What to send at once."""
-        return max(RUN_BYTES_MIN, min(RUN_BYTES_MAX, int(self.bytes_per_s * RUN_S)))
+        return max(self._packet_bytes, min(RUN_BYTES_MAX, int(self.bytes_per_s * RUN_S)))
 
     def is_open(self, now: float) -> bool:
         if self.policy.is_open(now):
@@ -188,7 +190,10 @@ class Pacer:
         if self._decided_at is None:
             self._begin(sent, arrived_bytes, now)
             return
-        if delay_s is not None and heard > self._from:
+        if heard <= self._from:
+            # Nothing is known yet about what was sent since.
+            return
+        if delay_s is not None:
             self._least_s = min(self._least_s, delay_s) if self._samples else delay_s
             self._samples += 1
         elapsed_s = now - self._decided_at
@@ -196,7 +201,7 @@ class Pacer:
         if elapsed_s < ELAPSED_S_MIN or not (is_enough or elapsed_s >= PATIENCE_S):
             return
         self._measure_total(arrived_bytes, elapsed_s)
-        self._decide(self._least_s if self._samples else None, senders, elapsed_s)
+        self._decide(self._least_s if self._samples else None, senders)
         self._begin(sent, arrived_bytes, now)
 
     def handle_loss(self, factor: float) -> None:
@@ -223,45 +228,48 @@ class Pacer:
         self._samples = 0
         self.is_holding = False
 
-    def _decide(self, delay_s: float | None, senders: int, elapsed_s: float) -> None:
-        least_s = self.gauge.least_s
-        is_late = False
-        if delay_s is not None and least_s is not None:
-            is_late = delay_s > least_s + max(DELAY_S, least_s)
+    def _decide(self, delay_s: float | None, senders: int) -> None:
+        total = self._total_bytes_per_s or self.bytes_per_s * max(1, senders)
+        late_s = 0.0
+        if delay_s is not None and self.gauge.least_s is not None:
+            late_s = delay_s - self.gauge.least_s
+        tolerated_s = max(
+            DELAY_S, self.gauge.least_s or 0.0, DELAY_PACKETS * self._packet_bytes / total
+        )
+        is_late = late_s > tolerated_s
         match self.state:
             case Searching():
                 if is_late:
-                    share = self._total_bytes_per_s / max(1, senders)
+                    share = total / max(1, senders)
                     pace = self.bytes_per_s
                     self._set(max(pace / SEARCH**2, min(pace / SEARCH, share)))
                     self.state = Sharing()
                 elif self.is_holding:
                     self._set(self.bytes_per_s * SEARCH)
             case Sharing() as sharing:
-                if is_late and delay_s is not None and least_s is not None:
-                    self._ease(sharing, delay_s, least_s, self._excess(senders))
+                if is_late:
+                    self._ease(sharing, late_s, BRAKE if late_s > 3 * tolerated_s else EASE, senders)
                     return
                 sharing.eased_from = 0.0
                 if self.is_holding:
                     steps = max(1, sharing.grown - STEPS_EVEN)
                     sharing.grown += 1
-                    steps *= clamp(1.0 - FAIRNESS * self._excess(senders), 0.25, 3.0)
-                    self._set(self.bytes_per_s + steps * STEP_BYTES / max(1, senders) / elapsed_s)
+                    steps *= clamp(1.0 - FAIRNESS * self._excess(senders), 0.25, 4.0)
+                    self._set(self.bytes_per_s + steps * STEP * total / max(1, senders))
             case _:
                 assert_never(self.state)
 
-    def _ease(self, sharing: Sharing, delay_s: float, least_s: float, excess: float) -> None:
+    def _ease(self, sharing: Sharing, late_s: float, part: float, senders: int) -> None:
         pace = self.bytes_per_s
         sharing.grown = 0
         sharing.eased_from = sharing.eased_from or pace
         if pace < FUTILE * sharing.eased_from:
-            self.gauge.excuse(delay_s)
+            self.gauge.excuse(late_s)
             sharing.eased_from = 0.0
             return
-        is_far = delay_s > least_s + 3 * max(DELAY_S, least_s)
-        part = BRAKE if is_far else EASE
-        self._set(pace * (1.0 - part * clamp(1.0 + FAIRNESS * excess, 0.25, 1.5)))
+        self._set(pace * (1.0 - part * clamp(1.0 + FAIRNESS * self._excess(senders), 0.0, 2.0)))
 
     def _set(self, bytes_per_s: float) -> None:
         self.policy.bytes_per_s = max(BYTES_PER_S_MIN, bytes_per_s)
-        self.policy.burst_bytes = max(RUN_BYTES_MIN, int(self.policy.bytes_per_s * BURST_S))
+        credit = int(self.policy.bytes_per_s * BURST_S)
+        self.policy.burst_bytes = max(self._packet_bytes, BURST_BYTES_MIN, credit)

@@ -134,7 +134,9 @@ class SendStream:
         """The region has everything below."""
         self.packets = SentPackets()
         self.flow = FlowController(
-            window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
+            window_initial=config.window_bytes_initial,
+            window_max=config.window_bytes_max,
+            packet_bytes=config.packet_bytes,
         )
         self.is_opened = False
         """True once its first packet has said which older streams come before it."""
