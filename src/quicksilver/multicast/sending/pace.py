@@ -45,10 +45,11 @@ STEPS_EVEN = 5
 """… and after so many decisions to do so twice as much, then three times, and so on: there
 is more room than small steps would find soon."""
 
-DELAY_S = 0.002
+DELAY_S = 0.003
+DELAY_FACTOR = 1.5
 DELAY_PACKETS = 16
-"""What is tolerated above the least delay: this time, or as much again, or the time that so
-many packets take to arrive, whichever is most."""
+"""What is tolerated above the least delay: this time, or so many times as much, or the time
+that so many packets take to arrive, whichever is most."""
 
 EASE = 0.06
 BRAKE = 0.2
@@ -234,7 +235,9 @@ class Pacer:
         if delay_s is not None and self.gauge.least_s is not None:
             late_s = delay_s - self.gauge.least_s
         tolerated_s = max(
-            DELAY_S, self.gauge.least_s or 0.0, DELAY_PACKETS * self._packet_bytes / total
+            DELAY_S,
+            DELAY_FACTOR * (self.gauge.least_s or 0.0),
+            DELAY_PACKETS * self._packet_bytes / total,
         )
         is_late = late_s > tolerated_s
         match self.state:
