@@ -147,7 +147,8 @@ class FlowController:
         They may have heard of more unless these ``is_newest``. ``senders`` are active, and
         of all of them so many bytes have arrived.
         """
-        delay_s = self.gauge.measure(heard, now) if is_newest else None
+        gap_s = 0.0 if self.pacer is None else self.pacer.gap_s
+        delay_s = self.gauge.measure(heard, now, gap_s) if is_newest else None
         if senders > 1:
             self._shared_at = now
             if self.pacer is None:

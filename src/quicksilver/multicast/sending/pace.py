@@ -49,7 +49,7 @@ DELAY_S = 0.003
 DELAY_FACTOR = 1.5
 DELAY_PACKETS = 16
 """What is tolerated above the least delay: this time, or so many times as much, or the time
-that so many packets take to arrive, whichever is most."""
+that so many packets, and one more of each sender, take to arrive, whichever is most."""
 
 EASE = 0.06
 BRAKE = 0.2
@@ -101,11 +101,12 @@ class DelayGauge:
         self._marks.append((sequence, now))
         self.mark_at = now + MARK_SPACING_S
 
-    def measure(self, heard: int, now: float) -> float | None:
+    def measure(self, heard: int, now: float, gap_s: float = 0.0) -> float | None:
         """All have heard of the packets below a number: return how long the newest took.
 
-        None if nothing is new, or if the stream paused after it: then it was not the
-        packet that took the time, but the token that nobody was in a hurry to send.
+        None if nothing is new, or if the stream paused after it, for longer than it took
+        and than packets are apart (``gap_s``): then it was not the packet that took the
+        time, but the token that nobody was in a hurry to send.
         """
         marks = self._marks
         sent_at = None
@@ -114,7 +115,7 @@ class DelayGauge:
         if sent_at is None or not marks:
             return None
         delay_s = now - sent_at
-        if marks[0][1] - sent_at > delay_s:
+        if marks[0][1] - sent_at > max(delay_s, gap_s):
             return None
         if self.least_s is None or delay_s < self.least_s:
             self.least_s = delay_s
@@ -170,6 +171,11 @@ class Pacer:
     def run_bytes(self) -> int:
         """What to send at once."""
         return max(self._packet_bytes, min(RUN_BYTES_MAX, int(self.bytes_per_s * RUN_S)))
+
+    @property
+    def gap_s(self) -> float:
+        """How far apart packets are at most, at this pace."""
+        return 2 * self.run_bytes / self.bytes_per_s
 
     def is_open(self, now: float) -> bool:
         if self.policy.is_open(now):
@@ -237,7 +243,7 @@ class Pacer:
         tolerated_s = max(
             DELAY_S,
             DELAY_FACTOR * (self.gauge.least_s or 0.0),
-            DELAY_PACKETS * self._packet_bytes / total,
+            (DELAY_PACKETS + senders) * self._packet_bytes / total,
         )
         is_late = late_s > tolerated_s
         match self.state:
