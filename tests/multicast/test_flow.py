@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def controller() -> FlowController:
-    return FlowController(window_initial=128 << 10, window_max=8 * MIB)
+    return FlowController(window_initial=128 << 10, window_max=8 * MIB, packet_bytes=60_000)
 
 
 def calm(flow: FlowController, now: float, buffer_bytes: int = MIB) -> None:
@@ -157,7 +157,7 @@ def test_a_halved_window_grows_back_in_calm() -> None:
 
 def test_a_loss_never_widens_a_small_window() -> None:
     """The least limit is for large windows; what was configured stays the most."""
-    flow = FlowController(window_initial=32 << 10, window_max=32 << 10)
+    flow = FlowController(window_initial=32 << 10, window_max=32 << 10, packet_bytes=60_000)
     flow.handle_region_loss(1.0)
     flow.handle_report(buffer_bytes=1 << 20, senders=1, drops=0, now=1.1)
     assert flow.window.window_bytes <= 32 << 10

@@ -108,6 +108,8 @@ class Ack(msgspec.Struct, array_like=True, tag=2):
     """How many streams are active in the region."""
     token_s: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
     """How long the round took."""
+    arrived_bytes: Sequence = 0
+    """What has arrived at the leader in this view, of all streams."""
 
 
 class Nak(msgspec.Struct, array_like=True, tag=3):

@@ -20,6 +20,13 @@ from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
 from quicksilver.experiments.scenario import run_scenario
 
 
+LINK_PERCENT_MIN = 95
+LINK_PERCENT_MIN_LARGE = 90
+"""What several senders are to carry together, up to 50 nodes and beyond."""
+
+FAIRNESS_MIN = 0.9
+
+
 class Scale(Experiment):
     """Figures 4.18 and 4.20 to 4.24."""
 
@@ -34,12 +41,14 @@ class Scale(Experiment):
         "4.24": "The time to acknowledge grows linearly, from 0.6 to about 1.1 s at 200 nodes, "
         "and the token's round-trip from 0.2 to 0.8 s; deeper rings would make it logarithmic",
     }
-    sweep = {"nodes": (2, 10, 50, 100, 200), "senders": (1, 2)}
+    sweep = {"nodes": (2, 10, 50, 100, 200), "senders": (1, 2, 8)}
     quick = {"nodes": (2, 10), "senders": (1,)}
     settings = {**SETTINGS, "seconds": 1.0, "warmup": 0.3}
     quick_settings = {"seconds": 0.2, "warmup": 0.1}
     columns = (
         Column("messages_per_second", "messages/s"),
+        Column("link_percent", "of the link, %", "{:.1f}"),
+        Column("fairness", "least/largest sender", "{:.2f}"),
         Column("ack_ms_mean", "ack, ms", "{:.2f}"),
         Column("token_rtt_ms", "token, ms", "{:.2f}"),
         Column("token_levels", "levels"),
@@ -48,6 +57,7 @@ class Scale(Experiment):
         Column("sender_cpu_percent", "sender CPU %"),
         Column("receiver_cpu_percent", "receiver CPU %"),
         Column("lost_packets", "lost"),
+        Column("switch_drops", "switch drops"),
         Column("node_seconds_per_second", "node s/s", "{:.1f}"),
     )
 
@@ -59,6 +69,8 @@ class Scale(Experiment):
         for senders in sorted({row["senders"] for row in rows}):
             some = choose(rows, senders=senders)
             found += _throughput(some, senders) + _growth(some, senders)
+            if senders > 1:
+                found += _sharing(choose(some, rate=0.0), senders)
         return found
 
 
@@ -79,6 +91,27 @@ def _throughput(rows: Sequence[Row], senders: int) -> list[Finding]:
             large >= 0.97 * small if last >= 200 else None,
         )
     ]
+
+
+def _sharing(rows: Sequence[Row], senders: int) -> list[Finding]:
+    """Several senders together fill the link, and share it evenly."""
+    found = []
+    for nodes in sorted({row["nodes"] for row in rows}):
+        some = choose(rows, nodes=nodes)
+        link = mean_of(some, "link_percent")
+        fairness = mean_of(some, "fairness")
+        if link is None or fairness is None:
+            continue
+        goal = LINK_PERCENT_MIN if nodes <= 50 else LINK_PERCENT_MIN_LARGE
+        found.append(
+            Finding(
+                f"{senders} senders at full rate, {nodes} nodes: ≥ {goal} % of the link, the "
+                "slowest within a tenth of the fastest",
+                f"{link:.1f} %, {fairness:.2f}",
+                link >= goal and fairness >= FAIRNESS_MIN,
+            )
+        )
+    return found
 
 
 def _growth(rows: Sequence[Row], senders: int) -> list[Finding]:

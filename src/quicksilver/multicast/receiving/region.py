@@ -76,6 +76,9 @@ class Region:
         first = max(1, environment.config.window_bytes_initial // 2)
         self.token_due_bytes = min(self.token_bytes, first)
         """How much data is still to come before a token is due."""
+        self._due_bytes_sum = self.token_due_bytes
+        """All that tokens were due for, and what it was of this node's own, and is."""
+        self._own_bytes_guessed = self._own_bytes = 0
         self.sent = 0
         """Packets of this node in the view. Its stream is forgotten when the view is
         replaced and all is acknowledged; others may not have heard of that yet."""
@@ -184,13 +187,29 @@ class Region:
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""
+        self._due_bytes_sum += self.token_bytes - self.token_due_bytes
         self.token_due_bytes = self.token_bytes
         self.active_at = now
         self._due_at = now
 
-    def handle_own_packets(self, sent: int, size: int, now: float) -> None:
-        """This node has sent so many packets here: that, too, is to be agreed on."""
+    @property
+    def arrived_bytes(self) -> int:
+        """What has arrived here of all streams, this node's own included.
+
+        Told from how much is still to come before a token is due: packets, of which
+        there are many, need not be counted twice.
+        """
+        arrived = self._due_bytes_sum - self.token_due_bytes - self._own_bytes_guessed
+        return max(0, arrived + self._own_bytes)
+
+    def handle_own_packets(self, sent: int, size: int, sent_bytes: int, now: float) -> None:
+        """This node has sent so many packets and bytes here: they are to be agreed on.
+
+        ``size`` is how much nearer that brings the next token.
+        """
         self.sent = sent
+        self._own_bytes = sent_bytes
+        self._own_bytes_guessed += size
         self.token_due_bytes -= size
         if self.token_due_bytes <= 0:
             self.handle_bytes_due(now)

@@ -222,6 +222,7 @@ class RegionRecovery:
             drops=agreed.gathered.drops,
             senders=agreed.senders,
             token_s=agreed.seconds,
+            arrived_bytes=self.region.arrived_bytes,
         )
         if sender == env.node:
             env.counters.ack_sent += 1

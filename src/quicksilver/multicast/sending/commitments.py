@@ -62,7 +62,9 @@ class Commitments:
             self._trace_sample(stream, now)
         region = env.regions.find(*name)
         if region is not None:
-            region.handle_own_packets(stream.next_sequence, env.config.packet_bytes, now)
+            region.handle_own_packets(
+                stream.next_sequence, env.config.packet_bytes, stream.flow.sent_bytes, now
+            )
         self._streams.handle_committed(stream)
         if name not in self.probes:
             self.probes.set(name, now + stream.probe_s)

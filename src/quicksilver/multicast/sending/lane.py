@@ -40,12 +40,7 @@ from quicksilver.wire.packets import (
 )
 
 BURST_BYTES = 60_000
-"""Packets built one by one in one poll; also all that a rate limit lets go at once."""
-
-RUN_BYTES = 240_000
-"""Packets of a run in one poll: enough to share the work, and still short for tokens,
-which leave before the next poll."""
-
+"""Packets built one by one in one poll."""
 
 Source = Callable[[], bytes | bytearray | memoryview | None]
 """Gives the next message, or None when there is no other; on the core thread."""
@@ -196,10 +191,10 @@ class Lane:
     def _packets_asked(self, streams: tuple[SendStream, ...]) -> int:
         """Return how many packets one poll can make for these streams."""
         flow = streams[0].flow
-        if len(streams) > 1 or flow.rate is not None:
+        if len(streams) > 1:
             return 1
         left = flow.window.window_bytes - flow.window.pending_bytes
-        return max(1, min(left, RUN_BYTES) // self._env.config.packet_bytes)
+        return max(1, min(left, flow.run_bytes) // self._env.config.packet_bytes)
 
     def _ask(self, source: Source, room: int, count: int) -> tuple[list[bytes], bool, bool]:
         """Return messages, whether all are equally long, and whether no more will come."""
@@ -324,8 +319,7 @@ class Lane:
         packet_bytes = self._env.config.packet_bytes
         window = stream.flow.window
         left = window.window_bytes - window.pending_bytes
-        run_bytes = BURST_BYTES if stream.flow.rate is not None else RUN_BYTES
-        burst = max(1, min(left, run_bytes) // packet_bytes)
+        burst = max(1, min(left, stream.flow.run_bytes) // packet_bytes)
         burst = min(burst, stream.span_left())
         groups, payloads = outbox.take(self._fit * burst)
         size = len(payloads[0])

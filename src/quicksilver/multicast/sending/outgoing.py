@@ -264,7 +264,7 @@ class Outgoing:
         """When a probe is due or a rate limit opens."""
         soonest = self._commitments.probes.next()
         for stream in self.streams.sending.values():
-            if stream.waiting and stream.flow.rate is not None and stream.span_left() > 0:
+            if stream.waiting and stream.flow.is_timed and stream.span_left() > 0:
                 opens = stream.flow.next_open(self._env.drained_at)
                 if opens is not None and (soonest is None or opens < soonest):
                     soonest = opens
@@ -395,6 +395,16 @@ class Outgoing:
         stream.flow.handle_report(
             buffer_bytes=ack.buffer_bytes, senders=ack.senders, drops=ack.drops, now=now
         )
+        # Where holes were left out for their number, more may have been heard of.
+        is_newest = missing.range_count() < self.config.ranges_told_max
+        stream.flow.handle_heard(
+            heard=min(ack.missing_limit, stream.next_sequence),
+            is_newest=is_newest,
+            sent=stream.next_sequence,
+            senders=ack.senders,
+            arrived_bytes=ack.arrived_bytes,
+            now=now,
+        )
         freed = stream.handle_ack(ack.low, missing, ack.missing_limit)
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
@@ -452,7 +462,9 @@ class Outgoing:
         if gone := stream.gone_among(ranges):
             self._send_gone(nak, gone, now)
         if packets := stream.resend(ranges, now):
-            stream.flow.handle_region_loss(now)
+            stream.flow.handle_region_loss(
+                now, newest=ranges.last(), sent=stream.next_sequence
+            )
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
                 self._env.tracer(

@@ -185,7 +185,9 @@ class SendStream:
         """The region has everything below."""
         self.packets = SentPackets()
         self.flow = FlowController(
-            window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
+            window_initial=config.window_bytes_initial,
+            window_max=config.window_bytes_max,
+            packet_bytes=config.packet_bytes,
         )
         self.after: dict[SendStream, None] = {}
         """Streams whose groups moved here since: the next START names them."""
@@ -233,6 +235,8 @@ class SendStream:
         if not self.packets:
             self.heard_at = self.leader_heard_at = now
         self.packets.keep(sequence, packet)
+        if now >= self.flow.gauge.mark_at:
+            self.flow.gauge.mark(sequence, now)
         self.flow.charge(len(packet), now)
         return packet
 
@@ -283,6 +287,8 @@ class SendStream:
         pack = POSITION.pack
         kept = self.packets
         sequence = self.next_sequence
+        if now >= self.flow.gauge.mark_at:
+            self.flow.gauge.mark(sequence, now)
         is_large = len(payloads[0]) >= PARTS_PAYLOAD_BYTES_MIN
         made = []
         start = total = 0
