@@ -34,6 +34,7 @@ from quicksilver.wire.control import (
     Extent,
     Nak,
     Pull,
+    Receipt,
     Token,
     Wake,
     is_for,
@@ -193,7 +194,10 @@ class Engine:
         else:
             self._handle_request(packet, source, now)
 
-    def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
+    def _handle_request(self, packet: Pull | Wake | Receipt, source: Address, now: float) -> None:
+        if isinstance(packet, Pull) and packet.sender == self.node:
+            self.outgoing.handle_pull(packet, source, now)
+            return
         feed = self._feeds.get((packet.region, packet.view))
         if feed is None or packet.origin not in feed.recovery.region.view.members:
             self.counters.rejected += 1
@@ -201,8 +205,10 @@ class Engine:
         if isinstance(packet, Pull):
             self.counters.pull_received += 1
             feed.recovery.handle_pull(packet, source, now)
-        else:
+        elif isinstance(packet, Wake):
             feed.recovery.handle_wake(packet, now)
+        else:
+            feed.recovery.handle_receipt(packet, now)
 
     def _register(self, feed: _TokenFeed, now: float) -> None:
         """An agent was told something: take what it has to say."""

@@ -90,6 +90,13 @@ class Environment:
         info = self.directory.nodes.get(NodeId(node))
         return None if info is None else (info.ip, info.port)
 
+    def multicast_address(self, address: str) -> Address | None:
+        """Return where to send what is for a whole region; None where there is no multicast."""
+        settings = self.settings
+        if settings.transport != "multicast" or not address:
+            return None
+        return (address, settings.multicast_port)
+
     def stream_key(self, sender: int, region: int, view: int) -> bytes:
         return stream_key(self.cluster, sender, region, view)
 

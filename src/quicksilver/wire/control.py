@@ -85,6 +85,8 @@ class Token(msgspec.Struct, array_like=True, tag=1):
     drops: Sequence
     """Datagrams that visited nodes' kernels dropped since they last said so."""
     records: Annotated[tuple[Record, ...], msgspec.Meta(max_length=1024)]
+    confirmed: bool = False
+    """True while something is wrong: whoever gets it sends a Receipt to the node before."""
 
 
 class Ack(msgspec.Struct, array_like=True, tag=2):
@@ -149,7 +151,20 @@ class Extent(msgspec.Struct, array_like=True, tag=6):
     packets: Sequence
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent
+class Receipt(msgspec.Struct, array_like=True, tag=7):
+    """To the node before in a ring: a token that is to be confirmed has arrived."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    level: Annotated[int, msgspec.Meta(ge=0, le=32)]
+    ring: U32
+    leader: U32
+    round: Sequence
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Receipt
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode

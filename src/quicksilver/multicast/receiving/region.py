@@ -8,15 +8,25 @@ than tokens.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.placement import placement_of
 from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.stdx.patience import Patience
 from quicksilver.trace import records as trace
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
+
+REORDERED_S = 0.002
+"""A packet that others have overtaken is waited for so long before it is asked for."""
+
+RETRY_S_MIN = 0.008
+"""Whoever asked again sooner would ask for what waits behind other packets at a switch."""
+
+RETRY_S_MAX = 0.25
 
 
 class News(NamedTuple):
@@ -77,6 +87,13 @@ class Region:
         """Nodes whose packets are accepted: those that may send, and those that no longer
         may, whose last packets can still be under way."""
         self._addresses: dict[Address, bool] = {}
+        self.repair_patience = Patience(
+            environment.config.request_retry_s, least_s=RETRY_S_MIN, most_s=RETRY_S_MAX
+        )
+        self.ask_at: float | None = None
+        """When to look for packets to ask for; None while nothing is missing."""
+        self.on_awaited: Callable[[ReceiveStream, int, set[int], float], None] | None = None
+        """Told when a packet has come that others asked this node for."""
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
         self._due_at: float | None = None
@@ -136,6 +153,22 @@ class Region:
         self._stirred[stream.sender] = None
         if self._stirred_at is None:
             self._stirred_at = now
+
+    def handle_hole(self, now: float) -> None:
+        """A packet has overtaken others: unless they are only late, they are asked for."""
+        self.look_for_holes(now + REORDERED_S)
+
+    def look_for_holes(self, when: float) -> None:
+        """Look for packets to ask for, at this time or sooner."""
+        if self.ask_at is None or when < self.ask_at:
+            self.ask_at = when
+
+    def handle_awaited(
+        self, stream: ReceiveStream, sequence: int, peers: set[int], now: float
+    ) -> None:
+        """A packet has come that others asked this node for in vain."""
+        if self.on_awaited is not None:
+            self.on_awaited(stream, sequence, peers, now)
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quicksilver.multicast.receiving.assembly import Assemblies
 from quicksilver.stdx.ranges import RangeSet
@@ -44,6 +44,23 @@ IN_ORDER_ASKED_MAX = 32
 
 UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
+
+
+AWAITED_MAX = 1024
+"""Missing packets that others asked for, and …"""
+
+AWAITED_BY_MAX = 64
+"""… nodes that wait for one of them."""
+
+
+class Request(NamedTuple):
+    """A packet that was asked for and has not come."""
+
+    again_at: float
+    """Not before this is it asked for again."""
+    tries: int
+    asked_at: float
+    """When it was last asked for."""
 
 
 # What becomes of packets that arrive
@@ -97,7 +114,7 @@ class ReceiveStream:
         "_cache_floor",
         "_is_waiting",
         "_parse_body",
-        "_usual_bytes",
+        "awaited",
         "cache",
         "high",
         "key",
@@ -111,9 +128,9 @@ class ReceiveStream:
         "source",
         "stable",
         "state",
-        "stuck_since",
         "tail_claim",
         "tail_claimed_at",
+        "usual_bytes",
         "waiters",
     )
 
@@ -141,10 +158,10 @@ class ReceiveStream:
         """Every member has everything below; copies below are gone."""
         self.state: State = IN_ORDER
         self.cache: dict[int, bytes] = {}
-        self.requested: dict[int, tuple[float, int]] = {}
-        """Packets asked for: until when not to ask again, and how often it was done."""
-        self.stuck_since = (-1, 0.0)
-        """``low`` and since when, as tokens found it, while the packet is missing."""
+        self.requested: dict[int, Request] = {}
+        """Packets asked for; every one of them is missing."""
+        self.awaited: dict[int, set[int]] = {}
+        """Nodes that asked this one for packets that it is to keep and lacks as well."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -155,7 +172,7 @@ class ReceiveStream:
         self._ahead: dict[int, tuple[Body, int]] = {}
         self._is_waiting = False
         """True while packets are ahead, and the stream counts as a user of the room."""
-        self._usual_bytes = PER_PACKET_BYTES + 1500
+        self.usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
         self._assemblies = Assemblies()
         self._cache_floor = 0
@@ -180,7 +197,7 @@ class ReceiveStream:
         if low > self.high:
             self.high = low
         else:
-            self._repaired(sequence, data)
+            self._repaired(sequence, data, now)
         self._took(sequence, data, now)
         counters = region.counters
         counters.delivered_packets += 1
@@ -274,7 +291,7 @@ class ReceiveStream:
             region.counters.malformed += 1
             return
         size = len(data) + _waiting_overhead(body)
-        self._usual_bytes = size
+        self.usual_bytes = size
         budget = region.waiting
         is_held = isinstance(self.state, Holding)
         is_next = sequence == self.low and not is_held
@@ -290,9 +307,10 @@ class ReceiveStream:
             if sequence > self.high:
                 self.missing.add(self.high, sequence)
                 region.counters.missing += sequence - self.high
+                region.handle_hole(now)
             self.high = sequence + 1
         else:
-            self._repaired(sequence, data)
+            self._repaired(sequence, data, now)
         budget.used += size
         self._ahead[sequence] = (body, size)
         self._count_waiting()
@@ -313,11 +331,16 @@ class ReceiveStream:
         if not sequence & SAMPLE_MASK:
             region.handle_sample(self, sequence, now)
 
-    def _repaired(self, sequence: int, data: bytes) -> None:
+    def _repaired(self, sequence: int, data: bytes, now: float) -> None:
         self.missing.discard(sequence, sequence + 1)
-        self.requested.pop(sequence, None)
+        request = self.requested.pop(sequence, None)
         if data[1] == KIND_REPAIR:
             self.region.counters.repairs_received += 1
+            if request is not None and request.tries == 1:
+                self.region.repair_patience.note(now - request.asked_at)
+        peers = self.awaited.pop(sequence, None)
+        if peers is not None:
+            self.region.handle_awaited(self, sequence, peers, now)
 
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""
@@ -452,7 +475,7 @@ class ReceiveStream:
         missing = self.missing
         is_held = isinstance(self.state, Holding)
         room = self.region.waiting
-        anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
+        anywhere, near = room.takeable(self.usual_bytes, is_held=is_held)
         if missing.count() <= anywhere:
             return missing
         end = self.low if is_held else self.low + 1 + near
@@ -464,16 +487,36 @@ class ReceiveStream:
             end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
         return missing.clamped(0, end)
 
-    def is_stuck(self, seconds: float, now: float) -> bool:
-        """Whether the next packet is missing and nothing helped for so long."""
-        low, since = self.stuck_since
-        if low != self.low or not self.missing or self.missing.first() != low:
-            self.stuck_since = (self.low, now)
-            return False
-        if now - since < seconds:
-            return False
-        self.stuck_since = (low, now)
-        return True
+    def is_requested(self, sequence: int, now: float) -> bool:
+        """Whether a packet was asked for, and its repair may still be under way."""
+        known = self.requested.get(sequence)
+        return known is not None and known.again_at > now
+
+    def unrequested(self, now: float) -> RangeSet:
+        """Return what is missing, could be taken, and is not under way."""
+        askable = self.askable()
+        if not self.requested:
+            return askable
+        under_way = RangeSet(
+            (s, s + 1) for s, r in sorted(self.requested.items()) if r.again_at > now
+        )
+        return askable.difference(under_way)
+
+    def await_for(self, peer: int, ranges: RangeSet) -> None:
+        """Another node asks for packets that are missing here: it gets those to be kept here.
+
+        So requests meet on their way to whoever has a packet.
+        """
+        keeps_all = self.region.caches_everything
+        for sequence in ranges.intersection(self.missing).values(AWAITED_MAX):
+            if keeps_all or self.region.is_mine_to_keep(sequence):
+                peers = self.awaited.get(sequence)
+                if peers is None:
+                    if len(self.awaited) >= AWAITED_MAX:
+                        return
+                    peers = self.awaited[sequence] = set()
+                if len(peers) < AWAITED_BY_MAX:
+                    peers.add(peer)
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
@@ -489,6 +532,7 @@ class ReceiveStream:
         """The sender says how long its stream is: forget what cannot exist."""
         if packets < self.high:
             self.missing.discard(packets, self.high)
+            self._forget_requests_from(packets)
             self.high = max(packets, self.low)
             self._drop_from(max(packets, self.low))
         self.tail_claim = min(self.tail_claim, packets)
@@ -536,9 +580,14 @@ class ReceiveStream:
         if self.high > end:
             self.missing.discard(end, self.high)
             self.high = end
-        self.requested = {s: asked for s, asked in self.requested.items() if s < end}
+        self._forget_requests_from(end)
         self._drop_from(end)
         self._release_waiters()
+
+    def _forget_requests_from(self, end: int) -> None:
+        """Packets from here on do not exist: nobody waits for them."""
+        self.requested = {s: request for s, request in self.requested.items() if s < end}
+        self.awaited = {s: peers for s, peers in self.awaited.items() if s < end}
 
     @property
     def end(self) -> int:
@@ -581,6 +630,7 @@ class ReceiveStream:
         for data in self.cache.values():
             budget.used -= len(data)
         self.cache.clear()
+        self.awaited.clear()
         self._drop_ahead()
         if isinstance(self.state, Holding):
             self._drop_held(self.state)

@@ -23,8 +23,8 @@ from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, encode_control
-from quicksilver.wire.ids import GroupId, RegionId
+from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, Pull, encode_control
+from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import PRIORITY_DATA
 
 LANES_MAX = 256
@@ -293,6 +293,31 @@ class Outgoing:
                 self._env.tracer(
                     trace.PacketsResent(now, self._env.node, stream.region, stream.view, packets)
                 )
+
+    def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
+        """A member asks for packets of this node's that its peers did not give it.
+
+        That is one member's bad luck, and no sign of a network that is too full.
+        """
+        stream = self.stream_of(pull.region, pull.view)
+        ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
+        if stream is None:
+            self.counters.rejected += 1
+            if not self.streams.was_given_up(pull.region, pull.view):
+                # Finished long ago, or never begun: nothing more is coming.
+                self._send_extent(pull.region, pull.view, 0, now)
+            return
+        if not ranges or pull.origin not in stream.members:
+            self.counters.rejected += 1
+            return
+        self.counters.pull_received += 1
+        if ranges.last() >= stream.next_sequence:
+            self._send_extent(pull.region, pull.view, stream.next_sequence, now)
+        alone, for_all = stream.answer(pull.origin, ranges, now)
+        if alone:
+            self._env.repairs.add(to, stream.key, stream.packets, alone)
+        if for_all:
+            self._resends.register(stream, PRIORITY_DATA)
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
         """A member believes in packets that were never sent: tell all how long the stream is."""
