@@ -8,7 +8,6 @@ than tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from quicksilver.membership.directory import RegionView
@@ -92,8 +91,6 @@ class Region:
         )
         self.ask_at: float | None = None
         """When to look for packets to ask for; None while nothing is missing."""
-        self.on_awaited: Callable[[ReceiveStream, int, set[int], float], None] | None = None
-        """Told when a packet has come that others asked this node for."""
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
         self._due_at: float | None = None
@@ -155,20 +152,19 @@ class Region:
             self._stirred_at = now
 
     def handle_hole(self, now: float) -> None:
-        """A packet has overtaken others: unless they are only late, they are asked for."""
+        """A packet has overtaken others: unless they are only late, they are asked for.
+
+        If this node leads a ring, its next round is soon: all may have lost them.
+        """
         self.look_for_holes(now + REORDERED_S)
+        round_at = now + self._env.config.token_loss_interval_s
+        if self._due_at is None or round_at < self._due_at:
+            self._due_at = round_at
 
     def look_for_holes(self, when: float) -> None:
         """Look for packets to ask for, at this time or sooner."""
         if self.ask_at is None or when < self.ask_at:
             self.ask_at = when
-
-    def handle_awaited(
-        self, stream: ReceiveStream, sequence: int, peers: set[int], now: float
-    ) -> None:
-        """A packet has come that others asked this node for in vain."""
-        if self.on_awaited is not None:
-            self.on_awaited(stream, sequence, peers, now)
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""

@@ -46,13 +46,6 @@ UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
 
 
-AWAITED_MAX = 1024
-"""Missing packets that others asked for, and …"""
-
-AWAITED_BY_MAX = 64
-"""… nodes that wait for one of them."""
-
-
 class Request(NamedTuple):
     """A packet that was asked for and has not come."""
 
@@ -114,7 +107,6 @@ class ReceiveStream:
         "_cache_floor",
         "_is_waiting",
         "_parse_body",
-        "awaited",
         "cache",
         "high",
         "key",
@@ -160,8 +152,6 @@ class ReceiveStream:
         self.cache: dict[int, bytes] = {}
         self.requested: dict[int, Request] = {}
         """Packets asked for; every one of them is missing."""
-        self.awaited: dict[int, set[int]] = {}
-        """Nodes that asked this one for packets that it is to keep and lacks as well."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -338,9 +328,6 @@ class ReceiveStream:
             self.region.counters.repairs_received += 1
             if request is not None and request.tries == 1:
                 self.region.repair_patience.note(now - request.asked_at)
-        peers = self.awaited.pop(sequence, None)
-        if peers is not None:
-            self.region.handle_awaited(self, sequence, peers, now)
 
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""
@@ -502,22 +489,6 @@ class ReceiveStream:
         )
         return askable.difference(under_way)
 
-    def await_for(self, peer: int, ranges: RangeSet) -> None:
-        """Another node asks for packets that are missing here: it gets those to be kept here.
-
-        So requests meet on their way to whoever has a packet.
-        """
-        keeps_all = self.region.caches_everything
-        for sequence in ranges.intersection(self.missing).values(AWAITED_MAX):
-            if keeps_all or self.region.is_mine_to_keep(sequence):
-                peers = self.awaited.get(sequence)
-                if peers is None:
-                    if len(self.awaited) >= AWAITED_MAX:
-                        return
-                    peers = self.awaited[sequence] = set()
-                if len(peers) < AWAITED_BY_MAX:
-                    peers.add(peer)
-
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
         high = min(high, self.low + GAP_MAX)
@@ -587,7 +558,6 @@ class ReceiveStream:
     def _forget_requests_from(self, end: int) -> None:
         """Packets from here on do not exist: nobody waits for them."""
         self.requested = {s: request for s, request in self.requested.items() if s < end}
-        self.awaited = {s: peers for s, peers in self.awaited.items() if s < end}
 
     @property
     def end(self) -> int:
@@ -630,7 +600,6 @@ class ReceiveStream:
         for data in self.cache.values():
             budget.used -= len(data)
         self.cache.clear()
-        self.awaited.clear()
         self._drop_ahead()
         if isinstance(self.state, Holding):
             self._drop_held(self.state)

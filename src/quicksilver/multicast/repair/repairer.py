@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.region import REORDERED_S, Region
 from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
 from quicksilver.multicast.repair.reports import Kept, Report
@@ -43,7 +43,6 @@ class Repairer:
         self.requests = RepairRequests(environment, region)
         self._answers: dict[int, Answers] = {}
         """What others were sent lately, by sender of the stream."""
-        region.on_awaited = self._handle_awaited
 
     # Reports
 
@@ -148,13 +147,10 @@ class Repairer:
             self._env.counters.pushes += self._answer(peer, address, sender, ranges, now)
 
     def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
-        """A member asks for packets: send what is held, and later what is lacked here, too."""
+        """A member asks for packets: send what is held."""
         ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
         if ranges:
             self._answer(pull.origin, to, pull.sender, ranges, now)
-            stream = self.region.streams.get(pull.sender)
-            if stream is not None and stream.missing:
-                stream.await_for(pull.origin, ranges)
 
     def _answer(self, peer: int, to: Address, sender: int, ranges: RangeSet, now: float) -> int:
         """Send a node what is held of some packets and was not sent to it just now."""
@@ -179,25 +175,6 @@ class Repairer:
             found = Answers(len(view.members), has_multicast=has_multicast)
             self._answers[sender] = found
         return found
-
-    def _handle_awaited(
-        self, stream: ReceiveStream, sequence: int, peers: set[int], now: float
-    ) -> None:
-        """A packet has come that others asked for: it was theirs to wait for."""
-        one = RangeSet([(sequence, sequence + 1)])
-        alone: list[Address] = []
-        for peer in sorted(peers):
-            address = self._env.address_of(peer)
-            if address is None:
-                continue
-            _, for_all = self._answers_of(stream.sender).choose(peer, one, now)
-            everybody = self._env.multicast_address(self.region.view.address)
-            if for_all and everybody is not None:
-                alone = [everybody]
-                break
-            alone.append(address)
-        for address in alone:
-            self._send_copies(address, stream.sender, one)
 
     def _send_copies(self, to: Address, sender: int, ranges: RangeSet) -> None:
         key = self._env.stream_key(sender, self.region.id, self.region.number)
@@ -245,7 +222,8 @@ class Repairer:
         self._learn(stream, record, kept)
         self._count_quiet(stream, record, now)
         if stream.missing:
-            self.ask(stream, now)
+            # A neighbour that is known to have it is asked first, in this round.
+            region.look_for_holes(now + REORDERED_S)
 
     def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
         """Others have newer packets: late until the socket was drained since, then lost."""
@@ -279,17 +257,14 @@ class Repairer:
 
     # What is missing
 
-    def ask(self, stream: ReceiveStream, now: float) -> None:
-        """Ask for what a stream lacks, and see to it that it is looked at again."""
-        again_at = self.requests.ask(stream, self.state.of(stream.sender).kept, now)
-        if again_at is not None:
-            self.region.look_for_holes(again_at)
-
     def handle_timeout(self, now: float) -> None:
-        """It is time to ask for what is missing."""
+        """It may be time to ask for what is missing."""
         region = self.region
-        if region.ask_at is not None and now >= region.ask_at:
-            region.ask_at = None
-            for stream in region.streams.values():
-                if stream.missing:
-                    self.ask(stream, now)
+        if region.ask_at is None or now < region.ask_at:
+            return
+        region.ask_at = None
+        for stream in region.streams.values():
+            if stream.missing:
+                again_at = self.requests.ask(stream, self.state.of(stream.sender).kept, now)
+                if again_at is not None:
+                    region.look_for_holes(again_at)

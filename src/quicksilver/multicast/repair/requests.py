@@ -3,8 +3,8 @@
 Each packet is kept by some nodes of one partition (dissertation 4.2.1 C), so what is lost
 is asked of them, as soon as it is missed: no round is waited for. All who lack a packet
 ask the same keeper first, which may then serve many at once; who gets no answer asks the
-next one, then several, and the sender in the end. A round finds what a whole partition
-lacks, of which its leader tells the sender.
+next one, then several, and the sender in the end. What a whole partition lacks, a round
+finds sooner, and its leader tells the sender.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ LOOKED_UP_MAX = 512
 PEERS_AT_ONCE = (1, 1, 2, 2, 3)
 """Nodes asked for a packet with the first request, the second …; the last number stays."""
 
-TRIES_BEFORE_SENDER = 4
-"""Requests to keepers in vain before the sender is asked as well …"""
+TRIES_BEFORE_SENDER_KEEPER = 3
+"""Requests in vain before whoever is to keep a packet asks its sender as well …"""
 
-TRIES_BEFORE_SENDER_UNKEPT = 2
-"""… and if it is not known that the keepers have the packet."""
+TRIES_BEFORE_SENDER = 5
+"""… before others do, of whom there may be hundreds …"""
+
+TRIES_BEFORE_SENDER_KEPT = 8
+"""… and before anybody does while the keepers are known to have the packet."""
 
 PATIENCE_GROWTH = 0.25
 PATIENCE_MAX = 4.0
@@ -114,7 +117,12 @@ class RepairRequests:
         """Yield whom to ask for a packet that was asked for in vain so often."""
         keepers = self._living_keepers(sequence)
         count = PEERS_AT_ONCE[min(tries, len(PEERS_AT_ONCE) - 1)]
-        patience = TRIES_BEFORE_SENDER if kept.has(sequence) else TRIES_BEFORE_SENDER_UNKEPT
+        if kept.has(sequence):
+            patience = TRIES_BEFORE_SENDER_KEPT
+        elif self._region.is_mine_to_keep(sequence):
+            patience = TRIES_BEFORE_SENDER_KEEPER
+        else:
+            patience = TRIES_BEFORE_SENDER
         if not stream.sender_failed and (tries >= patience or not keepers):
             yield stream.sender
             count -= 1

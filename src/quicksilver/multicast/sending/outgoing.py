@@ -297,7 +297,8 @@ class Outgoing:
     def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
         """A member asks for packets of this node's that its peers did not give it.
 
-        That is one member's bad luck, and no sign of a network that is too full.
+        That is one member's bad luck, and no sign of a network that is too full, unless
+        many ask for the same.
         """
         stream = self.stream_of(pull.region, pull.view)
         ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
@@ -317,6 +318,7 @@ class Outgoing:
         if alone:
             self._env.repairs.add(to, stream.key, stream.packets, alone)
         if for_all:
+            stream.flow.handle_region_loss(now)
             self._resends.register(stream, PRIORITY_DATA)
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
