@@ -25,7 +25,10 @@ from tests.trials.broken.breaking import (
 
 
 def _no_naks() -> AbstractContextManager[None]:
-    return patched(RepairRequests, "send_nak", returning(None))
+    return all_of(
+        patched(RepairRequests, "send_nak", returning(None)),
+        patched(RepairRequests, "_tries_before_sender", returning(1 << 30)),
+    )
 
 
 def _acks_too_much() -> AbstractContextManager[None]:
@@ -110,6 +113,7 @@ def _quiet_too_early() -> AbstractContextManager[None]:
 def _no_pulls() -> AbstractContextManager[None]:
     return all_of(
         patched(RepairRequests, "pull", returning(None)),
+        patched(RepairRequests, "ask", returning(None)),
         patched(Repairer, "push", returning(None)),
     )
 

@@ -117,18 +117,21 @@ class RepairRequests:
         """Yield whom to ask for a packet that was asked for in vain so often."""
         keepers = self._living_keepers(sequence)
         count = PEERS_AT_ONCE[min(tries, len(PEERS_AT_ONCE) - 1)]
-        if kept.has(sequence):
-            patience = TRIES_BEFORE_SENDER_KEPT
-        elif self._region.is_mine_to_keep(sequence):
-            patience = TRIES_BEFORE_SENDER_KEEPER
-        else:
-            patience = TRIES_BEFORE_SENDER
-        if not stream.sender_failed and (tries >= patience or not keepers):
+        if not stream.sender_failed and (
+            not keepers or tries >= self._tries_before_sender(sequence, kept)
+        ):
             yield stream.sender
             count -= 1
-        if keepers:
-            for place in range(tries, tries + min(count, len(keepers))):
-                yield keepers[place % len(keepers)]
+        for place in range(tries, tries + min(count, len(keepers))):
+            yield keepers[place % len(keepers)]
+
+    def _tries_before_sender(self, sequence: int, kept: Kept) -> int:
+        """Return how often keepers are asked for a packet in vain before its sender is."""
+        if kept.has(sequence):
+            return TRIES_BEFORE_SENDER_KEPT
+        if self._region.is_mine_to_keep(sequence):
+            return TRIES_BEFORE_SENDER_KEEPER
+        return TRIES_BEFORE_SENDER
 
     def _living_keepers(self, sequence: int) -> list[int]:
         """Return the others that keep a packet and have not failed, first who is asked first."""
