@@ -113,7 +113,7 @@ def _quiet_too_early() -> AbstractContextManager[None]:
 def _no_pulls() -> AbstractContextManager[None]:
     return all_of(
         patched(RepairRequests, "pull", returning(None)),
-        patched(RepairRequests, "ask", returning(None)),
+        patched(RepairRequests, "_living_keepers", returning([])),
         patched(Repairer, "push", returning(None)),
     )
 
@@ -128,11 +128,11 @@ RECOVERING = (
     ),
     Broken(
         name="no-pulls",
-        what="Neighbours see what the other lacks, and neither asks nor sends.",
+        what="Members see what another lacks, and neither ask nor send.",
         install=_no_pulls,
-        # As long as the sender lives, it helps.
+        # As long as the sender lives, it helps: one member loses all until it is dead.
         scene=scene(
-            *losses(1, rate=0.5, at=0.5), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
+            *losses(1, rate=1.0, at=0.9), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
         ),
         caught_by=("survivors",),
     ),
@@ -171,7 +171,7 @@ RECOVERING = (
         scene=scene(
             *losses(1, 2, rate=0.4),
             interval_s=0.01,
-            burst=12,
+            burst=120,
             sizes=(400,),
             packet_bytes=576,
         ),
