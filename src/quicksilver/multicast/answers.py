@@ -16,7 +16,7 @@ ANSWERED_S = 0.006
 after which a node asks again."""
 
 REMEMBERED_MAX = 4096
-"""Packets of one stream whose answers are remembered; the oldest are forgotten."""
+"""Packets of one stream whose answers are remembered, as long as it matters."""
 
 LOOKED_AT_MAX = 1024
 """Packets of one request that are answered."""
@@ -76,8 +76,11 @@ class Answers:
     def _remember(self, sequence: int, now: float) -> _Answer:
         answers = self._answers
         answers.pop(sequence, None)
-        answer = answers[sequence] = _Answer(now)
         # The oldest are first: what is put in again goes to the end.
-        if len(answers) > REMEMBERED_MAX:
-            del answers[next(iter(answers))]
+        while answers:
+            oldest = next(iter(answers))
+            if now - answers[oldest].since < ANSWERED_S and len(answers) < REMEMBERED_MAX:
+                break
+            del answers[oldest]
+        answer = answers[sequence] = _Answer(now)
         return answer

@@ -67,7 +67,7 @@ class Hops(Generic[Content]):
         if hop is not None and hop.peer == origin:
             del self._hops[leader, round_]
             if hop.tries == 1:
-                self._patience.note(now - hop.sent_at)
+                self._patience.note(now - hop.sent_at, now)
 
     def handle_back(self, leader: int, round_: int) -> None:
         """A token is back where it came from: neither it nor older ones matter on the way."""
@@ -77,6 +77,10 @@ class Hops(Generic[Content]):
     def forget(self) -> None:
         """Nothing that was sent is to be repeated."""
         self._hops.clear()
+
+    def has_any(self) -> bool:
+        """Whether a token is on its way that is to be confirmed."""
+        return bool(self._hops)
 
     def next_timeout(self) -> float | None:
         if not self._hops:

@@ -235,8 +235,9 @@ class RingAgent(Generic[Content]):
         self._hops.handle_receipt(receipt.leader, receipt.round, receipt.origin, now)
 
     def handle_timeout(self, now: float) -> None:
-        for peer, token in self._hops.take_due(now):
-            self._outputs.append(_Direct(peer, token))
+        if self._hops.has_any():
+            for peer, token in self._hops.take_due(now):
+                self._outputs.append(_Direct(peer, token))
         match self.state:
             case Following() as state:
                 if state.wake_at is not None and now >= state.wake_at:
@@ -274,6 +275,8 @@ class RingAgent(Generic[Content]):
 
     def next_timeout(self) -> float | None:
         due = self._next_timeout()
+        if not self._hops.has_any():
+            return due
         again = self._hops.next_timeout()
         return again if due is None or (again is not None and again < due) else due
 

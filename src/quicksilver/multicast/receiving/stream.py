@@ -327,7 +327,7 @@ class ReceiveStream:
         if data[1] == KIND_REPAIR:
             self.region.counters.repairs_received += 1
             if request is not None and request.tries == 1:
-                self.region.repair_patience.note(now - request.asked_at)
+                self.region.repair_patience.note(now - request.asked_at, now)
 
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.region import REORDERED_S, Region
 from quicksilver.multicast.receiving.stream import ReceiveStream, Request
 from quicksilver.multicast.repair.reports import Kept, trim_ranges
 from quicksilver.stdx.ranges import RangeSet
@@ -47,6 +47,9 @@ TRIES_BEFORE_SENDER_KEPT = 8
 PATIENCE_GROWTH = 0.25
 PATIENCE_MAX = 4.0
 """A request is repeated a quarter of the usual time later each time, up to four times that."""
+
+TRIES_BEFORE_BACKING_OFF = 5
+"""Requests in vain after which the next ones wait twice as long: repairs may be slow."""
 
 
 class RepairRequests:
@@ -87,27 +90,33 @@ class RepairRequests:
             if known is not None and known.again_at > now:
                 again_at = known.again_at
             else:
-                tries = 0 if known is None else known.tries
-                again_at = self._note(stream, sequence, now)
-                count += 1
-                for peer in self._peers_for(stream, sequence, tries, kept):
-                    wanted = by_peer.setdefault(peer, RangeSet())
-                    if wanted.range_count() < most:
-                        wanted.add(sequence, sequence + 1)
+                peers = self._peers_for(stream, sequence, 0 if known is None else known.tries, kept)
+                wanted = [by_peer.setdefault(peer, RangeSet()) for peer in peers]
+                if any(each.range_count() >= most for each in wanted):
+                    # A request has no room for it: the next one is soon.
+                    again_at = now + REORDERED_S
+                else:
+                    again_at = self._note(stream, sequence, now)
+                    count += 1
+                    for each in wanted:
+                        each.add(sequence, sequence + 1)
             if soonest is None or again_at < soonest:
                 soonest = again_at
         if count:
             self._trace(stream, count, now)
         for peer in sorted(by_peer):
-            self._send_pull(peer, stream, by_peer[peer])
+            if by_peer[peer]:
+                self._send_pull(peer, stream, by_peer[peer])
         return soonest
 
     def _note(self, stream: ReceiveStream, sequence: int, now: float) -> float:
         """Note that a packet is asked for now; return when to ask again."""
         known = stream.requested.get(sequence)
         tries = 0 if known is None else known.tries
-        patience = min(PATIENCE_MAX, 1.0 + PATIENCE_GROWTH * tries)
-        again_at = now + patience * self._region.repair_patience.seconds
+        patience = self._region.repair_patience
+        if tries and tries % TRIES_BEFORE_BACKING_OFF == 0:
+            patience.back_off(now)
+        again_at = now + min(PATIENCE_MAX, 1.0 + PATIENCE_GROWTH * tries) * patience.seconds
         stream.requested[sequence] = Request(again_at, tries + 1, now)
         return again_at
 
