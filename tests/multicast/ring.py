@@ -17,7 +17,7 @@ from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.recovery.ring import Due, RingAgent
 from quicksilver.stdx.ranges import RangeSet
-from quicksilver.wire.control import Ack, Nak, Pull, Record, Token, Wake, parse_control
+from quicksilver.wire.control import Ack, Nak, Pull, Receipt, Record, Token, Wake, parse_control
 from quicksilver.wire.gms import NodeInfo
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import (
@@ -88,6 +88,8 @@ class Node:
                     self.member.handle_pull(control, ("node", origin), now)
                 case Wake():
                     self.member.handle_wake(control, now)
+                case Receipt():
+                    self.member.handle_receipt(control, now)
                 case _:
                     raise AssertionError(f"{control} is not for members")
         self.env.drained_at = now
@@ -203,7 +205,23 @@ class Transcript:
             self.do_arrive()
 
     def do_round(self) -> None:
-        """round: time passes until the next timer; what it causes runs its course."""
+        """round: time passes until the next token; what it causes runs its course."""
+        while not any("token round" in line for line in self.lines):
+            due = self._next_due()
+            if due is None:
+                self.say("nothing is due")
+                return
+            self.do_advance(max(0.0, due - self.now))
+            self.do_settle()
+
+    def do_ask(self) -> None:
+        """ask: time passes until the next timer; what it causes runs its course."""
+        due = self._next_due()
+        assert due is not None
+        self.do_advance(max(0.0, due - self.now))
+        self.do_settle()
+
+    def _next_due(self) -> float | None:
         due = [
             when
             for node in self.nodes.values()
@@ -211,11 +229,7 @@ class Transcript:
             and node.member is not None
             and (when := node.member.next_timeout()) is not None
         ]
-        if not due:
-            self.say("nothing is due")
-            return
-        self.do_advance(max(0.0, min(due) - self.now))
-        self.do_settle()
+        return min(due, default=None)
 
     def do_lose(self, *words: str) -> None:
         """lose 2->3 token: the next datagram that matches all words does not arrive."""
@@ -274,7 +288,8 @@ def describe(packet: bytes) -> str:
                 return f"roll-call round {control.round} of {control.leader}"
             skipped = f" skipping {' '.join(map(str, control.skipped))}" if control.skipped else ""
             records = "; ".join(map(describe_record, control.records)) or "no records"
-            return f"token round {control.round} of {control.leader}{skipped}: {records}"
+            confirmed = " to confirm" if control.confirmed else ""
+            return f"token round {control.round} of {control.leader}{skipped}{confirmed}: {records}"
         case Ack():
             missing = f" missing {flat(control.missing)}" if control.missing else ""
             return f"ack low {control.low} high {control.high}{missing} slowest {control.slowest}"
@@ -284,6 +299,8 @@ def describe(packet: bytes) -> str:
             return f"pull {flat(control.ranges)}"
         case Wake():
             return "wake"
+        case Receipt():
+            return f"receipt round {control.round} of {control.leader}"
         case _:
             return repr(control)
 

@@ -7,12 +7,12 @@ which travels down with the next rounds. A network of lists and a virtual clock 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from quicksilver.recovery.agent import Agent
+from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain, Hierarchy
 from quicksilver.recovery.ring import RingAgent, Timing
-from quicksilver.recovery.rounds import Pace, RoundEnd, Rounds, Token, Wake
+from quicksilver.recovery.rounds import Pace, Receipt, RoundEnd, Rounds, Token, Wake
 from quicksilver.recovery.stack import AgentStack
 from quicksilver.stdx.rand import Rng
 
@@ -106,7 +106,7 @@ class StarAgent:
         self._round = 0
         self._gathered: Minimum | None = None
         self._awaited: set[int] = set()
-        self._outputs: list[tuple[int, Token[Minimum] | Wake]] = []
+        self._outputs: list[tuple[int, Message[Minimum]]] = []
 
     def handle_news(self, now: float, *, urgent: bool) -> None:
         if self.node == self.domain.leader and self._due_at is None:
@@ -117,6 +117,9 @@ class StarAgent:
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         self.handle_news(now, urgent=True)
+
+    def handle_receipt(self, receipt: Receipt, now: float) -> None:
+        pass  # it asks for none
 
     def handle_timeout(self, now: float) -> None:
         if self._due_at is None or now < self._due_at:
@@ -162,7 +165,7 @@ class StarAgent:
     def has_messages(self) -> bool:
         return bool(self._outputs)
 
-    def poll_message(self, now: float) -> tuple[int, Token[Minimum] | Wake] | None:
+    def poll_message(self, now: float) -> tuple[int, Message[Minimum]] | None:
         return self._outputs.pop(0) if self._outputs else None
 
 
@@ -181,7 +184,7 @@ class World:
             node: Member(node, value, star_level) for node, value in enumerate(values, 1)
         }
         self.failed: frozenset[int] = frozenset()
-        self.flight: list[tuple[float, int, Token[Minimum] | Wake]] = []
+        self.flight: list[tuple[float, int, Message[Minimum]]] = []
         self.messages = 0
         self.place()
         for member in self.members.values():
@@ -219,16 +222,21 @@ class World:
                 member.stack.handle_timeout(self.now)
                 while (out := member.stack.poll_message(self.now)) is not None:
                     self.messages += 1
+                    to, message = out
+                    if isinstance(message, Token):
+                        message = replace(message)  # what is on the wire does not change
                     if self.rng.uniform() >= self.loss:
-                        self.flight.append((self.now + DELAY_S, *out))
+                        self.flight.append((self.now + DELAY_S, to, message))
         self.now = end
 
-    def arrive(self, to: int, message: Token[Minimum] | Wake) -> None:
+    def arrive(self, to: int, message: Message[Minimum]) -> None:
         member = self.members[to]
         if to in self.failed or member.is_down:
             return
         if isinstance(message, Wake):
             member.stack.handle_wake(message, self.now)
+        elif isinstance(message, Receipt):
+            member.stack.handle_receipt(message, self.now)
         else:
             assert member.stack.handle_token(message, self.now)
 

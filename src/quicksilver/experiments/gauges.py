@@ -24,6 +24,7 @@ from quicksilver.trials.watch import Watcher
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import (
     KIND_DATA,
+    KIND_HYBRID,
     KIND_REPAIR,
     KIND_TOKEN,
     POSITION,
@@ -93,6 +94,10 @@ class Traffic:
         self.tokens = 0
         self.token_bytes = 0
         self.token_bytes_max = 0
+        self.data_bytes = 0
+        self.repair_bytes = 0
+        self.control_bytes = 0
+        """All that is neither data nor repair, tokens included."""
         self._departed: defaultdict[Stream, dict[int, float]] = defaultdict(dict)
         self._low: defaultdict[Stream, int] = defaultdict(int)
         self._sampled: defaultdict[Stream, dict[int, float]] = defaultdict(dict)
@@ -101,6 +106,8 @@ class Traffic:
 
     def _see(self, at: float, source: Address, destination: Address, packet: bytes) -> None:
         kind = packet[1]
+        if self.is_on:
+            self._count(kind, len(packet))
         if kind == KIND_DATA:
             _, sender, region, view = parse_key(packet[4:20])
             sequence, _ = POSITION.unpack_from(packet, 20)
@@ -111,10 +118,18 @@ class Traffic:
             departed = self._departed[sender, region, view].get(sequence)
             if departed is not None:
                 self.repair_s.append(at - departed)
-        elif kind == KIND_TOKEN and self.is_on:
+
+    def _count(self, kind: int, size: int) -> None:
+        if kind == KIND_REPAIR:
+            self.repair_bytes += size
+        elif kind == KIND_DATA or kind == KIND_HYBRID:
+            self.data_bytes += size
+        else:
+            self.control_bytes += size
+        if kind == KIND_TOKEN:
             self.tokens += 1
-            self.token_bytes += len(packet)
-            self.token_bytes_max = max(self.token_bytes_max, len(packet))
+            self.token_bytes += size
+            self.token_bytes_max = max(self.token_bytes_max, size)
 
     def note(self, record: AnyRecord) -> None:
         """Take a record of any node."""
@@ -154,6 +169,8 @@ class Traffic:
             "tokens_per_second": self.tokens / seconds,
             "token_bytes_mean": self.token_bytes / self.tokens if self.tokens else 0.0,
             "token_bytes_max": self.token_bytes_max,
+            "repair_bytes_share": self.repair_bytes / max(1, self.data_bytes),
+            "control_bytes_share": self.control_bytes / max(1, self.data_bytes),
         }
         if levels:
             top = sorted(self.rounds_s[levels[-1]])
@@ -348,6 +365,31 @@ class LatencyWatcher(Watcher):
 
     def metrics(self) -> Metrics:
         return latency_metrics(summarise_ages(self.ages_s))
+
+
+class StallWatcher(Watcher):
+    """Notes the longest time for which each node was given nothing."""
+
+    name = "stalls"
+
+    def __init__(self, cluster: Cluster, nodes: Sequence[SimNode]) -> None:
+        super().__init__(cluster)
+        self._last = {node.index: cluster.now for node in nodes}
+        self._longest_s = dict.fromkeys(self._last, 0.0)
+
+    def on_delivered(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
+    ) -> None:
+        now, index = self.cluster.now, node.index
+        waited_s = now - self._last[index]
+        if waited_s > self._longest_s[index]:
+            self._longest_s[index] = waited_s
+        self._last[index] = now
+
+    def longest_s(self, nodes: Sequence[SimNode]) -> float:
+        """Return how long one of some nodes waited, those included that still wait."""
+        now = self.cluster.now
+        return max(max(self._longest_s[n.index], now - self._last[n.index]) for n in nodes)
 
 
 def latency_metrics(latency: Latency | None) -> Metrics:

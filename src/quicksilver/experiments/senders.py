@@ -19,14 +19,21 @@ class PullSender:
 
     def __init__(self, node: SimNode, groups: Sequence[str], size: int) -> None:
         self.offered = 0
+        self._is_stopped = False
         payload = bytes(size)
 
-        def give() -> bytes:
+        def give() -> bytes | None:
+            if self._is_stopped:
+                return None
             self.offered += 1
             return payload
 
         for group in groups:
             node.send_from(group, give)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._is_stopped = True
 
 
 class PacedSender:
@@ -59,12 +66,17 @@ class PacedSender:
         self._payload = bytes(size)
         self._due = 0.0
         self._turn = 0
+        self._is_stopped = False
         self._tick_s = max(TICK_S, 1.0 / rate)
         cluster.events.after(phase * self._tick_s, self._tick)
 
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._is_stopped = True
+
     def _tick(self) -> None:
         node = self._node
-        if node.is_dead:
+        if node.is_dead or self._is_stopped:
             return
         self._cluster.events.after(self._tick_s, self._tick)
         wanted = self._rate * self._tick_s

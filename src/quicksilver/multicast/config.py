@@ -61,7 +61,7 @@ class EngineConfig:
     """… and at once: all that is kept for others, so that one which stood still catches up
     at the full rate."""
 
-    repair_repeat_s: float = 0.01
+    repair_repeat_s: float = 0.003
     """A node that asks for a packet within this time after it was sent there is not answered,
     within twice the time perhaps not: the request has crossed the packet. Less than
     half of the shortest time after which nodes ask again."""

@@ -27,7 +27,6 @@ from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
-from quicksilver.multicast.repair.repairer import STUCK_S
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.tally import GroupTally
@@ -43,6 +42,7 @@ from quicksilver.wire.control import (
     Gone,
     Nak,
     Pull,
+    Receipt,
     Token,
     Wake,
     encode_control,
@@ -233,7 +233,7 @@ class Engine:
             self.counters.rejected += 1
             return
         self.counters.gone_received += 1
-        if stream.is_lost(ranges, STUCK_S, now):
+        if stream.is_lost(ranges, now):
             reason = f"node {packet.origin} no longer has packets that it lacks"
             self.environment.end_incarnation(reason)
 
@@ -250,7 +250,10 @@ class Engine:
     def _send_control(self, to: Address, packet: bytes) -> None:
         self.environment.control.add(lambda _: Transmit(to, [packet]))
 
-    def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
+    def _handle_request(self, packet: Pull | Wake | Receipt, source: Address, now: float) -> None:
+        if isinstance(packet, Pull) and packet.sender == self.node:
+            self.outgoing.handle_pull(packet, source, now)
+            return
         feed = self._feeds.get((packet.region, packet.view))
         if feed is None or packet.origin not in feed.recovery.region.view.members:
             self.counters.rejected += 1
@@ -258,8 +261,10 @@ class Engine:
         if isinstance(packet, Pull):
             self.counters.pull_received += 1
             feed.recovery.handle_pull(packet, source, now)
-        else:
+        elif isinstance(packet, Wake):
             feed.recovery.handle_wake(packet, now)
+        else:
+            feed.recovery.handle_receipt(packet, now)
 
     def _register(self, feed: _TokenFeed, now: float) -> None:
         """An agent was told something: take what it has to say."""

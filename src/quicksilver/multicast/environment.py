@@ -119,6 +119,12 @@ class Environment:
         info = self.directory.nodes.get(NodeId(sender))
         return info is None or info.multicast
 
+    def multicast_address(self, view: RegionView) -> Address | None:
+        """Return where to send what is for a whole region; None where there is no multicast."""
+        if not self.uses_multicast(self.node, view):
+            return None
+        return (view.address, self.settings.multicast_port)
+
     def stream_key(self, sender: int, region: int, view: int) -> bytes:
         return stream_key(self.cluster, sender, region, view)
 

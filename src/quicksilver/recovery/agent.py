@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.rounds import Content, Rounds, Token, Wake
+from quicksilver.recovery.rounds import Content, Receipt, Rounds, Token, Wake
+
+Message = Token[Content] | Wake | Receipt
+"""What agents of one domain say to each other."""
 
 
 class Agent(Protocol[Content]):
@@ -33,6 +36,10 @@ class Agent(Protocol[Content]):
 
     def handle_wake(self, wake: Wake, now: float) -> None: ...
 
+    def handle_receipt(self, receipt: Receipt, now: float) -> None:
+        """A peer has what this node sent it."""
+        ...
+
     def handle_timeout(self, now: float) -> None: ...
 
     def next_timeout(self) -> float | None: ...
@@ -43,6 +50,6 @@ class Agent(Protocol[Content]):
         """Return how many tokens of others wait to be passed on; ``PASSING_MAX`` at most."""
         ...
 
-    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+    def poll_message(self, now: float) -> tuple[int, Message[Content]] | None:
         """Return whom to send what, made from the state of this moment."""
         ...

@@ -1,9 +1,10 @@
 """An agent whose peers form a ring in which a token circulates (dissertation 4.2.1 C).
 
 The leader releases a token when there is news, and another one whenever the last came
-back and something is still to be agreed on. A token that does not come back is lost, or
-somebody on its way is gone: the leader calls the roll and passes over those who do not
-answer, until they do or the members change. A follower with news that sees no token wakes
+back and something is still to be agreed on. While packets or tokens get lost, members
+confirm tokens to the one before (``hops``). If none comes back all the same, somebody on
+the way is gone: the leader calls the roll and passes over those who do not answer, until
+they do or the members change. A follower with news that sees no token wakes
 the leader, and stands in for it if that does not help.
 
 The agent is sans IO: it is told of tokens, wakes and time, and asked with
@@ -17,9 +18,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, assert_never
 
-from quicksilver.recovery.agent import Agent
+from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.rounds import Content, Pace, RoundEnd, Rounds, Token, Wake
+from quicksilver.recovery.hops import Hops
+from quicksilver.recovery.rounds import Content, Pace, Receipt, RoundEnd, Rounds, Token, Wake
 
 SKIPPED_MAX = 64
 """Members that one token says are passed over."""
@@ -29,6 +31,12 @@ PASSING_MAX = 16
 
 WAKE_S = 0.2
 """A follower with news that sees no token for this long tells its leader."""
+
+CONFIRMED_ROUNDS = 64
+"""Rounds whose tokens are confirmed after one in which something was wrong."""
+
+CALLS_MAX = 8
+"""Times that a member is asked in one roll call."""
 
 WAKES_BEFORE_ACTING = 3
 """Wakes without an answer, after which the first follower stands in for the leader."""
@@ -100,6 +108,8 @@ class CallingRoll:
 
     round: int
     ends_at: float
+    again_at: float
+    """When to ask those once more who have not answered: calls get lost as well."""
     answered: set[int] = field(default_factory=set)
 
 
@@ -115,6 +125,14 @@ class Call:
 
     peer: int
     round: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct(Generic[Content]):
+    """A receipt, or a token that is sent once more: ready, and for one member."""
+
+    peer: int
+    message: Receipt | Token[Content]
 
 
 class RingAgent(Generic[Content]):
@@ -139,8 +157,12 @@ class RingAgent(Generic[Content]):
         """Members that did not answer; rounds pass over them."""
         self._timing = timing
         self._counters = counters
-        self._outputs: deque[Call | Wake | Token[Content]] = deque()
-        """Said before a new token; at most PASSING_MAX tokens of others, one roll, one wake."""
+        self._outputs: deque[Call | Wake | Token[Content] | _Direct[Content]] = deque()
+        """Said before a new token; at most PASSING_MAX tokens of others, one roll, one wake,
+        and to each of those tokens a receipt and a copy."""
+        self._hops: Hops[Content] = Hops()
+        self._rounds_to_confirm = 0
+        """How many of the next rounds are confirmed, member by member."""
         self._wants_release = False
         """True while a token of its own is to leave as soon as the socket is ready."""
         self._round = 0
@@ -186,21 +208,36 @@ class RingAgent(Generic[Content]):
         if isinstance(self.state, Following):
             self.state.seen_at = now
             self.state.unanswered = 0
+        receipt: _Direct[Content] | None = None
+        if token.is_confirmed:
+            confirmed = Receipt(self.domain.name, self.node, token.leader, token.round)
+            receipt = _Direct(token.origin, confirmed)
+            if self._hops.is_copy(token, now):
+                self._outputs.append(receipt)
+                return
         if token.leader != self.node:
             if token.leader == self.domain.leader and not isinstance(self.state, Following):
                 self._become_follower(now)
             if self.passing_count() < PASSING_MAX:
                 self._outputs.append(token)
-            return
-        if token.content is None:
+        elif token.content is None:
             self._handle_answer(token, now)
-            return
-        if isinstance(self.state, Circulating):
+        elif isinstance(self.state, Circulating):
             begun_at = self.state.released.pop(token.round, None)
             if begun_at is not None:
+                self._forget_overtaken(self.state, token.round)
                 self._complete(token, now - begun_at, now)
+        if receipt is not None:
+            # The token goes on first: it is what others wait for.
+            self._outputs.append(receipt)
+
+    def handle_receipt(self, receipt: Receipt, now: float) -> None:
+        self._hops.handle_receipt(receipt.leader, receipt.round, receipt.origin, now)
 
     def handle_timeout(self, now: float) -> None:
+        if self._hops.has_any():
+            for peer, token in self._hops.take_due(now):
+                self._outputs.append(_Direct(peer, token))
         match self.state:
             case Following() as state:
                 if state.wake_at is not None and now >= state.wake_at:
@@ -208,6 +245,8 @@ class RingAgent(Generic[Content]):
             case CallingRoll() as roll:
                 if now >= roll.ends_at:
                     self._end_roll(roll, now)
+                elif now >= roll.again_at:
+                    self._call(roll, now)
             case Quiet() | Due() | Circulating() as leading:
                 self._handle_leaders_timeout(leading, now)
             case _:
@@ -235,11 +274,18 @@ class RingAgent(Generic[Content]):
     # Outputs
 
     def next_timeout(self) -> float | None:
+        due = self._next_timeout()
+        if not self._hops.has_any():
+            return due
+        again = self._hops.next_timeout()
+        return again if due is None or (again is not None and again < due) else due
+
+    def _next_timeout(self) -> float | None:
         state = self.state
         if isinstance(state, Following):
             return state.wake_at
         if isinstance(state, CallingRoll):
-            return state.ends_at
+            return min(state.again_at, state.ends_at)
         due: float | None = None
         if isinstance(state, Due):
             due = state.at
@@ -260,7 +306,7 @@ class RingAgent(Generic[Content]):
     def has_messages(self) -> bool:
         return bool(self._outputs) or self._wants_release
 
-    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+    def poll_message(self, now: float) -> tuple[int, Message[Content]] | None:
         """Return whom to send what, made from the state of this moment."""
         while self._outputs:
             output = self._outputs.popleft()
@@ -269,6 +315,8 @@ class RingAgent(Generic[Content]):
                     return self._pass_on(output, now)
                 case Wake():
                     return self.domain.leader, output
+                case _Direct():
+                    return output.peer, output.message
                 case Call():
                     roll = Token[Content](
                         self.domain.name, output.round, self.node, self.node, (), None
@@ -302,13 +350,26 @@ class RingAgent(Generic[Content]):
             self.node,
             tuple(sorted(self.suspects))[:SKIPPED_MAX],
             self.rounds.open_round(now),
+            is_confirmed=self._rounds_to_confirm > 0,
         )
+        self._rounds_to_confirm = max(0, self._rounds_to_confirm - 1)
         peer = self.domain.next_of(self.node, self.suspects)
         if peer == self.node:
             self._complete(token, 0.0, now)
             return None
         state.released[self._round] = now
+        if token.is_confirmed:
+            self._hops.handle_sent(peer, token, now)
         return peer, token
+
+    def _forget_overtaken(self, state: Circulating, round_: int) -> None:
+        """A token is back: older ones that are not were lost, and nobody is gone."""
+        self._hops.handle_back(self.node, round_)
+        overtaken = [number for number in state.released if number < round_]
+        for number in overtaken:
+            del state.released[number]
+        if overtaken:
+            self._rounds_to_confirm = CONFIRMED_ROUNDS
 
     def _pass_on(self, token: Token[Content], now: float) -> tuple[int, Token[Content]]:
         previous, token.origin = token.origin, self.node
@@ -316,13 +377,18 @@ class RingAgent(Generic[Content]):
             return token.leader, token
         token.content = self.rounds.visit(token.content, previous, now)
         skipped = set(token.skipped) - {token.leader}
-        return self.domain.next_of(self.node, skipped), token
+        peer = self.domain.next_of(self.node, skipped)
+        if token.is_confirmed:
+            self._hops.handle_sent(peer, token, now)
+        return peer, token
 
     def _complete(self, token: Token[Content], seconds: float, now: float) -> None:
         """A token is back: its content is what the domain has to say."""
         assert token.content is not None
         end = RoundEnd(token.origin, token.skipped, seconds)
         pace = self.rounds.close_round(token.content, end, now)
+        if pace is Pace.TROUBLED:
+            self._rounds_to_confirm = CONFIRMED_ROUNDS
         if self.above is not None:
             self.above.handle_news(now, urgent=True)
         state = self.state
@@ -361,12 +427,19 @@ class RingAgent(Generic[Content]):
         """A token is lost, or some were silent: ask every member by itself."""
         self._round += 1
         self._counters.roll_calls += 1
-        self.state = CallingRoll(self._round, now + self._timing.timeout_s)
+        self._rounds_to_confirm = CONFIRMED_ROUNDS
+        self.state = roll = CallingRoll(self._round, now + self._timing.timeout_s, now)
         self._wants_release = False
+        self._hops.forget()
+        self._call(roll, now)
+
+    def _call(self, roll: CallingRoll, now: float) -> None:
+        """Ask those who have not answered."""
+        roll.again_at = now + self._timing.timeout_s / CALLS_MAX
         self._outputs = deque(o for o in self._outputs if not isinstance(o, Call))
         for peer in self.domain.members:
-            if peer != self.node:
-                self._outputs.append(Call(peer, self._round))
+            if peer != self.node and peer not in roll.answered:
+                self._outputs.append(Call(peer, roll.round))
 
     def _handle_answer(self, token: Token[Content], now: float) -> None:
         state = self.state
@@ -408,5 +481,6 @@ class RingAgent(Generic[Content]):
         self.state = Following(seen_at=now, wake_at=now + WAKE_S)
         self.suspects.clear()
         self.rounds.handle_deposed()
+        self._hops.forget()
         self._wants_release = False
         self._outputs = deque(o for o in self._outputs if isinstance(o, Token))

@@ -46,6 +46,8 @@ class Token(Generic[Content]):
     """Members that the round passes over because they did not answer."""
     content: Content | None
     """None in a roll call: answer the leader instead of passing it on."""
+    is_confirmed: bool = False
+    """True: whoever gets it tells the member before, which else sends it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,16 @@ class Wake:
 
     domain: Name
     origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """From a member to the one before: the token has arrived."""
+
+    domain: Name
+    origin: int
+    leader: int
+    round: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
-from quicksilver.recovery.agent import Agent
+from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.rounds import Content, Token, Wake
+from quicksilver.recovery.rounds import Content, Receipt, Token, Wake
 
 MakeAgent = Callable[[Domain], Agent[Content]]
 """Makes the node's agent in a domain: which peers' protocol, with which rounds."""
@@ -71,6 +71,11 @@ class AgentStack(Generic[Content]):
             if agent.domain.name == wake.domain and wake.origin in agent.domain.members:
                 agent.handle_wake(wake, now)
 
+    def handle_receipt(self, receipt: Receipt, now: float) -> None:
+        for agent in self.agents:
+            if agent.domain.name == receipt.domain:
+                agent.handle_receipt(receipt, now)
+
     def handle_timeout(self, now: float) -> None:
         for agent in self.agents:
             agent.handle_timeout(now)
@@ -88,7 +93,7 @@ class AgentStack(Generic[Content]):
     def has_messages(self) -> bool:
         return any(agent.has_messages() for agent in self.agents)
 
-    def poll_message(self, now: float) -> tuple[int, Token[Content] | Wake] | None:
+    def poll_message(self, now: float) -> tuple[int, Message[Content]] | None:
         """Return whom to send what."""
         for agent in self.agents:
             message = agent.poll_message(now)

@@ -88,6 +88,8 @@ class Token(msgspec.Struct, array_like=True, tag=1):
     drops: Sequence
     """Datagrams that visited nodes' kernels dropped since they last said so."""
     records: Annotated[tuple[Record, ...], msgspec.Meta(max_length=1024)]
+    confirmed: bool = False
+    """True while something is wrong: whoever gets it sends a Receipt to the node before."""
 
 
 class Ack(msgspec.Struct, array_like=True, tag=2):
@@ -164,6 +166,19 @@ class Gone(msgspec.Struct, array_like=True, tag=7):
     ranges: Flat
 
 
+class Receipt(msgspec.Struct, array_like=True, tag=8):
+    """To the node before in a ring: a token that is to be confirmed has arrived."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    level: Annotated[int, msgspec.Meta(ge=0, le=32)]
+    ring: U32
+    leader: U32
+    round: Sequence
+
+
 class Challenge(msgspec.Struct, array_like=True, tag=9):
     """Answers a packet without proof: its head has the nonce that was missing."""
 
@@ -171,7 +186,7 @@ class Challenge(msgspec.Struct, array_like=True, tag=9):
     origin: U32
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Challenge
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Receipt | Challenge
 
 CONTROL_BYTES_MAX = 34_000
 """The longest control packet that is decoded: no honest token is longer. Decoded, small

@@ -25,7 +25,10 @@ from tests.trials.broken.breaking import (
 
 
 def _no_naks() -> AbstractContextManager[None]:
-    return patched(RepairRequests, "send_nak", returning(None))
+    return all_of(
+        patched(RepairRequests, "send_nak", returning(None)),
+        patched(RepairRequests, "_tries_before_sender", returning(1 << 30)),
+    )
 
 
 def _acks_too_much() -> AbstractContextManager[None]:
@@ -110,6 +113,7 @@ def _quiet_too_early() -> AbstractContextManager[None]:
 def _no_pulls() -> AbstractContextManager[None]:
     return all_of(
         patched(RepairRequests, "pull", returning(None)),
+        patched(RepairRequests, "_living_keepers", returning([])),
         patched(Repairer, "push", returning(None)),
     )
 
@@ -124,11 +128,11 @@ RECOVERING = (
     ),
     Broken(
         name="no-pulls",
-        what="Neighbours see what the other lacks, and neither asks nor sends.",
+        what="Members see what another lacks, and neither ask nor send.",
         install=_no_pulls,
-        # As long as the sender lives, it helps.
+        # As long as the sender lives, it helps: one member loses all until it is dead.
         scene=scene(
-            *losses(1, rate=0.5, at=0.5), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
+            *losses(1, rate=1.0, at=0.9), Crash(at=1.0, node=0, restarts=False), interval_s=0.01
         ),
         caught_by=("survivors",),
     ),
@@ -167,7 +171,7 @@ RECOVERING = (
         scene=scene(
             *losses(1, 2, rate=0.4),
             interval_s=0.01,
-            burst=12,
+            burst=120,
             sizes=(400,),
             packet_bytes=576,
         ),

@@ -11,6 +11,7 @@ from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Join, Leave, Partition
 from tests.trials.broken.breaking import (
@@ -25,7 +26,10 @@ from tests.trials.broken.breaking import (
 
 
 def _no_resends() -> AbstractContextManager[None]:
-    return patched(SendStream, "resend", returning(0))
+    return all_of(
+        patched(SendStream, "resend", returning(0)),
+        patched(SendStream, "answer", returning((RangeSet(), RangeSet()))),
+    )
 
 
 def _open_window() -> AbstractContextManager[None]:
@@ -94,7 +98,7 @@ def _impatient() -> AbstractContextManager[None]:
 SENDING = (
     Broken(
         name="no-resends",
-        what="A sender takes NAKs and resends nothing.",
+        what="A sender takes NAKs and requests, and resends nothing.",
         install=_no_resends,
         scene=scene(*losses(1, 2, rate=0.4), nodes=3, **FROM_OUTSIDE),
         caught_by=("complete", "cleanup"),

@@ -16,6 +16,7 @@ from quicksilver.experiments.catalogue.members import Members
 from quicksilver.experiments.catalogue.memory import Memory
 from quicksilver.experiments.catalogue.overload import Overload
 from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
+from quicksilver.experiments.catalogue.rain import Rain, Stalls
 from quicksilver.experiments.catalogue.replication import Replication
 from quicksilver.experiments.catalogue.scale import Scale
 from quicksilver.experiments.catalogue.tokenrate import TokenRate
@@ -31,6 +32,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         Replication(),
         Sleep(),
         Loss(),
+        Rain(),
+        Stalls(),
         Light(),
         Groups(),
         Overload(),

@@ -16,12 +16,21 @@ from quicksilver.multicast.receiving.placement import placement_of
 from quicksilver.multicast.receiving.relaying import RelayingStream
 from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.tree import children_of, parent_of
+from quicksilver.stdx.patience import Patience
 from quicksilver.trace import records as trace
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
 
 UNANNOUNCED_MAX = 64
 """Nodes whose streams into a view are heard of only after they have failed."""
+
+REORDERED_S = 0.002
+"""A packet that others have overtaken is waited for so long before it is asked for."""
+
+RETRY_S_MIN = 0.008
+"""Whoever asked again sooner would ask for what waits behind other packets at a switch."""
+
+RETRY_S_MAX = 0.25
 
 
 class News(NamedTuple):
@@ -87,6 +96,11 @@ class Region:
         may, whose last packets can still be under way."""
         self._unannounced = 0
         self._addresses: dict[Address, bool] = {}
+        self.repair_patience = Patience(
+            environment.config.request_retry_s, least_s=RETRY_S_MIN, most_s=RETRY_S_MAX
+        )
+        self.ask_at: float | None = None
+        """When to look for packets to ask for; None while nothing is missing."""
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
         self._due_at: float | None = None
@@ -184,6 +198,21 @@ class Region:
         self._stirred[stream.sender] = None
         if self._stirred_at is None:
             self._stirred_at = now
+
+    def handle_hole(self, now: float) -> None:
+        """A packet has overtaken others: unless they are only late, they are asked for.
+
+        If this node leads a ring, its next round is soon: all may have lost them.
+        """
+        self.look_for_holes(now + REORDERED_S)
+        round_at = now + self._env.config.token_loss_interval_s
+        if self._due_at is None or round_at < self._due_at:
+            self._due_at = round_at
+
+    def look_for_holes(self, when: float) -> None:
+        """Look for packets to ask for, at this time or sooner."""
+        if self.ask_at is None or when < self.ask_at:
+            self.ask_at = when
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""

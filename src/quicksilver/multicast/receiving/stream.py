@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quicksilver.multicast.receiving.assembly import ROOM, Assembly, bytes_for
 from quicksilver.stdx.ranges import RangeSet
@@ -42,6 +42,9 @@ GAP_MAX = 1 << 24
 """Packets between what is delivered and what is believed to exist; a sender's span
 is thousands of times smaller, so more comes from a peer that lies, or from a bug."""
 
+GONE_S = 0.2
+"""How long peers may still have what a sender says it no longer has."""
+
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
 
@@ -50,6 +53,16 @@ ASKED_MAX = 2048
 
 UNKEPT_LOOKED_AT_MAX = 256
 """Missing packets of which it is looked up who is to keep them, in one round."""
+
+
+class Request(NamedTuple):
+    """A packet that was asked for and has not come."""
+
+    again_at: float
+    """Not before this is it asked for again."""
+    tries: int
+    asked_at: float
+    """When it was last asked for."""
 
 
 # What becomes of packets that arrive
@@ -103,7 +116,6 @@ class ReceiveStream:
         "_cache_floor",
         "_is_waiting",
         "_parse_body",
-        "_usual_bytes",
         "cache",
         "gone_since",
         "high",
@@ -119,9 +131,9 @@ class ReceiveStream:
         "source",
         "stable",
         "state",
-        "stuck_since",
         "tail_claim",
         "tail_claimed_at",
+        "usual_bytes",
         "waiters",
     )
 
@@ -150,10 +162,8 @@ class ReceiveStream:
         """Every member has everything below; copies below are gone."""
         self.state: State = IN_ORDER
         self.cache: dict[int, bytes] = {}
-        self.requested: dict[int, tuple[float, int]] = {}
-        """Packets asked for: until when not to ask again, and how often it was done."""
-        self.stuck_since = (-1, 0.0)
-        """``low`` and since when, as tokens found it, while the packet is missing."""
+        self.requested: dict[int, Request] = {}
+        """Packets asked for; every one of them is missing."""
         self.gone_since = (-1, 0.0)
         """``low`` and since when its sender says that it no longer has that packet."""
         self.quiet_rounds = 1
@@ -166,7 +176,7 @@ class ReceiveStream:
         self._ahead: dict[int, tuple[Body, int]] = {}
         self._is_waiting = False
         """True while packets are ahead, and the stream counts as a user of the room."""
-        self._usual_bytes = PER_PACKET_BYTES + 1500
+        self.usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
         self._assembly: Assembly | None = None
         """The large message under way; a sender has one at a time in a stream."""
@@ -201,7 +211,7 @@ class ReceiveStream:
         if low > self.high:
             self.high = low
         else:
-            self._repaired(sequence, data)
+            self._repaired(sequence, data, now)
         self._took(sequence, data, now)
         counters = region.counters
         counters.delivered_packets += 1
@@ -295,7 +305,7 @@ class ReceiveStream:
             region.counters.malformed += 1
             return
         size = len(data) + _waiting_overhead(body)
-        self._usual_bytes = size
+        self.usual_bytes = size
         budget = region.waiting
         is_held = isinstance(self.state, Holding)
         is_next = sequence == self.low and not is_held
@@ -311,9 +321,10 @@ class ReceiveStream:
             if sequence > self.high:
                 self.missing.add(self.high, sequence)
                 region.counters.missing += sequence - self.high
+                region.handle_hole(now)
             self.high = sequence + 1
         else:
-            self._repaired(sequence, data)
+            self._repaired(sequence, data, now)
         budget.used += size
         self._ahead[sequence] = (body, size)
         self._count_waiting()
@@ -334,11 +345,13 @@ class ReceiveStream:
         if not sequence & SAMPLE_MASK:
             region.handle_sample(self, sequence, now)
 
-    def _repaired(self, sequence: int, data: bytes) -> None:
+    def _repaired(self, sequence: int, data: bytes, now: float) -> None:
         self.missing.discard(sequence, sequence + 1)
-        self.requested.pop(sequence, None)
+        request = self.requested.pop(sequence, None)
         if data[1] == KIND_REPAIR:
             self.region.counters.repairs_received += 1
+            if request is not None and request.tries == 1:
+                self.region.repair_patience.note(now - request.asked_at, now)
 
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""
@@ -524,7 +537,7 @@ class ReceiveStream:
         missing = self.missing
         is_held = isinstance(self.state, Holding)
         room = self.region.waiting
-        anywhere, near = room.takeable(self._usual_bytes, is_held=is_held)
+        anywhere, near = room.takeable(self.usual_bytes, is_held=is_held)
         anywhere, near = min(anywhere, ASKED_MAX), min(near, ASKED_MAX)
         if missing.count() <= anywhere:
             return missing
@@ -537,22 +550,26 @@ class ReceiveStream:
             end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
         return missing.clamped(0, end)
 
-    def is_stuck(self, seconds: float, now: float) -> bool:
-        """Whether the next packet is missing and nothing helped for so long."""
-        low, since = self.stuck_since
-        if low != self.low or not self.missing or self.missing.first() != low:
-            self.stuck_since = (self.low, now)
-            return False
-        if now - since < seconds:
-            return False
-        self.stuck_since = (low, now)
-        return True
+    def is_requested(self, sequence: int, now: float) -> bool:
+        """Whether a packet was asked for, and its repair may still be under way."""
+        known = self.requested.get(sequence)
+        return known is not None and known.again_at > now
 
-    def is_lost(self, gone: RangeSet, seconds: float, now: float) -> bool:
+    def unrequested(self, now: float) -> RangeSet:
+        """Return what is missing, could be taken, and is not under way."""
+        askable = self.askable()
+        if not self.requested:
+            return askable
+        under_way = RangeSet(
+            (s, s + 1) for s, r in sorted(self.requested.items()) if r.again_at > now
+        )
+        return askable.difference(under_way)
+
+    def is_lost(self, gone: RangeSet, now: float) -> bool:
         """The sender no longer has some packets; return whether the next one is lost for good.
 
         A request may have been old, and the answer be about what has come since: only what
-        is still missing counts. Peers may still help for so long after the first answer.
+        is still missing counts. Peers may still help for ``GONE_S`` after the first answer.
         """
         low = self.low
         is_next_gone = bool(self.missing) and self.missing.first() == low and low in gone
@@ -560,7 +577,7 @@ class ReceiveStream:
             return False
         if self.gone_since[0] != low:
             self.gone_since = (low, now)
-        return now - self.gone_since[1] >= seconds
+        return now - self.gone_since[1] >= GONE_S
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
@@ -576,8 +593,8 @@ class ReceiveStream:
         """The sender says how long its stream is: forget what cannot exist."""
         if packets < self.high:
             self.missing.discard(packets, self.high)
+            self._forget_requests_from(packets)
             self.high = max(packets, self.low)
-            self.requested = {s: asked for s, asked in self.requested.items() if s < self.high}
             self._drop_from(max(packets, self.low))
         self.tail_claim = min(self.tail_claim, packets)
 
@@ -626,9 +643,13 @@ class ReceiveStream:
         if self.high > end:
             self.missing.discard(end, self.high)
             self.high = end
-        self.requested = {s: asked for s, asked in self.requested.items() if s < end}
+        self._forget_requests_from(end)
         self._drop_from(end)
         self._release_waiters()
+
+    def _forget_requests_from(self, end: int) -> None:
+        """Packets from here on do not exist: nobody waits for them."""
+        self.requested = {s: request for s, request in self.requested.items() if s < end}
 
     @property
     def end(self) -> int:

@@ -359,7 +359,7 @@ class PartitionRounds(LossRounds):
         next one to push: nobody gets a packet twice.
         """
         sender = record.sender
-        lost = self._repairer.missing_here(sender)
+        lost = self._repairer.unasked_here(sender, now)
         asked = self._exchange(record, previous, lost, now)
         wanted = parse_ranges(record.wanted)
         if wanted:
@@ -388,7 +388,7 @@ class PartitionRounds(LossRounds):
         """The leader also compares with the last member of the round, its neighbour."""
         super()._note_last(record, end, now)
         if end.last != self._env.node:
-            lost = self._repairer.missing_here(record.sender)
+            lost = self._repairer.unasked_here(record.sender, now)
             asked = self._exchange(record, end.last, lost, now)
             if lost:
                 self._unasked[record.sender] = lost.difference(asked)

@@ -25,10 +25,11 @@ from quicksilver.multicast.repair.repairer import Repairer
 from quicksilver.multicast.repair.reports import Kept, Report, shorten_record, trim_ranges
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
+from quicksilver.recovery.agent import Message
 from quicksilver.recovery.domains import Domain
 from quicksilver.recovery.ring import RingAgent, Timing
 from quicksilver.recovery.stack import AgentStack
-from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Token, Wake, encode_control
+from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Receipt, Token, Wake, encode_control
 from quicksilver.wire.ids import Address
 
 TOKEN_BYTES_MAX = 32_000
@@ -107,11 +108,17 @@ class RegionRecovery:
             token.origin,
             token.skipped,
             content,
+            token.confirmed and content is not None,
         )
         return self.stack.handle_token(taken, now)
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         self.stack.handle_wake(rounds.Wake((wake.level, wake.ring), wake.origin), now)
+
+    def handle_receipt(self, receipt: Receipt, now: float) -> None:
+        domain = (receipt.level, receipt.ring)
+        taken = rounds.Receipt(domain, receipt.origin, receipt.leader, receipt.round)
+        self.stack.handle_receipt(taken, now)
 
     def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
         """A member asks for packets: send what is held."""
@@ -119,19 +126,24 @@ class RegionRecovery:
 
     def handle_timeout(self, now: float) -> None:
         self._take_news()
+        self.repairer.handle_timeout(now)
         self.stack.handle_timeout(now)
 
     # Outputs
 
     def next_timeout(self) -> float | None:
         self._take_news()
-        return self.stack.next_timeout()
+        soonest = self.stack.next_timeout()
+        ask_at = self.region.ask_at
+        if ask_at is not None and (soonest is None or ask_at < soonest):
+            return ask_at
+        return soonest
 
     def has_messages(self) -> bool:
         return self.stack.has_messages()
 
     def poll(self, now: float) -> Transmit | None:
-        """Return the next token or wake as a datagram, made from the state of this moment."""
+        """Return what an agent says next as a datagram, made from the state of this moment."""
         while (message := self.stack.poll_message(now)) is not None:
             to, content = message
             address = self._env.address_of(to)
@@ -144,12 +156,24 @@ class RegionRecovery:
         """Return an acknowledgement for this node itself, which leads a region it sends to."""
         return self._own_acks.popleft() if self._own_acks else None
 
-    def _encode(self, message: rounds.Token[Gathered] | rounds.Wake, to: int) -> bytes:
+    def _encode(self, message: Message[Gathered], to: int) -> bytes:
         env, region = self._env, self.region
         level, ring = message.domain
         if isinstance(message, rounds.Wake):
             wake = Wake(env.cluster, env.node, region.id, region.number, level, ring)
             return encode_control(wake, to)
+        if isinstance(message, rounds.Receipt):
+            receipt = Receipt(
+                env.cluster,
+                env.node,
+                region.id,
+                region.number,
+                level,
+                ring,
+                message.leader,
+                message.round,
+            )
+            return encode_control(receipt, to)
         content = message.content
         return encode_bounded(
             Token(
@@ -166,6 +190,7 @@ class RegionRecovery:
                 buffer_bytes=0 if content is None else content.buffer_bytes,
                 drops=0 if content is None else content.drops,
                 records=() if content is None else content.records,
+                confirmed=message.is_confirmed,
             ),
             to,
         )

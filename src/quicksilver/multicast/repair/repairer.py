@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.region import REORDERED_S, Region
 from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
 from quicksilver.multicast.repair.reports import Kept, Report
@@ -23,9 +24,6 @@ from quicksilver.wire.ids import Address
 
 QUIET_ROUNDS = 3
 """Rounds in which nothing happened, after which a sender leaves the token."""
-
-STUCK_S = 0.2
-"""A packet for which no neighbour and no keeper could be asked is the sender's to resend."""
 
 
 class Repairer:
@@ -43,6 +41,8 @@ class Repairer:
         self.own_stream = own_stream
         self.state = RegionState()
         self.requests = RepairRequests(environment, region)
+        self._answers: dict[int, Answers] = {}
+        """What others were sent lately, by sender of the stream."""
 
     # Reports
 
@@ -105,6 +105,11 @@ class Repairer:
         stream = self.region.streams.get(sender)
         return RangeSet() if stream is None else stream.askable()
 
+    def unasked_here(self, sender: int, now: float) -> RangeSet:
+        """Return what of that was not asked for just now."""
+        stream = self.region.streams.get(sender)
+        return RangeSet() if stream is None else stream.unrequested(now)
+
     def held_here(self, sender: int, ranges: RangeSet) -> RangeSet:
         """Return the part of ``ranges`` of which this node has copies."""
         copies = self._copies(sender)
@@ -136,21 +141,39 @@ class Repairer:
 
     def push(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
         """Send a peer what it lacks and this node has."""
-        held = self.held_here(sender, ranges)
         address = self._env.address_of(peer)
-        if held and address is not None and peer != sender:
-            self._env.counters.pushes += 1
-            self._send_copies(address, sender, held, now)
-            self._trace_repair(peer, sender, held, now)
+        if address is not None and peer != sender:
+            self._env.counters.pushes += self._answer(peer, address, sender, ranges, now)
 
     def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
         """A member asks for packets: send what is held."""
         ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
         if ranges:
-            self._send_copies(to, pull.sender, ranges, now)
-            if self._env.tracer is not None:
-                held = self.held_here(pull.sender, ranges)
-                self._trace_repair(pull.origin, pull.sender, held, now)
+            self._answer(pull.origin, to, pull.sender, ranges, now)
+
+    def _answer(self, peer: int, to: Address, sender: int, ranges: RangeSet, now: float) -> int:
+        """Send a node what is held of some packets and was not sent to it just now."""
+        held = self.held_here(sender, ranges)
+        if not held:
+            return 0
+        alone, for_all = self._answers_of(sender).choose(peer, held, now)
+        if alone:
+            self._send_copies(to, sender, alone, now)
+            self._trace_repair(peer, sender, alone, now)
+        everybody = self._env.multicast_address(self.region.view)
+        if for_all and everybody is not None:
+            self._send_copies(everybody, sender, for_all, now)
+            self._trace_repair(peer, sender, for_all, now)
+        return 1 if alone or for_all else 0
+
+    def _answers_of(self, sender: int) -> Answers:
+        found = self._answers.get(sender)
+        if found is None:
+            view = self.region.view
+            has_multicast = self._env.multicast_address(view) is not None
+            found = Answers(len(view.members), has_multicast=has_multicast)
+            self._answers[sender] = found
+        return found
 
     def _send_copies(self, to: Address, sender: int, ranges: RangeSet, now: float) -> None:
         copies = self._copies(sender)
@@ -200,7 +223,8 @@ class Repairer:
         self._learn(stream, record, kept)
         self._count_quiet(stream, record, now)
         if stream.missing:
-            self._ask(stream, now)
+            # A neighbour that is known to have it is asked first, in this round.
+            region.look_for_holes(now + REORDERED_S)
 
     def _note_tail(self, stream: ReceiveStream, high: int, now: float) -> None:
         """Others have newer packets: late until the socket was drained since, then lost."""
@@ -232,9 +256,16 @@ class Repairer:
         if stream.quiet_rounds >= QUIET_ROUNDS:
             self.region.active.pop(stream.sender, None)
 
-    def _ask(self, stream: ReceiveStream, now: float) -> None:
-        if not self.region.caches_everything and not self.region.is_alone:
-            self.requests.pull_from_keepers(stream, self.state.of(stream.sender).kept, now)
-        if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
-            # Who should keep it lacks it, too, or had no room for a copy.
-            self.requests.send_nak(stream.sender, stream.askable().copy())
+    # What is missing
+
+    def handle_timeout(self, now: float) -> None:
+        """It may be time to ask for what is missing."""
+        region = self.region
+        if region.ask_at is None or now < region.ask_at:
+            return
+        region.ask_at = None
+        for stream in region.streams.values():
+            if stream.missing:
+                again_at = self.requests.ask(stream, self.state.of(stream.sender).kept, now)
+                if again_at is not None:
+                    region.look_for_holes(again_at)

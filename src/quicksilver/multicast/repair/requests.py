@@ -1,29 +1,55 @@
 """Who is asked for what this node lacks: a neighbour, a keeper, or the sender.
 
-Each packet is kept by some nodes of one partition (dissertation 4.2.1 C), so most of
-what is lost is asked of them. The sender is asked for what nobody there holds, and
-for what was asked of others in vain.
+Each packet is kept by some nodes of one partition (dissertation 4.2.1 C), so what is lost
+is asked of them, as soon as it is missed: no round is waited for. All who lack a packet
+ask the same keeper first, which may then serve many at once; who gets no answer asks the
+next one, then several, and the sender in the end. What a whole partition lacks, a round
+finds sooner, and its leader tells the sender.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.receiving.region import REORDERED_S, Region
+from quicksilver.multicast.receiving.stream import ReceiveStream, Request
 from quicksilver.multicast.repair.reports import Kept, trim_ranges
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.wire.control import Nak, Pull, encode_control
 
 PULLS_AT_ONCE = 256
-"""Packets asked of one node in one request."""
+"""Packets looked at, and asked of one node, at a time."""
+
+UNDER_WAY_BYTES = 1 << 20
+"""Repairs of one stream that are asked for and have not come: what a switch holds …"""
+
+UNDER_WAY_MIN = 16
+"""… but this many packets however large: peers ask in parallel."""
 
 LOOKED_UP_MAX = 512
 """Packets of which it is looked up who keeps them, in one round."""
 
-TRIES_BEFORE_NAK = 6
-"""Requests to peers that went unanswered before the sender itself is asked."""
+PEERS_AT_ONCE = (1, 1, 2, 2, 3)
+"""Nodes asked for a packet with the first request, the second …; the last number stays."""
+
+TRIES_BEFORE_SENDER_KEEPER = 3
+"""Requests in vain before whoever is to keep a packet asks its sender as well …"""
+
+TRIES_BEFORE_SENDER = 5
+"""… before others do, of whom there may be hundreds …"""
+
+TRIES_BEFORE_SENDER_KEPT = 8
+"""… and before anybody does while the keepers are known to have the packet."""
+
+PATIENCE_GROWTH = 0.25
+PATIENCE_MAX = 4.0
+"""A request is repeated a quarter of the usual time later each time, up to four times that."""
+
+TRIES_BEFORE_BACKING_OFF = 5
+"""Requests in vain after which the next ones wait twice as long: repairs may be slow."""
 
 
 class RepairRequests:
@@ -38,47 +64,96 @@ class RepairRequests:
     # Of members
 
     def pull(self, peer: int, stream: ReceiveStream, ranges: RangeSet, now: float) -> None:
-        """Ask a member for packets, unless they were asked for just now."""
-        env = self._env
-        region = self._region
-        sender = stream.sender
-        until = now + env.config.request_retry_s
+        """Ask a neighbour for packets that were not asked for just now."""
         asked = RangeSet()
-        in_vain = RangeSet()
         for sequence in ranges.values(PULLS_AT_ONCE):
-            again_at, tries = stream.requested.get(sequence, (0.0, 0))
-            if again_at <= now:
-                stream.requested[sequence] = (until, tries + 1)
+            if not stream.is_requested(sequence, now):
+                self._note(stream, sequence, now)
                 asked.add(sequence, sequence + 1)
-                if tries and tries % TRIES_BEFORE_NAK == 0:
-                    in_vain.add(sequence, sequence + 1)
-        if not asked:
-            return
-        if in_vain and not stream.sender_failed:
-            # Those who should hold a copy do not answer: the sender has it still.
-            self.send_nak(sender, in_vain)
-        elif in_vain:
-            self._pull_from_anybody(stream, in_vain)
-        if env.tracer is not None:
-            count = asked.count()
-            env.tracer(trace.PacketsMissed(now, env.node, region.id, region.number, sender, count))
+        if asked:
+            self._trace(stream, asked.count(), now)
+            self._send_pull(peer, stream, asked)
+            self._region.look_for_holes(now + self._region.repair_patience.seconds)
 
-        self._send_pull(peer, stream, asked)
+    def ask(self, stream: ReceiveStream, kept: Kept, now: float) -> float | None:
+        """Ask for what is missing and not under way; return when to look again.
 
-    def _pull_from_anybody(self, stream: ReceiveStream, ranges: RangeSet) -> None:
-        """Ask any one keeper for packets of a dead sender that the one asked does not send.
-
-        It may have had no room for copies; the only one left may be with somebody who is
-        no neighbour in the ring.
+        ``kept`` says which packets have arrived where copies are kept.
         """
+        most = self._env.config.ranges_told_max
+        room = max(UNDER_WAY_MIN, UNDER_WAY_BYTES // stream.usual_bytes)
         by_peer: dict[int, RangeSet] = {}
-        for sequence in ranges.values(PULLS_AT_ONCE):
-            keepers = [n for n in self._living_keepers(sequence) if n != self._env.node]
-            if keepers:
-                peer = self._env.rng.choice(keepers)
-                by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
+        count = 0
+        soonest: float | None = None
+        for sequence in stream.askable().values(min(PULLS_AT_ONCE, room)):
+            known = stream.requested.get(sequence)
+            if known is not None and known.again_at > now:
+                again_at = known.again_at
+            else:
+                peers = self._peers_for(stream, sequence, 0 if known is None else known.tries, kept)
+                wanted = [by_peer.setdefault(peer, RangeSet()) for peer in peers]
+                if any(each.range_count() >= most for each in wanted):
+                    # A request has no room for it: the next one is soon.
+                    again_at = now + REORDERED_S
+                else:
+                    again_at = self._note(stream, sequence, now)
+                    count += 1
+                    for each in wanted:
+                        each.add(sequence, sequence + 1)
+            if soonest is None or again_at < soonest:
+                soonest = again_at
+        if count:
+            self._trace(stream, count, now)
         for peer in sorted(by_peer):
-            self._send_pull(peer, stream, by_peer[peer])
+            if by_peer[peer]:
+                self._send_pull(peer, stream, by_peer[peer])
+        return soonest
+
+    def _note(self, stream: ReceiveStream, sequence: int, now: float) -> float:
+        """Note that a packet is asked for now; return when to ask again."""
+        known = stream.requested.get(sequence)
+        tries = 0 if known is None else known.tries
+        patience = self._region.repair_patience
+        if tries and tries % TRIES_BEFORE_BACKING_OFF == 0:
+            patience.back_off(now)
+        again_at = now + min(PATIENCE_MAX, 1.0 + PATIENCE_GROWTH * tries) * patience.seconds
+        stream.requested[sequence] = Request(again_at, tries + 1, now)
+        return again_at
+
+    def _peers_for(
+        self, stream: ReceiveStream, sequence: int, tries: int, kept: Kept
+    ) -> Iterator[int]:
+        """Yield whom to ask for a packet that was asked for in vain so often."""
+        keepers = self._living_keepers(sequence)
+        count = PEERS_AT_ONCE[min(tries, len(PEERS_AT_ONCE) - 1)]
+        if not stream.sender_failed and (
+            not keepers or tries >= self._tries_before_sender(sequence, kept)
+        ):
+            yield stream.sender
+            count -= 1
+        for place in range(tries, tries + min(count, len(keepers))):
+            yield keepers[place % len(keepers)]
+
+    def _tries_before_sender(self, sequence: int, kept: Kept) -> int:
+        """Return how often keepers are asked for a packet in vain before its sender is."""
+        if kept.has(sequence):
+            return TRIES_BEFORE_SENDER_KEPT
+        if self._region.is_mine_to_keep(sequence):
+            return TRIES_BEFORE_SENDER_KEEPER
+        return TRIES_BEFORE_SENDER
+
+    def _living_keepers(self, sequence: int) -> list[int]:
+        """Return the others that keep a packet and have not failed, first who is asked first."""
+        placement = self._region.placement
+        keepers = placement.keepers(sequence)
+        # Packet by packet another one comes first: they share the work.
+        first = sequence // len(placement.partitions) % len(keepers)
+        node, is_failed = self._env.node, self._env.is_failed
+        return [
+            keeper
+            for keeper in (*keepers[first:], *keepers[:first])
+            if keeper != node and not is_failed(keeper)
+        ]
 
     def _send_pull(self, peer: int, stream: ReceiveStream, asked: RangeSet) -> None:
         env, region = self._env, self._region
@@ -95,40 +170,14 @@ class RepairRequests:
 
         env.control.add(intent)
 
-    def pull_from_keepers(self, stream: ReceiveStream, kept: Kept, now: float) -> None:
-        """Ask for what others keep, each packet of one of the nodes with a copy.
+    def _trace(self, stream: ReceiveStream, count: int, now: float) -> None:
+        env, region = self._env, self._region
+        if env.tracer is not None:
+            env.tracer(
+                trace.PacketsMissed(now, env.node, region.id, region.number, stream.sender, count)
+            )
 
-        Other partitions' packets, and those of the own one that a neighbour in
-        the ring need not have because fewer nodes keep a copy than are in it.
-        ``kept`` says which packets have arrived where copies are kept: a cache may
-        be full all the same, and what is asked for in vain is asked of the sender in
-        the end.
-        """
-        node = self._env.node
-        placement = self._region.placement
-        own = placement.partition_of(node)
-        neighbours_have_ours = placement.keeps_whole_partition(node)
-        by_peer: dict[int, RangeSet] = {}
-        for sequence in stream.askable().values(PULLS_AT_ONCE):
-            if neighbours_have_ours and placement.keeping_partition(sequence) == own:
-                continue
-            if not kept.has(sequence):
-                continue
-            if stream.requested.get(sequence, (0.0, 0))[0] > now:
-                continue
-            keepers = [n for n in self._living_keepers(sequence) if n != node]
-            if keepers:
-                peer = self._env.rng.choice(keepers)
-                by_peer.setdefault(peer, RangeSet()).add(sequence, sequence + 1)
-        for peer in sorted(by_peer):
-            self.pull(peer, stream, by_peer[peer], now)
-
-    def _living_keepers(self, sequence: int) -> list[int]:
-        """Return the nodes that keep a packet and have not failed."""
-        keepers = self._region.placement.keepers(sequence)
-        return [node for node in keepers if not self._env.is_failed(node)]
-
-    # Of the sender
+    # Of the sender, for a whole partition
 
     def ours_to_ask_for(self, wanted: RangeSet) -> RangeSet:
         """Return those that this partition keeps, and those whose keepers have all failed."""
@@ -151,7 +200,7 @@ class RepairRequests:
         self.send_nak(sender, wanted)
 
     def send_nak(self, sender: int, wanted: RangeSet) -> None:
-        """Ask the sender itself."""
+        """Tell the sender what the partition lacks."""
         env = self._env
         region = self._region
 

@@ -32,8 +32,8 @@ from quicksilver.multicast.sending.unconfirmed import (
 )
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Gone, Nak, encode_control
-from quicksilver.wire.ids import GroupId, RegionId
+from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Gone, Nak, Pull, encode_control
+from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import PRIORITY_DATA
 
 LANES_MAX = 256
@@ -441,35 +441,64 @@ class Outgoing:
     def handle_nak(self, nak: Nak, now: float) -> None:
         stream = self.stream_of(nak.region, nak.view)
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
-        if stream is None:
-            self.counters.rejected += 1
-            known = self._env.directory.regions.get(RegionId(nak.region))
-            is_member = known is not None and nak.origin in known.members
-            gone = None if not ranges else self.streams.gone_among(nak.region, nak.view, ranges)
-            length = self.streams.length_of(nak.region, nak.view)
-            if gone:
-                self._send_gone(nak, gone, now)
-            elif is_member and ranges and ranges.last() >= length:
-                # Finished long ago, or never begun: nothing more is coming.
-                self._send_extent(nak.region, nak.view, length, now)
-            return
-        if not ranges or nak.origin not in stream.members:
-            self.counters.rejected += 1
+        if stream is None or not ranges or nak.origin not in stream.members:
+            self._handle_vain(nak, stream, ranges, now)
             return
         self.counters.nak_received += 1
-        if ranges.last() >= stream.next_sequence:
-            self._send_extent(nak.region, nak.view, stream.next_sequence, now)
-        if gone := stream.gone_among(ranges):
-            self._send_gone(nak, gone, now)
+        self._tell_what_is_not_there(nak, stream, ranges, now)
         if packets := stream.resend(ranges, now):
-            stream.flow.handle_region_loss(
-                now, newest=ranges.last(), sent=stream.next_sequence
-            )
+            stream.flow.handle_region_loss(now, newest=ranges.last(), sent=stream.next_sequence)
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
                 self._env.tracer(
                     trace.PacketsResent(now, self._env.node, stream.region, stream.view, packets)
                 )
+
+    def handle_pull(self, pull: Pull, to: Address, now: float) -> None:
+        """A member asks for packets of this node's that its peers did not give it.
+
+        That is one member's bad luck, and no sign of a network that is too full, unless
+        many ask for the same.
+        """
+        stream = self.stream_of(pull.region, pull.view)
+        ranges = RangeSet.parse_flat(pull.ranges, RANGES_MAX)
+        if stream is None or not ranges or pull.origin not in stream.members:
+            self._handle_vain(pull, stream, ranges, now)
+            return
+        self.counters.pull_received += 1
+        self._tell_what_is_not_there(pull, stream, ranges, now)
+        alone, for_all = stream.answer(pull.origin, ranges, now)
+        if alone:
+            self._env.repairs.add(to, stream.key, stream.packets, alone, now)
+        if for_all:
+            stream.flow.handle_region_loss(now, newest=for_all.last(), sent=stream.next_sequence)
+            self._resends.register(stream, PRIORITY_DATA)
+
+    def _handle_vain(
+        self, request: Nak | Pull, stream: SendStream | None, ranges: RangeSet | None, now: float
+    ) -> None:
+        """Packets are asked for of a stream that is over or never was, or by a stranger."""
+        self.counters.rejected += 1
+        if stream is not None or not ranges:
+            return
+        region, view = request.region, request.view
+        known = self._env.directory.regions.get(RegionId(region))
+        is_member = known is not None and request.origin in known.members
+        length = self.streams.length_of(region, view)
+        if gone := self.streams.gone_among(region, view, ranges):
+            self._send_gone(request, gone, now)
+        elif is_member and ranges.last() >= length:
+            # Finished long ago, or never begun: nothing more is coming.
+            self._send_extent(region, view, length, now)
+
+    def _tell_what_is_not_there(
+        self, request: Nak | Pull, stream: SendStream, ranges: RangeSet, now: float
+    ) -> None:
+        """Tell a member of packets that it asks for and that are not kept yet, or any more."""
+        if ranges.last() >= stream.next_sequence:
+            self._send_extent(stream.region, stream.view, stream.next_sequence, now)
+        if gone := stream.gone_among(ranges):
+            self._send_gone(request, gone, now)
 
     def _send_extent(self, region: int, view: int, packets: int, now: float) -> None:
         """A member believes in packets that were never sent: tell all how long the stream is."""
@@ -496,7 +525,7 @@ class Outgoing:
                 transmit = Transmit(address, [encode_control(extent, member)])
                 self._env.control.add(lambda _, transmit=transmit: transmit)  # type: ignore[misc]
 
-    def _send_gone(self, nak: Nak, gone: RangeSet, now: float) -> None:
+    def _send_gone(self, nak: Nak | Pull, gone: RangeSet, now: float) -> None:
         """A member asks for packets that all have acknowledged, or that were given up.
 
         Most often its request is old, and it has them by now. If it does not, it can

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import RatePolicy
+from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.sending.flow import FlowController
@@ -210,6 +211,7 @@ class SendStream:
             flags: encode_prefix(KIND_DATA, flags, self.key)
             for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
         }
+        self._answers = Answers(len(members), has_multicast=len(self.everybody) == 1)
         self._resend = RangeSet()
         self._resend_rate = RatePolicy(config.resend_bytes_per_s, config.window_bytes_max)
         self._resent_at: dict[int, tuple[float, float]] = {}
@@ -358,6 +360,7 @@ class SendStream:
                 # Each time later: a member without room for it gains nothing.
                 self._resent_at[sequence] = (now, min(2 * pause or retry_s, RESEND_PAUSE_S_MAX))
                 self._resend.add(sequence, sequence + 1)
+                self._answers.note_sent_to_all(RangeSet([(sequence, sequence + 1)]), now)
                 count += 1
         return count
 
@@ -368,6 +371,16 @@ class SendStream:
             if sequence not in self.packets:
                 gone.add(sequence, sequence + 1)
         return gone
+
+    def answer(self, peer: int, ranges: RangeSet, now: float) -> tuple[RangeSet, RangeSet]:
+        """A member asks for packets: return what it alone is sent, and what all are.
+
+        The latter is queued.
+        """
+        held = RangeSet((s, s + 1) for s in ranges.values(1024) if s in self.packets)
+        alone, for_all = self._answers.choose(peer, held, now)
+        self._resend = self._resend.union(for_all) if for_all else self._resend
+        return alone, for_all
 
     def probe(self, now: float) -> bool:
         """Repeat the newest packet, because no acknowledgement came."""
