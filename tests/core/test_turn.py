@@ -61,6 +61,10 @@ class FakeIo:
     def send_control(self, frame: bytes) -> None:
         self.notes.append(f"> GMS {frame.decode()}")
 
+    def close_control(self, reason: str, now: float) -> None:
+        self.notes.append(f"close GMS: {reason}")
+        self.control.append(ControlClosed(reason))
+
     def poll_control_event(self, now: float) -> ControlEvent | None:
         return self.control.popleft() if self.control else None
 
@@ -82,6 +86,7 @@ class FakeSession:
         self.is_paused = False
         self.reports = 0
         self.control: deque[str] = deque()
+        self.ends: str | None = None
         self.addresses: frozenset[str] = frozenset()
 
     def classify(self, data: bytes) -> int:
@@ -136,7 +141,14 @@ class FakeSession:
         self.notes.append(f"closed: {reason}")
 
     def has_control(self) -> bool:
-        return bool(self.control)
+        return bool(self.control) or self.ends is not None
+
+    def poll_control_close(self) -> str | None:
+        reason, self.ends = self.ends, None
+        return reason
+
+    def handle_address(self, address: tuple[str, int], now: float) -> None:
+        self.notes.append(f"moved to {address}")
 
     def poll_control(self, now: float) -> bytes | None:
         return self.control.popleft().encode() if self.control else None

@@ -24,10 +24,11 @@ from quicksilver.membership.names import BadGroupNameError
 from quicksilver.wire import gms
 
 SETTINGS = gms.ClusterSettings()
-HELLO = gms.Hello(1, "n", "10.0.0.1", 9000, 4096)
-RESUME = gms.Hello(1, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, 1))
-WELCOME = gms.Welcome(1, 77, 3, False, SETTINGS)
-RESUMED = gms.Welcome(1, 77, 3, True, SETTINGS)
+SECRET = b"0123456789abcdef"
+HELLO = gms.Hello(2, "n", "10.0.0.1", 9000, 4096)
+RESUME = gms.Hello(2, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, SECRET, 1))
+WELCOME = gms.Welcome(2, 77, 3, False, SETTINGS, SECRET)
+RESUMED = gms.Welcome(2, 77, 3, True, SETTINGS, SECRET)
 SELF = gms.NodeInfo(3, "n", "10.0.0.1", 9000)
 
 

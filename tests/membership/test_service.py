@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from quicksilver.core.ports import Noted
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.service import MembershipService
@@ -14,6 +15,12 @@ from quicksilver.wire import gms
 from tests.membership.exact_planner import ExactPlanner
 
 SETTINGS = gms.ClusterSettings()
+SECRET = b"0123456789abcdef"
+
+
+def make_secret() -> bytes:
+    """Return the secret of every node: tests that are about secrets know others."""
+    return SECRET
 
 
 class Bench:
@@ -29,14 +36,16 @@ class Bench:
             pool=AddressPool("239.192.0.0/16"),
             config=config or ServiceConfig(),
             seed=1,
+            make_secret=make_secret,
         )
         self.now = 10.0
         self.conns = 0
         self.closed: list[int] = []
+        self.notes: list[str] = []
 
-    def connect(self) -> int:
+    def connect(self, addresses: frozenset[str] = frozenset({"10.0.0.1"})) -> int:
         self.conns += 1
-        self.service.handle_connected(self.conns, self.now)
+        self.service.handle_connected(self.conns, addresses, self.now)
         return self.conns
 
     def say(self, conn: int, *requests: gms.Request) -> None:
@@ -49,8 +58,11 @@ class Bench:
             reply = gms.parse_reply(transmit.frame)
             assert reply is not None
             heard.setdefault(transmit.connection, []).append(reply)
-        while (finished := self.service.poll_event()) is not None:
-            self.closed.append(finished.connection)
+        while (event := self.service.poll_event()) is not None:
+            if isinstance(event, Noted):
+                self.notes.append(event.text)
+            else:
+                self.closed.append(event.connection)
         return heard
 
     def run(self, seconds: float) -> dict[int, list[gms.Reply]]:
@@ -185,7 +197,7 @@ def test_a_resumed_node_hears_of_the_end_of_those_it_knew_before() -> None:
     bench.run(0.02)
     bench.service.handle_disconnected(first, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(again, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     whole = bench.hear()[again][1]
     assert isinstance(whole, gms.Update)
     assert ([n.id for n in whole.nodes], whole.alive) == ([1], (1, 2))
@@ -213,7 +225,7 @@ def test_making_a_group_hybrid_gives_it_a_new_view() -> None:
     Bench(store=store).welcome(gms.Subscribe(1, join=("a",)))
     bench = Bench(ServiceConfig(hybrid_groups=frozenset({"a"})), store)
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     updates = [r for r in bench.run(0.1)[conn] if isinstance(r, gms.Update)]
     assert updates[-1].groups[0].view == 2
     assert updates[-1].groups[0].hybrid
@@ -233,9 +245,10 @@ def test_another_planner_plans_anew_after_a_restart() -> None:
         settings=SETTINGS,
         pool=AddressPool("239.192.0.0/16"),
         seed=2,
+        make_secret=make_secret,
     )
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     [_, whole, update] = bench.run(0.1)[conn]
     assert isinstance(whole, gms.Update)
     assert isinstance(update, gms.Update)
@@ -302,7 +315,7 @@ def test_a_resumed_node_gets_everything_and_keeps_its_place() -> None:
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
     bench.service.handle_disconnected(conn, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(again, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     [welcome, update] = bench.hear()[again]
     assert isinstance(welcome, gms.Welcome)
     assert welcome.resumed
@@ -317,7 +330,7 @@ def test_a_node_may_resume_before_its_old_connection_is_known_to_be_dead() -> No
     bench = Bench()
     old = bench.welcome()
     new = bench.connect()
-    bench.say(new, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(new, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     assert kinds(bench.hear()[new]) == ["Welcome", "Update"]
     assert bench.closed == [old]
     bench.service.handle_disconnected(old, bench.now)
@@ -328,7 +341,7 @@ def test_greeting_again_on_the_same_connection_starts_over() -> None:
     """That is how a client asks for everything when an update did not fit."""
     bench = Bench()
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     assert kinds(bench.hear()[conn]) == ["Welcome", "Update"]
     assert bench.closed == []
 
@@ -340,7 +353,9 @@ def test_requests_of_a_lost_connection_count_but_are_not_answered() -> None:
     bench.say(conn, gms.Subscribe(5, join=("a",)))
     bench.service.handle_disconnected(conn, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)), gms.Subscribe(5, join=("a",)))
+    bench.say(
+        again, hello(gms.Resume(bench.service.cluster, 1, SECRET)), gms.Subscribe(5, join=("a",))
+    )
     assert kinds(bench.run(0.02)[again]) == ["Welcome", "Update", "Update", "Subscribed"]
 
 
@@ -351,7 +366,7 @@ def test_resuming_what_is_not_there_is_exclusion(resume: tuple[int | None, int])
     bench.welcome()
     conn = bench.connect()
     cluster = bench.service.cluster if resume[0] is None else resume[0]
-    bench.say(conn, hello(gms.Resume(cluster, resume[1])))
+    bench.say(conn, hello(gms.Resume(cluster, resume[1], SECRET)))
     assert kinds(bench.hear()[conn]) == ["Excluded"]
     assert bench.closed == [conn]
 
@@ -365,7 +380,7 @@ def test_stored_nodes_have_a_grace_to_resume_after_a_restart() -> None:
     bench = Bench(store=store)
     bench.run(2.0)
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(first.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(first.service.cluster, 1, SECRET)))
     bench.hear()
     [update] = bench.run(1.1)[conn]
     assert isinstance(update, gms.Update)
@@ -508,7 +523,7 @@ def test_a_tool_looks_without_a_hello() -> None:
     assert (node.id, node.connected, node.groups, node.stats) == (1, True, 2, {"sent": 3})
     assert node.silence_s == pytest.approx(0.25)
     assert [(r.members, r.groups, r.view) for r in snapshot.regions] == [(1, 2, 1)]
-    bench.say(tool, gms.Inspect(10, version=2))
+    bench.say(tool, gms.Inspect(10, version=9))
     assert kinds(bench.hear()[tool]) == ["Refused"]
 
 

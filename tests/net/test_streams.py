@@ -59,7 +59,8 @@ def test_any_bytes_are_frames_or_an_error(data: bytes) -> None:
 class Echo:
     """Echoes frames; b"close" ends the connection, b"raise" is a bug."""
 
-    def __init__(self) -> None:
+    def __init__(self, length_max: int = 1 << 20) -> None:
+        self.length_max = length_max
         self.log: list[tuple[object, ...]] = []
         self.output: list[tuple[int, bytes]] = []
         self.closing: list[int] = []
@@ -67,7 +68,7 @@ class Echo:
         self.wake: float | None = None
         self.woken_at: list[float] = []
 
-    def handle_connected(self, conn: int, now: float) -> None:
+    def handle_connected(self, conn: int, addresses: frozenset[str], now: float) -> None:
         self.log.append(("connected", conn))
 
     def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
@@ -79,7 +80,10 @@ class Echo:
         if frame == b"wake":
             self.wake = now + 0.02
 
-    def handle_disconnected(self, conn: int, now: float) -> None:
+    def frame_bytes_max(self, conn: int) -> int:
+        return self.length_max
+
+    def handle_disconnected(self, conn: int, now: float, *, is_silent: bool) -> None:
         self.log.append(("disconnected", conn))
 
     def handle_blocked(self, conn: int, now: float) -> None:
@@ -148,7 +152,7 @@ def test_a_handler_is_driven_through_real_sockets() -> None:
 
     async def main() -> None:
         echo = Echo()
-        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        server = await serve_frames(echo, "127.0.0.1", 0, input_bytes_max=1 << 24)
         assert server.address[1] > 0
         first, second = await Caller.call(server.address), await Caller.call(server.address)
         first.say(b"one", b"", b"wake")
@@ -177,7 +181,7 @@ def test_a_frame_that_is_too_long_ends_only_its_connection() -> None:
     """Others are served as before."""
 
     async def main() -> None:
-        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=8)
+        server = await serve_frames(Echo(8), "127.0.0.1", 0, input_bytes_max=1 << 24)
         bad, good = await Caller.call(server.address), await Caller.call(server.address)
         bad.say(b"123456789")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -197,7 +201,7 @@ def test_a_reader_that_stops_blocks_and_unblocks_its_connection_only() -> None:
 
     async def main() -> None:
         echo = Echo()
-        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        server = await serve_frames(echo, "127.0.0.1", 0, input_bytes_max=1 << 24)
         slow, quick = await Caller.call(server.address), await Caller.call(server.address)
         slow.writer.transport.pause_reading()
         count = 64
@@ -221,7 +225,7 @@ def test_an_exception_of_the_handler_stops_the_server_and_comes_out() -> None:
     """A GMS that cannot store must not go on talking."""
 
     async def main() -> None:
-        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=100)
+        server = await serve_frames(Echo(), "127.0.0.1", 0, input_bytes_max=1 << 24)
         caller = await Caller.call(server.address)
         caller.say(b"raise", b"after")
         with pytest.raises(RuntimeError, match="a bug"):
@@ -240,7 +244,7 @@ def test_a_taken_port_and_a_strange_address_give_one_line() -> None:
 
     async def listen(host: str, port: int) -> str:
         with pytest.raises(ListenError) as caught:
-            await serve_frames(Echo(), host, port, frame_bytes_max=100)
+            await serve_frames(Echo(), host, port, input_bytes_max=1 << 24)
         return str(caught.value)
 
     with socket.socket() as taken:

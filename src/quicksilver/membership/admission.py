@@ -34,6 +34,21 @@ def find_hello_problem(hello: gms.Hello) -> str | None:
     return None
 
 
+def find_address_problem(ip: str, peer: frozenset[str]) -> str | None:
+    """Say why a node at other addresses cannot announce ``ip``, which is an address."""
+    if ip in peer:
+        return None
+    # All of 127.0.0.0/8 is one machine, as far as that machine is concerned.
+    if ipaddress.IPv4Address(ip).is_loopback and any(
+        ipaddress.IPv4Address(known).is_loopback for known in peer
+    ):
+        return None
+    return (
+        f"the node announces {ip} and connects from {min(peer, default='nowhere')}: let it use "
+        "that interface, or run the GMS with --any-address"
+    )
+
+
 def find_stats_problem(stats: dict[str, int | float | str]) -> str | None:
     """Say why a heartbeat is not accepted."""
     if len(stats) <= STATS_MAX and all(

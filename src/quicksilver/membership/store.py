@@ -19,7 +19,7 @@ import msgspec
 
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
@@ -74,6 +74,7 @@ class StoredNode:
     ip: str
     port: int
     receive_buffer_bytes: int
+    secret: bytes
     joined: tuple[GroupId, ...]
     opened: tuple[GroupId, ...]
 
@@ -137,6 +138,9 @@ class Image:
 class Store(Protocol):
     """Keeps the state of one GMS."""
 
+    path: str
+    """What users call it."""
+
     def load(self) -> Image | None:
         """Return everything committed so far, or None if nothing ever was."""
         ...
@@ -158,6 +162,7 @@ class MemoryStore:
     """Forgets with the process: a restarted GMS begins a new cluster."""
 
     def __init__(self) -> None:
+        self.path = "in memory"
         self._image: Image | None = None
 
     def load(self) -> Image | None:
@@ -215,7 +220,7 @@ _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
   port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
-  joined BLOB NOT NULL, opened BLOB NOT NULL);
+  secret BLOB NOT NULL, joined BLOB NOT NULL, opened BLOB NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
   hybrid TEXT NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
@@ -286,9 +291,9 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(name, ip, port, size, _groups(joined), _groups(opened))
-                for key, name, ip, port, size, joined, opened in run(
-                    "SELECT id, name, host, port, receive_buffer_bytes, joined, opened"
+                NodeId(key): StoredNode(*given, _groups(joined), _groups(opened))
+                for key, *given, joined, opened in run(
+                    "SELECT id, name, host, port, receive_buffer_bytes, secret, joined, opened"
                     " FROM nodes ORDER BY id"
                 )
             },
@@ -338,7 +343,7 @@ class SqliteStore:
         self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
-            7,
+            8,
             (
                 (
                     key,
@@ -346,6 +351,7 @@ class SqliteStore:
                     node.ip,
                     node.port,
                     node.receive_buffer_bytes,
+                    node.secret,
                     _encode_ids(node.joined),
                     _encode_ids(node.opened),
                 )

@@ -35,6 +35,8 @@ class NodeRow:
     ip: str
     port: int
     receive_buffer_bytes: int
+    secret: bytes = b""
+    """Known to the node alone."""
     joined: frozenset[GroupId] = frozenset()
     opened: frozenset[GroupId] = frozenset()
     reviewed: tuple[int, int] = (0, 0)
@@ -56,6 +58,7 @@ class NodeRow:
             self.ip,
             self.port,
             self.receive_buffer_bytes,
+            self.secret,
             tuple(sorted(self.joined)),
             tuple(sorted(self.opened)),
         )
@@ -153,10 +156,18 @@ class Tables:
 
     # -- rows
 
-    def make_node(self, name: str, ip: str, port: int, receive_buffer_bytes: int) -> NodeRow:
+    def make_node(
+        self, name: str, ip: str, port: int, receive_buffer_bytes: int, secret: bytes
+    ) -> NodeRow:
         """Create a node that is part of the tables from its first batch on."""
         row = NodeRow(
-            NodeId(self.next_node), self._slots.acquire(), name, ip, port, receive_buffer_bytes
+            NodeId(self.next_node),
+            self._slots.acquire(),
+            name,
+            ip,
+            port,
+            receive_buffer_bytes,
+            secret,
         )
         self.next_node += 1
         return row
@@ -319,6 +330,7 @@ class Tables:
                     node.ip,
                     node.port,
                     node.receive_buffer_bytes,
+                    node.secret,
                     frozenset(node.joined),
                     frozenset(node.opened),
                 )

@@ -67,6 +67,8 @@ class ControlEnd(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
+    def close_control(self, reason: str, now: float, /) -> None: ...
+
     def poll_control_event(self, now: float) -> ControlEvent | None: ...
 
 
@@ -98,6 +100,7 @@ class SimHost:
         self.turn = Turn(session, self, on_events=on_events)
         self.is_control_open = control.is_control_open
         self.send_control = control.send_control
+        self.close_control = control.close_control
         self.poll_control_event = control.poll_control_event
         self.weather = Weather(rng.derive("weather"))
         self.counters = HostCounters()
