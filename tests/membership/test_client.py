@@ -163,7 +163,7 @@ def test_an_excluded_node_comes_back_as_a_new_one_in_the_same_groups() -> None:
         gms.Subscribe(0, ("a",), (), ("z",)),
         gms.Subscribe(pending, ("b",), ("a",)),
     ]
-    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
     assert script.client.node == 4
     assert script.hears(gms.Subscribed(0, (7, 9)), gms.Subscribed(pending, (8,))) == [
         SubscriptionCompleted(0, {"a": 7, "z": 9}),
@@ -192,7 +192,7 @@ def test_a_completion_that_an_exclusion_overtook_is_still_reported() -> None:
     script.hears(RESUMED, gms.Subscribed(pending, (8,)), gms.Excluded("silent"))
     script.closed().opened()
     assert script.says() == [HELLO, gms.Subscribe(0, ("a", "b"))]
-    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
     assert script.hears(gms.Subscribed(0, (17, 18))) == [
         SubscriptionCompleted(0, {"a": 17, "b": 18}),
         SubscriptionCompleted(pending, {"b": 18}),

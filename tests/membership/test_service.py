@@ -6,99 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from quicksilver.core.ports import Noted
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore
 from quicksilver.wire import gms
+from tests.membership.bench import SECRET, SETTINGS, Bench, hello, kinds, make_secret
 from tests.membership.exact_planner import ExactPlanner
-
-SETTINGS = gms.ClusterSettings()
-SECRET = b"0123456789abcdef"
-
-
-def make_secret() -> bytes:
-    """Return the secret of every node: tests that are about secrets know others."""
-    return SECRET
-
-
-class Bench:
-    """A service, and raw connections to it."""
-
-    def __init__(self, config: ServiceConfig | None = None, store: MemoryStore | None = None):
-        self.store = store or MemoryStore()
-        self.planner = ExactPlanner()
-        self.service = MembershipService(
-            store=self.store,
-            planner=self.planner,
-            settings=SETTINGS,
-            pool=AddressPool("239.192.0.0/16"),
-            config=config or ServiceConfig(),
-            seed=1,
-            make_secret=make_secret,
-        )
-        self.now = 10.0
-        self.conns = 0
-        self.closed: list[int] = []
-        self.notes: list[str] = []
-
-    def connect(self, addresses: frozenset[str] = frozenset({"10.0.0.1"})) -> int:
-        self.conns += 1
-        self.service.handle_connected(self.conns, addresses, self.now)
-        return self.conns
-
-    def say(self, conn: int, *requests: gms.Request) -> None:
-        for request in requests:
-            self.service.handle_frame(conn, gms.encode(request), self.now)
-
-    def hear(self) -> dict[int, list[gms.Reply]]:
-        heard: dict[int, list[gms.Reply]] = {}
-        while (transmit := self.service.poll_transmit()) is not None:
-            reply = gms.parse_reply(transmit.frame)
-            assert reply is not None
-            heard.setdefault(transmit.connection, []).append(reply)
-        while (event := self.service.poll_event()) is not None:
-            if isinstance(event, Noted):
-                self.notes.append(event.text)
-            else:
-                self.closed.append(event.connection)
-        return heard
-
-    def run(self, seconds: float) -> dict[int, list[gms.Reply]]:
-        """Let time pass, timer by timer; return what was said."""
-        end = self.now + seconds
-        heard = self.hear()
-        while (wake := self.service.next_timeout()) is not None and wake <= end:
-            self.now = max(self.now, wake)
-            self.service.handle_timeout(self.now)
-            for conn, replies in self.hear().items():
-                heard.setdefault(conn, []).extend(replies)
-        self.now = end
-        return heard
-
-    def welcome(self, *subscriptions: gms.Subscribe) -> int:
-        conn = self.connect()
-        self.say(conn, hello(), *subscriptions)
-        self.run(0.02)
-        return conn
-
-
-def hello(resume: gms.Resume | None = None, **changes: object) -> gms.Hello:
-    values = {
-        "version": gms.PROTOCOL_VERSION,
-        "name": "n",
-        "ip": "10.0.0.1",
-        "port": 9000,
-        "receive_buffer_bytes": 1,
-        "resume": resume,
-    }
-    return gms.Hello(**values | changes)
-
-
-def kinds(replies: list[gms.Reply]) -> list[str]:
-    return [type(reply).__name__ for reply in replies]
-
 
 # -- order and content
 
@@ -264,9 +178,10 @@ def test_another_planner_plans_anew_after_a_restart() -> None:
 def test_silence_is_failure_and_the_silent_are_told() -> None:
     """A frozen node learns it from the first answer that it gets."""
     bench = Bench()
+    other = bench.welcome()
     conn = bench.welcome()
-    assert bench.run(2.9) == {}
-    [excluded] = bench.run(0.2)[conn]
+    assert bench.live(2.9, other) == {}
+    [excluded] = bench.live(0.2, other)[conn]
     assert excluded == gms.Excluded("the node was silent for 3 s")
     assert bench.closed == [conn]
     assert bench.service.counters.failed == 1
@@ -297,16 +212,17 @@ def test_a_broken_connection_has_a_short_grace() -> None:
 def test_a_gms_that_was_held_up_does_not_blame_the_nodes() -> None:
     """What they said meanwhile is still in its sockets."""
     bench = Bench()
+    other = bench.welcome()
     conn = bench.welcome()
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
     bench.say(conn, gms.Heartbeat())
-    assert bench.run(2.0) == {}
+    assert bench.live(2.0, other) == {}
     assert bench.service.counters.held_up == 1
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
-    assert bench.run(2.9) == {}
-    assert isinstance(bench.run(0.2)[conn][0], gms.Excluded)
+    assert bench.live(0.9, other) == {}
+    assert isinstance(bench.live(0.2, other)[conn][0], gms.Excluded)
 
 
 def test_a_resumed_node_gets_everything_and_keeps_its_place() -> None:
@@ -393,12 +309,12 @@ def test_stored_nodes_have_a_grace_to_resume_after_a_restart() -> None:
 def test_another_protocol_version_is_told_who_should_upgrade() -> None:
     """One line that the user of an old node can act on."""
     bench = Bench()
-    for version, who in ((0, "node"), (2, "GMS")):
+    for version, who in ((0, "node"), (3, "GMS")):
         conn = bench.connect()
         bench.say(conn, hello(version=version))
         [refused] = bench.hear()[conn]
         assert refused == gms.Refused(
-            f"this GMS speaks version 1, the node {version}: upgrade the {who}"
+            f"this GMS speaks version 2, the node {version}: upgrade the {who}"
         )
 
 

@@ -189,11 +189,11 @@ class MembershipClient:
         assert not self._is_open
         self._is_open = True
         self._outgoing.clear()
-        self._dead_at = now + self._patience * self._answer_s()
         match self.state:
             case Departed():
                 return
             case Connecting() | Member() | Resyncing() | Excluded() | Refused():
+                self._dead_at = now + self._patience * self._answer_s()
                 self._greet()
             case _:
                 assert_never(self.state)

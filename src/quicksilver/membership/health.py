@@ -128,13 +128,14 @@ class FailureDetector:
         due = watch.counted_from + limit_s
         if watch.heard_from < self._pardoned_from:
             anew = self._pardoned_from + self._failure_timeout_s
-            due = max(due, min(anew, watch.heard_from + self._silence_s_max))
+            return max(
+                due + self._held_up_s, min(anew + self._held_up_s, self._end_of_patience(watch))
+            )
         return due + self._held_up_s
 
     def has_failed(self, watch: Watch, watches: Collection[Watch], now: float) -> bool:
         """Judge a node whose deadline has passed; the others say whether to trust the silence."""
-        silence_s = now - self._held_up_s - watch.heard_from
-        if watch.said_end or silence_s >= self._silence_s_max:
+        if watch.said_end or now >= self._end_of_patience(watch):
             return True
         self._count(watches, now)
         match self.state:
@@ -153,8 +154,7 @@ class FailureDetector:
         """Return when to look again at a node that was not judged."""
         if isinstance(self.state, Judging):
             return self.deadline(watch)
-        end = watch.heard_from + self._silence_s_max + self._held_up_s
-        return min(now + self._failure_timeout_s / 2, end)
+        return min(now + self._failure_timeout_s / 2, self._end_of_patience(watch))
 
     def reason(self, watch: Watch) -> str:
         """Say why the node counts as failed."""
@@ -168,6 +168,9 @@ class FailureDetector:
         self.state = Judging()
         self._pardoned_from = now - self._held_up_s
         self._counted_at = float("-inf")
+
+    def _end_of_patience(self, watch: Watch) -> float:
+        return watch.heard_from + self._silence_s_max + self._held_up_s
 
     def _is_silent(self, watch: Watch, now: float) -> bool:
         # Midway between a heartbeat of a node that is well and the failure timeout: when

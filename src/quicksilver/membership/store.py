@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -291,8 +291,8 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(*given, _groups(joined), _groups(opened))
-                for key, *given, joined, opened in run(
+                NodeId(row[0]): _make_node(row)
+                for row in run(
                     "SELECT id, name, host, port, receive_buffer_bytes, secret, joined, opened"
                     " FROM nodes ORDER BY id"
                 )
@@ -412,6 +412,11 @@ class SqliteStore:
         if "locked" in str(error):
             return StoreLockedError(self.path)
         return StoreError(self.path, f"{doing} ({error})")
+
+
+def _make_node(row: tuple[Any, ...]) -> StoredNode:
+    _, name, ip, port, size, secret, joined, opened = row
+    return StoredNode(name, ip, port, size, secret, _groups(joined), _groups(opened))
 
 
 def _groups(blob: bytes) -> tuple[GroupId, ...]:
