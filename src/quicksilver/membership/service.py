@@ -102,6 +102,8 @@ class ServiceCounters:
     refused: int = 0
     refused_subscriptions: int = 0
     resumed: int = 0
+    silent: int = 0
+    """Nodes that failed without their connection having ended."""
     slow: int = 0
     """Nodes that did not read what they were sent."""
 
@@ -357,6 +359,7 @@ class MembershipService:
             self._timers.set((Timer.HEALTH, node), self._detector.next_look(watch, now))
             return
         self.counters.failed += 1
+        self.counters.silent += not watch.said_end
         self._depart(watch, self._detector.reason(watch))
 
     def _note_doubt(self) -> None:

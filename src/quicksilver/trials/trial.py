@@ -34,6 +34,9 @@ FAREWELL_NODES_MAX = 100
 FAREWELL_MESSAGES = 3
 """Messages that every sender sends to every group after the healing."""
 
+SILENCE_S_MAX = 9.0
+"""Longer than faults last, and short enough for the dead to be cleaned up by the end."""
+
 DRAIN_S = 15.0
 SILENCE_S = 15.0
 """Time for what was sent to be delivered and forgotten, and time in which to listen."""
@@ -161,7 +164,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
             heartbeat_interval_s=plan.heartbeat_interval_s,
             failure_timeout_s=plan.failure_timeout_s,
         ),
-        gms_config=ServiceConfig(hybrid_groups=frozenset(plan.hybrid)),
+        gms_config=ServiceConfig(hybrid_groups=frozenset(plan.hybrid), silence_s_max=SILENCE_S_MAX),
         planner=plan.planner,
         fresh_ports=plan.fresh_ports,
         tracer=tracer,
