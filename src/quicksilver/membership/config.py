@@ -56,6 +56,12 @@ class ServiceConfig:
     groups_per_request_max: int = 10_000
     """Names in one Subscribe; beyond any of these limits a node is refused."""
 
+    group_bytes_max: int = 1 << 30
+    """Memory for groups in all, by the estimate of ``tables.group_bytes``: 2 KB and
+    three times the name each."""
+    group_bytes_per_node_max: int = 256 << 20
+    """The same for the groups that one node joined or opened, shared ones included."""
+
     request_bytes_max: int = 64 << 20
     """Bytes of requests that wait for the next batch; connections whose requests come
     on top of that are closed, and their nodes ask again."""
