@@ -69,6 +69,8 @@ class SubscriptionLimits:
         """How many groups the waiting requests of a node add, at most."""
         self._added_bytes: Counter[NodeId] = Counter()
         """… and what memory these take."""
+        self._memberships: int | None = None
+        """How many the tables have; None: not counted since the last batch."""
         self._created: dict[str, int] = {}
         """Names that the waiting requests bring into use, with the memory that each takes …"""
         self._created_bytes = 0
@@ -78,6 +80,7 @@ class SubscriptionLimits:
         """The waiting requests have become part of the tables."""
         self._added.clear()
         self._added_bytes.clear()
+        self._memberships = None
         self._created.clear()
         self._created_bytes = 0
 
@@ -121,6 +124,14 @@ class SubscriptionLimits:
         self, row: NodeRow, added: int, added_bytes: int, fresh: int, fresh_bytes: int
     ) -> str | None:
         config, tables = self._config, self._tables
+        if self._memberships is None:
+            rows = tables.nodes.values()
+            self._memberships = sum(len(row.joined) + len(row.opened) for row in rows)
+        if self._memberships + self._added.total() + added > config.memberships_max:
+            return (
+                f"the cluster would have more than {config.memberships_max} memberships: "
+                "raise memberships_max"
+            )
         used = row.joined | row.opened
         if len(used) + self._added[row.id] + added > config.groups_per_node_max:
             return (

@@ -53,6 +53,8 @@ class ServiceConfig:
     nodes_max: int = 10_000
     groups_max: int = 1_000_000
     groups_per_node_max: int = 100_000
+    memberships_max: int = 10_000_000
+    """Groups joined or opened, over all nodes."""
     groups_per_request_max: int = 10_000
     """Names in one Subscribe; beyond any of these limits a node is refused."""
 
