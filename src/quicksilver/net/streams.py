@@ -14,6 +14,7 @@ out of descriptors lets new connections wait and serves those it has.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import Callable
@@ -337,8 +338,10 @@ class FrameServer:
         """Return the addresses that the other side of a connection is known to have."""
         now = self._loop.time()
         if now - self._own_at > _OWN_ADDRESSES_S:
-            self._own = frozenset(some.address for some in list_interfaces())
             self._own_at = now
+            # To ask takes a descriptor; without one the old answer has to do.
+            with contextlib.suppress(OSError):
+                self._own = frozenset(some.address for some in list_interfaces())
         if peer in self._own or peer.startswith("127."):
             return self._own | {peer}
         return frozenset({peer})
