@@ -309,3 +309,12 @@ def test_the_stream_to_the_gms_opens_speaks_and_closes() -> None:
         "memberships ['239.0.0.1']",
     ]
     assert bench.run() == ["drained"], "addresses that did not change are not set again"
+
+
+def test_a_session_that_wants_another_stream_to_the_gms_gets_one() -> None:
+    """The session knows that a stream is dead; the host has it."""
+    bench = Bench()
+    bench.io.is_open = True
+    bench.session.ends = "nothing came"
+    assert bench.wake_in() is not None
+    assert bench.run() == ["drained", "close GMS: nothing came", "closed: nothing came"]

@@ -138,7 +138,8 @@ class FrameDecoder:
         length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "little")
         if length > self.bytes_max:
             self._error = FrameError(length, self.bytes_max)
-            self._buffer = bytearray()
+            # In place: the error's traceback keeps the name ``buffer`` alive for a while.
+            buffer.clear()
             self._at = 0
             raise self._error
         stop = at + LENGTH_BYTES + length
@@ -356,15 +357,16 @@ class FrameServer:
         self._guard(lambda: self._handler.handle_connected(conn, addresses, self._loop.time()))
         return conn
 
-    def _received(self, conn: int, decoder: FrameDecoder) -> None:
+    def _received(self, conn: int, decoder: FrameDecoder) -> bool:
         """Hand in the frames that have arrived completely.
 
-        Raises:
-            FrameError: the next one is longer than the connection may bring.
+        Returns False if the next one is longer than the connection may bring. No exception:
+        its traceback would keep what arrived until the collector comes by.
         """
-        too_long: list[FrameError] = []
+        is_fit = True
 
         def hand_in() -> None:
+            nonlocal is_fit
             now = self._loop.time()
             handler = self._handler
             try:
@@ -375,12 +377,11 @@ class FrameServer:
                     if frame is None:
                         return
                     handler.handle_frame(conn, frame, now)
-            except FrameError as error:
-                too_long.append(error)
+            except FrameError:
+                is_fit = False
 
         self._guard(hand_in)
-        if too_long:
-            raise too_long[0]
+        return is_fit
 
     def _keep_to_input_budget(self) -> None:
         """Close whoever holds most of the frames that are not complete."""
@@ -523,9 +524,7 @@ class _Stream(asyncio.Protocol):
         if self._transport.is_closing():
             return
         self._decoder.push(data)
-        try:
-            self._server._received(self._conn, self._decoder)
-        except FrameError:
+        if not self._server._received(self._conn, self._decoder):
             self.end()
             return
         self._count(self._decoder.waiting_bytes)
