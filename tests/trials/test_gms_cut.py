@@ -73,3 +73,24 @@ def test_a_node_gives_up_a_dead_connection_within_the_failure_timeout() -> None:
         settings.failure_timeout_s + settings.heartbeat_interval_s,
         lambda: not lonely.is_control_open(),
     )
+
+
+@pytest.mark.slow
+def test_a_node_whose_address_changes_is_back_within_two_failure_timeouts() -> None:
+    """One until it finds its connection dead; then it says Hello anew, under the new address."""
+    cluster, nodes = make(4)
+    moved = nodes[3]
+    cluster.run(1.0)
+    old = moved.id
+    moved.move("10.9.9.9")
+    timeout_s = cluster.gms.settings.failure_timeout_s
+    assert cluster.run(2 * timeout_s, lambda: moved.exclusions == 1 and "g" in moved.ready)
+    assert moved.id not in (0, old)
+    for node in nodes:
+        send_numbered(node, "g", 3)
+    before = [node.delivered[cluster.group_id("g")] for node in nodes]
+    cluster.run(2.0)
+    after = [node.delivered[cluster.group_id("g")] for node in nodes]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [9] * 4
+    assert [node.exclusions for node in nodes] == [0, 0, 0, 1]
+    assert [str(v) for v in cluster.violations()] == []

@@ -423,6 +423,13 @@ class SimHost:
         excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
         return now + max(0.0, excess) / self._rate
 
+    def move(self, address: Address) -> None:
+        """The machine has another address; what is under way to the old one is lost."""
+        self._network.detach(self)
+        self._addresses = frozenset()
+        self.address = address
+        self._network.attach(self)
+
     def set_memberships(self, addresses: frozenset[str]) -> None:
         before, self._addresses = self._addresses, addresses
         self._network.set_memberships(self, before, addresses)

@@ -127,6 +127,12 @@ class SimGms:
             found.to_gms.send(frame)
         return found is not None
 
+    def sever(self, connection: int) -> None:
+        """A stream is dead, and neither side is told: one of them has another address now."""
+        found = self._connections.pop(connection, None)
+        if found is not None:
+            found.close()
+
     def disconnect(self, connection: int) -> None:
         """A node's process, or the node itself, has ended a stream."""
         found = self._connections.pop(connection, None)

@@ -269,6 +269,13 @@ class SimNode:
             self._connection = None
         self.cluster.watching.on_crashed(self)
 
+    def move(self, ip: str) -> None:
+        """The machine gets another address; its stream to the GMS belonged to the old one."""
+        self.address = (ip, self.address[1])
+        self.host.move(self.address)
+        if self._connection is not None:
+            self.cluster.gms.sever(self._connection)
+
     def freeze(self, seconds: float) -> None:
         self.host.freeze(seconds)
 
@@ -359,6 +366,7 @@ class SimNode:
             return
         self._backoff.reset()
         self._connection = number
+        self.session.handle_address(self.address, self.host.clock())
         self._arrive(number, ControlOpened())
 
     def handle_frame(self, connection: int, frame: bytes) -> None:
