@@ -27,8 +27,8 @@ def fill(store: SqliteStore) -> None:
             planner="exact",
             counters=Counters(),
             nodes={
-                NodeId(1): StoredNode("b", "127.0.0.1", 1, 0, (prices, news), ()),
-                NodeId(2): StoredNode("a", "127.0.0.1", 2, 0, (prices,), (news,)),
+                NodeId(1): StoredNode("b", "127.0.0.1", 1, 0, b"", (prices, news), ()),
+                NodeId(2): StoredNode("a", "127.0.0.1", 2, 0, b"", (prices,), (news,)),
             },
             groups={prices: StoredGroup("prices", 1, ""), news: StoredGroup("news", 1, "")},
         )

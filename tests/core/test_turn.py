@@ -61,6 +61,10 @@ class FakeIo:
     def send_control(self, frame: bytes) -> None:
         self.notes.append(f"> GMS {frame.decode()}")
 
+    def close_control(self, reason: str, now: float) -> None:
+        self.notes.append(f"close GMS: {reason}")
+        self.control.append(ControlClosed(reason))
+
     def poll_control_event(self, now: float) -> ControlEvent | None:
         return self.control.popleft() if self.control else None
 
@@ -82,6 +86,7 @@ class FakeSession:
         self.is_paused = False
         self.reports = 0
         self.control: deque[str] = deque()
+        self.ends: str | None = None
         self.addresses: frozenset[str] = frozenset()
 
     def classify(self, data: bytes) -> int:
@@ -136,7 +141,14 @@ class FakeSession:
         self.notes.append(f"closed: {reason}")
 
     def has_control(self) -> bool:
-        return bool(self.control)
+        return bool(self.control) or self.ends is not None
+
+    def poll_control_close(self) -> str | None:
+        reason, self.ends = self.ends, None
+        return reason
+
+    def handle_address(self, address: tuple[str, int], now: float) -> None:
+        self.notes.append(f"moved to {address}")
 
     def poll_control(self, now: float) -> bytes | None:
         return self.control.popleft().encode() if self.control else None
@@ -315,3 +327,12 @@ def test_the_stream_to_the_gms_opens_speaks_and_closes() -> None:
         "memberships ['239.0.0.1']",
     ]
     assert bench.run() == ["drained"], "addresses that did not change are not set again"
+
+
+def test_a_session_that_wants_another_stream_to_the_gms_gets_one() -> None:
+    """The session knows that a stream is dead; the host has it."""
+    bench = Bench()
+    bench.io.is_open = True
+    bench.session.ends = "nothing came"
+    assert bench.wake_in() is not None
+    assert bench.run() == ["drained", "close GMS: nothing came", "closed: nothing came"]

@@ -152,12 +152,19 @@ def frames() -> dict[str, bytes]:
     region = gms.RegionChange(1, 2, 1, "239.192.0.1", joined=(2,), left=(1,), senders=(3,))
     group = gms.GroupChange(1, "prices", 2, 1, ((1, 2),), joined=(2,), left=(1,))
     messages: list[gms.Request | gms.Reply] = [
-        gms.Hello(gms.PROTOCOL_VERSION, "n1", "10.0.0.1", 7000, 1 << 20, gms.Resume(7, 1)),
+        gms.Hello(
+            gms.PROTOCOL_VERSION,
+            "n1",
+            "10.0.0.1",
+            7000,
+            1 << 20,
+            gms.Resume(7, 1, b"0123456789abcdef"),
+        ),
         gms.Subscribe(1, ("a", "b"), ("c",), ("d",), ("e",)),
         gms.Heartbeat({"pending_bytes": 3, "token_ms": 0.5, "waits_for": "n2"}),
         gms.Goodbye(),
         gms.Inspect(4),
-        gms.Welcome(gms.PROTOCOL_VERSION, 7, 1, False, settings),
+        gms.Welcome(gms.PROTOCOL_VERSION, 7, 1, False, settings, b"0123456789abcdef"),
         gms.Refused("no"),
         gms.Excluded("silent"),
         gms.Subscribed(1, (1, 2)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from quicksilver.core.ports import Noted
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.client import MembershipClient
 from quicksilver.membership.config import ServiceConfig
@@ -101,10 +102,12 @@ class Cluster:
         self.pool = pool
         self.now = 100.0
         self.peers: list[Peer] = []
+        self.notes: list[str] = []
         self.by_conn: dict[int, Peer] = {}
         self.next_conn = 1
         self.history = ViewHistory()
         self.seed = 7
+        self.secrets = 0
         self.service: MembershipService | None = None
         self.last_views: dict[tuple[str, int, int], int] = {}
         self.start()
@@ -119,8 +122,13 @@ class Cluster:
             pool=AddressPool(self.pool),
             config=self.config,
             seed=self.seed,
+            make_secret=self.make_secret,
         )
         self.seed += 1
+
+    def make_secret(self) -> bytes:
+        self.secrets += 1
+        return self.secrets.to_bytes(gms.SECRET_BYTES, "little")
 
     def stop(self) -> None:
         """Kill the service: what it had not sent is lost."""
@@ -209,7 +217,7 @@ class Cluster:
             peer.conn = self.next_conn
             self.next_conn += 1
             self.by_conn[peer.conn] = peer
-            self.service.handle_connected(peer.conn, self.now)
+            self.service.handle_connected(peer.conn, frozenset({peer.client.ip}), self.now)
             peer.client.handle_opened(self.now)
             moved = True
         while peer.inbox:
@@ -229,6 +237,9 @@ class Cluster:
                 self.by_conn[sent.connection].inbox.append(sent.frame)
         while self.service is not None and (finished := self.service.poll_event()) is not None:
             moved = True
+            if isinstance(finished, Noted):
+                self.notes.append(finished.text)
+                continue
             conn = finished.connection
             peer = self.by_conn.pop(conn, None)
             if peer is not None and peer.conn == conn:

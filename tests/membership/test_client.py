@@ -24,10 +24,11 @@ from quicksilver.membership.names import BadGroupNameError
 from quicksilver.wire import gms
 
 SETTINGS = gms.ClusterSettings()
-HELLO = gms.Hello(1, "n", "10.0.0.1", 9000, 4096)
-RESUME = gms.Hello(1, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, 1))
-WELCOME = gms.Welcome(1, 77, 3, False, SETTINGS)
-RESUMED = gms.Welcome(1, 77, 3, True, SETTINGS)
+SECRET = b"0123456789abcdef"
+HELLO = gms.Hello(2, "n", "10.0.0.1", 9000, 4096)
+RESUME = gms.Hello(2, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, SECRET, 1))
+WELCOME = gms.Welcome(2, 77, 3, False, SETTINGS, SECRET)
+RESUMED = gms.Welcome(2, 77, 3, True, SETTINGS, SECRET)
 SELF = gms.NodeInfo(3, "n", "10.0.0.1", 9000)
 
 
@@ -123,6 +124,72 @@ def test_heartbeats_carry_the_numbers_of_the_moment() -> None:
     assert script.client.next_timeout() is None
 
 
+def test_a_connection_on_which_nothing_comes_is_given_up() -> None:
+    """TCP would wait for minutes; the GMS answers heartbeats, so silence means that it is dead."""
+    script = Script().member_of_a()
+    for at in (5.5, 6.0, 6.5):
+        script.now = at
+        script.client.handle_timeout(at)
+        assert len(script.says()) == 1
+        script.hears(gms.Heard())
+    for at in (7.0, 7.5, 8.0, 8.5, 9.0):
+        script.now = at
+        script.client.handle_timeout(at)
+        script.says()
+        assert script.client.poll_close() is None
+    script.client.handle_timeout(9.5)
+    assert script.client.has_transmits()
+    assert script.client.poll_close() == "the GMS said nothing for 3 s"
+    assert script.client.poll_close() is None
+    script.now = 9.6
+    script.closed().opened()
+    assert script.says() == [RESUME]
+
+
+def test_a_node_that_stood_still_reads_before_it_judges() -> None:
+    """What the GMS said meanwhile is in its socket."""
+    script = Script().member_of_a()
+    script.client.handle_timeout(25.0)
+    assert script.client.poll_close() is None
+    script.now = 25.01
+    script.hears(gms.Heard())
+    script.client.handle_timeout(25.3)
+    assert script.client.poll_close() is None
+
+
+def test_a_gms_that_never_answers_is_asked_less_and_less_often() -> None:
+    """It may be busy for long: a plan that takes ten seconds must not be asked for for ever."""
+    script = Script()
+    waited = []
+    for _ in range(6):
+        script.opened()
+        wake = script.client.next_timeout()
+        assert wake is not None
+        script.client.handle_timeout(wake)
+        assert script.client.poll_close() is not None
+        waited.append(wake - script.now)
+        script.now = wake
+        script.closed()
+    assert waited == [5.0, 10.0, 20.0, 40.0, 40.0, 40.0]
+
+
+def test_a_new_address_is_announced_with_the_next_hello() -> None:
+    """The GMS then ends the incarnation that others know under the old one."""
+    script = Script().member_of_a()
+    script.client.handle_address("10.0.0.2", 9001)
+    script.closed().opened()
+    [said] = script.says()
+    assert isinstance(said, gms.Hello)
+    assert (said.ip, said.port, said.resume) == ("10.0.0.2", 9001, RESUME.resume)
+
+
+def test_reasons_of_the_gms_are_made_fit_to_be_shown() -> None:
+    """They end up on terminals."""
+    script = Script().member_of_a()
+    [event] = script.hears(gms.Excluded("gone\x1b[2J\n"))
+    assert event == WasExcluded(r"gone\x1b[2J\n")
+
+
 def test_a_reconnect_resumes_and_keeps_the_directory_until_all_is_there() -> None:
     """Traffic goes on during a GMS restart."""
     script = Script().member_of_a()
@@ -162,7 +229,7 @@ def test_an_excluded_node_comes_back_as_a_new_one_in_the_same_groups() -> None:
         gms.Subscribe(0, ("a",), (), ("z",)),
         gms.Subscribe(pending, ("b",), ("a",)),
     ]
-    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
     assert script.client.node == 4
     assert script.hears(gms.Subscribed(0, (7, 9)), gms.Subscribed(pending, (8,))) == [
         SubscriptionCompleted(0, {"a": 7, "z": 9}),
@@ -191,7 +258,7 @@ def test_a_completion_that_an_exclusion_overtook_is_still_reported() -> None:
     script.hears(RESUMED, gms.Subscribed(pending, (8,)), gms.Excluded("silent"))
     script.closed().opened()
     assert script.says() == [HELLO, gms.Subscribe(0, ("a", "b"))]
-    script.hears(gms.Welcome(1, 77, 4, False, SETTINGS))
+    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
     assert script.hears(gms.Subscribed(0, (17, 18))) == [
         SubscriptionCompleted(0, {"a": 17, "b": 18}),
         SubscriptionCompleted(pending, {"b": 18}),

@@ -59,7 +59,7 @@ def test_no_frame_hurts_the_service(garbage: list[tuple[bool, bytes]]) -> None:
         else:
             conn = cluster.next_conn
             cluster.next_conn += 1
-            cluster.service.handle_connected(conn, cluster.now)
+            cluster.service.handle_connected(conn, frozenset({"10.0.0.1"}), cluster.now)
         cluster.service.handle_frame(conn, frame, cluster.now)
         cluster.run(0.05)
     cluster.run(1.0)
@@ -77,7 +77,7 @@ def test_no_frame_hurts_a_client(garbage: list[bytes], is_member: bool) -> None:
     client.subscribe(join=["a"])
     client.handle_opened(0.0)
     if is_member:
-        welcome = gms.Welcome(1, 7, 3, False, gms.ClusterSettings())
+        welcome = gms.Welcome(2, 7, 3, False, gms.ClusterSettings(), b"s" * 16)
         client.handle_frame(gms.encode(welcome), 0.0)
     for at, frame in enumerate(garbage):
         client.handle_frame(frame, float(at))

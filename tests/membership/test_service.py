@@ -11,82 +11,8 @@ from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore
 from quicksilver.wire import gms
+from tests.membership.bench import SECRET, SETTINGS, Bench, hello, kinds, make_secret
 from tests.membership.exact_planner import ExactPlanner
-
-SETTINGS = gms.ClusterSettings()
-
-
-class Bench:
-    """A service, and raw connections to it."""
-
-    def __init__(self, config: ServiceConfig | None = None, store: MemoryStore | None = None):
-        self.store = store or MemoryStore()
-        self.planner = ExactPlanner()
-        self.service = MembershipService(
-            store=self.store,
-            planner=self.planner,
-            settings=SETTINGS,
-            pool=AddressPool("239.192.0.0/16"),
-            config=config or ServiceConfig(),
-            seed=1,
-        )
-        self.now = 10.0
-        self.conns = 0
-        self.closed: list[int] = []
-
-    def connect(self) -> int:
-        self.conns += 1
-        self.service.handle_connected(self.conns, self.now)
-        return self.conns
-
-    def say(self, conn: int, *requests: gms.Request) -> None:
-        for request in requests:
-            self.service.handle_frame(conn, gms.encode(request), self.now)
-
-    def hear(self) -> dict[int, list[gms.Reply]]:
-        heard: dict[int, list[gms.Reply]] = {}
-        while (transmit := self.service.poll_transmit()) is not None:
-            reply = gms.parse_reply(transmit.frame)
-            assert reply is not None
-            heard.setdefault(transmit.connection, []).append(reply)
-        while (finished := self.service.poll_event()) is not None:
-            self.closed.append(finished.connection)
-        return heard
-
-    def run(self, seconds: float) -> dict[int, list[gms.Reply]]:
-        """Let time pass, timer by timer; return what was said."""
-        end = self.now + seconds
-        heard = self.hear()
-        while (wake := self.service.next_timeout()) is not None and wake <= end:
-            self.now = max(self.now, wake)
-            self.service.handle_timeout(self.now)
-            for conn, replies in self.hear().items():
-                heard.setdefault(conn, []).extend(replies)
-        self.now = end
-        return heard
-
-    def welcome(self, *subscriptions: gms.Subscribe) -> int:
-        conn = self.connect()
-        self.say(conn, hello(), *subscriptions)
-        self.run(0.02)
-        return conn
-
-
-def hello(resume: gms.Resume | None = None, **changes: object) -> gms.Hello:
-    values = {
-        "version": gms.PROTOCOL_VERSION,
-        "name": "n",
-        "ip": "10.0.0.1",
-        "port": 9000,
-        "receive_buffer_bytes": 1,
-        "resume": resume,
-    }
-    return gms.Hello(**values | changes)
-
-
-def kinds(replies: list[gms.Reply]) -> list[str]:
-    return [type(reply).__name__ for reply in replies]
-
 
 # -- order and content
 
@@ -185,7 +111,7 @@ def test_a_resumed_node_hears_of_the_end_of_those_it_knew_before() -> None:
     bench.run(0.02)
     bench.service.handle_disconnected(first, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(again, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     whole = bench.hear()[again][1]
     assert isinstance(whole, gms.Update)
     assert ([n.id for n in whole.nodes], whole.alive) == ([1], (1, 2))
@@ -213,7 +139,7 @@ def test_making_a_group_hybrid_gives_it_a_new_view() -> None:
     Bench(store=store).welcome(gms.Subscribe(1, join=("a",)))
     bench = Bench(ServiceConfig(hybrid_groups=frozenset({"a"})), store)
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     updates = [r for r in bench.run(0.1)[conn] if isinstance(r, gms.Update)]
     assert updates[-1].groups[0].view == 2
     assert updates[-1].groups[0].hybrid
@@ -233,9 +159,10 @@ def test_another_planner_plans_anew_after_a_restart() -> None:
         settings=SETTINGS,
         pool=AddressPool("239.192.0.0/16"),
         seed=2,
+        make_secret=make_secret,
     )
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     [_, whole, update] = bench.run(0.1)[conn]
     assert isinstance(whole, gms.Update)
     assert isinstance(update, gms.Update)
@@ -251,9 +178,10 @@ def test_another_planner_plans_anew_after_a_restart() -> None:
 def test_silence_is_failure_and_the_silent_are_told() -> None:
     """A frozen node learns it from the first answer that it gets."""
     bench = Bench()
+    other = bench.welcome()
     conn = bench.welcome()
-    assert bench.run(2.9) == {}
-    [excluded] = bench.run(0.2)[conn]
+    assert bench.live(2.9, other) == {}
+    [excluded] = bench.live(0.2, other)[conn]
     assert excluded == gms.Excluded("the node was silent for 3 s")
     assert bench.closed == [conn]
     assert bench.service.counters.failed == 1
@@ -284,16 +212,17 @@ def test_a_broken_connection_has_a_short_grace() -> None:
 def test_a_gms_that_was_held_up_does_not_blame_the_nodes() -> None:
     """What they said meanwhile is still in its sockets."""
     bench = Bench()
+    other = bench.welcome()
     conn = bench.welcome()
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
     bench.say(conn, gms.Heartbeat())
-    assert bench.run(2.0) == {}
+    assert bench.live(2.0, other) == {}
     assert bench.service.counters.held_up == 1
     bench.now += 30.0
     bench.service.handle_timeout(bench.now)
-    assert bench.run(2.9) == {}
-    assert isinstance(bench.run(0.2)[conn][0], gms.Excluded)
+    assert bench.live(0.9, other) == {}
+    assert isinstance(bench.live(0.8, other)[conn][0], gms.Excluded)
 
 
 def test_a_resumed_node_gets_everything_and_keeps_its_place() -> None:
@@ -302,7 +231,7 @@ def test_a_resumed_node_gets_everything_and_keeps_its_place() -> None:
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
     bench.service.handle_disconnected(conn, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(again, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     [welcome, update] = bench.hear()[again]
     assert isinstance(welcome, gms.Welcome)
     assert welcome.resumed
@@ -317,7 +246,7 @@ def test_a_node_may_resume_before_its_old_connection_is_known_to_be_dead() -> No
     bench = Bench()
     old = bench.welcome()
     new = bench.connect()
-    bench.say(new, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(new, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     assert kinds(bench.hear()[new]) == ["Welcome", "Update"]
     assert bench.closed == [old]
     bench.service.handle_disconnected(old, bench.now)
@@ -328,7 +257,7 @@ def test_greeting_again_on_the_same_connection_starts_over() -> None:
     """That is how a client asks for everything when an update did not fit."""
     bench = Bench()
     conn = bench.welcome(gms.Subscribe(1, join=("a",)))
-    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     assert kinds(bench.hear()[conn]) == ["Welcome", "Update"]
     assert bench.closed == []
 
@@ -340,7 +269,9 @@ def test_requests_of_a_lost_connection_count_but_are_not_answered() -> None:
     bench.say(conn, gms.Subscribe(5, join=("a",)))
     bench.service.handle_disconnected(conn, bench.now)
     again = bench.connect()
-    bench.say(again, hello(gms.Resume(bench.service.cluster, 1)), gms.Subscribe(5, join=("a",)))
+    bench.say(
+        again, hello(gms.Resume(bench.service.cluster, 1, SECRET)), gms.Subscribe(5, join=("a",))
+    )
     assert kinds(bench.run(0.02)[again]) == ["Welcome", "Update", "Update", "Subscribed"]
 
 
@@ -351,7 +282,7 @@ def test_resuming_what_is_not_there_is_exclusion(resume: tuple[int | None, int])
     bench.welcome()
     conn = bench.connect()
     cluster = bench.service.cluster if resume[0] is None else resume[0]
-    bench.say(conn, hello(gms.Resume(cluster, resume[1])))
+    bench.say(conn, hello(gms.Resume(cluster, resume[1], SECRET)))
     assert kinds(bench.hear()[conn]) == ["Excluded"]
     assert bench.closed == [conn]
 
@@ -365,7 +296,7 @@ def test_stored_nodes_have_a_grace_to_resume_after_a_restart() -> None:
     bench = Bench(store=store)
     bench.run(2.0)
     conn = bench.connect()
-    bench.say(conn, hello(gms.Resume(first.service.cluster, 1)))
+    bench.say(conn, hello(gms.Resume(first.service.cluster, 1, SECRET)))
     bench.hear()
     [update] = bench.run(1.1)[conn]
     assert isinstance(update, gms.Update)
@@ -378,12 +309,12 @@ def test_stored_nodes_have_a_grace_to_resume_after_a_restart() -> None:
 def test_another_protocol_version_is_told_who_should_upgrade() -> None:
     """One line that the user of an old node can act on."""
     bench = Bench()
-    for version, who in ((0, "node"), (2, "GMS")):
+    for version, who in ((0, "node"), (3, "GMS")):
         conn = bench.connect()
         bench.say(conn, hello(version=version))
         [refused] = bench.hear()[conn]
         assert refused == gms.Refused(
-            f"this GMS speaks version 1, the node {version}: upgrade the {who}"
+            f"this GMS speaks version 2, the node {version}: upgrade the {who}"
         )
 
 
@@ -405,7 +336,7 @@ BAD = {
         *(gms.Subscribe(n, join=tuple(f"{n}-{i}" for i in range(9))) for n in range(3)),
     ],
     "many stats": [hello(), gms.Heartbeat({str(n): n for n in range(65)})],
-    "long stats": [hello(), gms.Heartbeat({"a": "b" * 257})],
+    "long stats": [hello(), gms.Heartbeat({"a": "b" * 2049})],
 }
 
 
@@ -508,7 +439,7 @@ def test_a_tool_looks_without_a_hello() -> None:
     assert (node.id, node.connected, node.groups, node.stats) == (1, True, 2, {"sent": 3})
     assert node.silence_s == pytest.approx(0.25)
     assert [(r.members, r.groups, r.view) for r in snapshot.regions] == [(1, 2, 1)]
-    bench.say(tool, gms.Inspect(10, version=2))
+    bench.say(tool, gms.Inspect(10, version=9))
     assert kinds(bench.hear()[tool]) == ["Refused"]
 
 

@@ -35,7 +35,9 @@ commits = st.builds(
     nodes=st.dictionaries(
         ids,
         st.none()
-        | st.builds(StoredNode, text, text, ids, st.integers(0, 1 << 47), id_lists, id_lists),
+        | st.builds(
+            StoredNode, text, text, ids, st.integers(0, 1 << 47), st.binary(), id_lists, id_lists
+        ),
     ),
     groups=st.dictionaries(ids, st.none() | st.builds(StoredGroup, text, ids, text)),
     placements=st.dictionaries(
@@ -99,7 +101,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 2") as caught:
+    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 3") as caught:
         SqliteStore(path)
     assert caught.value.found == 99
 

@@ -29,7 +29,7 @@ def memberships() -> dict[NodeId, frozenset[GroupId]]:
 
 
 def row(*groups: int) -> NodeRow:
-    node = NodeRow(NodeId(1), 0, "n", "10.0.0.1", 9000, 0)
+    node = NodeRow(NodeId(1), 0, "n", "10.0.0.1", 9000, 0, b"")
     node.joined = frozenset(map(GroupId, groups))
     return node
 

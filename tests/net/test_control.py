@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -81,6 +82,50 @@ def test_a_refused_connection_says_so_and_waits_longer_each_time() -> None:
     second = stream.next_timeout()
     assert second is not None
     assert second - first > 0.05
+
+
+def test_it_says_what_it_waits_for() -> None:
+    """Whoever looks at a node that is not served wants to know."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        host, port = gone.getsockname()
+    stream = ControlStream((host, port))
+    take(stream, ControlClosed, "refused")
+    assert stream.waits_for.startswith(f"the GMS at {host}:{port} (connection refused), next ")
+
+
+@pytest.mark.parametrize("timeout_s", [0.5, 3.0, 60.0])
+def test_an_attempt_and_its_pause_take_no_longer_than_the_failure_timeout(
+    timeout_s: float,
+) -> None:
+    """Nobody answers: how long may it take until the next attempt, at most?"""
+    # An address of a network that does not exist: packets go nowhere.
+    now = 100.0
+    stream = ControlStream(("192.0.2.1", 9))
+    stream.set_failure_timeout(timeout_s)
+    begun = []
+    for _ in range(12):
+        while stream._socket is None and stream.poll_event(now) is None:
+            now += 0.001
+        begun.append(now)
+        while stream._socket is not None:
+            now += 0.01
+            stream.poll_event(now)
+    gaps = [after - before for before, after in pairwise(begun)]
+    assert max(gaps) <= min(timeout_s, 6.1)
+    stream.close()
+
+
+def test_a_dead_connection_is_abandoned_and_made_anew(server: socket.socket) -> None:
+    """The kernel thinks that all is well."""
+    stream = ControlStream(server.getsockname())
+    take(stream, ControlOpened)
+    peer, _ = server.accept()
+    stream.abandon("the GMS said nothing", time.monotonic())
+    assert not stream.is_connected
+    take(stream, ControlClosed, "said nothing")
+    take(stream, ControlOpened)
+    peer.close()
+    stream.close()
 
 
 def test_a_declared_length_out_of_bounds_ends_the_connection(server: socket.socket) -> None:

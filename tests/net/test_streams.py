@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -59,7 +62,8 @@ def test_any_bytes_are_frames_or_an_error(data: bytes) -> None:
 class Echo:
     """Echoes frames; b"close" ends the connection, b"raise" is a bug."""
 
-    def __init__(self) -> None:
+    def __init__(self, length_max: int = 1 << 20) -> None:
+        self.length_max = length_max
         self.log: list[tuple[object, ...]] = []
         self.output: list[tuple[int, bytes]] = []
         self.closing: list[int] = []
@@ -67,7 +71,7 @@ class Echo:
         self.wake: float | None = None
         self.woken_at: list[float] = []
 
-    def handle_connected(self, conn: int, now: float) -> None:
+    def handle_connected(self, conn: int, addresses: frozenset[str], now: float) -> None:
         self.log.append(("connected", conn))
 
     def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
@@ -79,7 +83,10 @@ class Echo:
         if frame == b"wake":
             self.wake = now + 0.02
 
-    def handle_disconnected(self, conn: int, now: float) -> None:
+    def frame_bytes_max(self, conn: int) -> int:
+        return self.length_max
+
+    def handle_disconnected(self, conn: int, now: float, *, is_silent: bool) -> None:
         self.log.append(("disconnected", conn))
 
     def handle_blocked(self, conn: int, now: float) -> None:
@@ -148,7 +155,7 @@ def test_a_handler_is_driven_through_real_sockets() -> None:
 
     async def main() -> None:
         echo = Echo()
-        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        server = await serve_frames(echo, "127.0.0.1", 0, input_bytes_max=1 << 24)
         assert server.address[1] > 0
         first, second = await Caller.call(server.address), await Caller.call(server.address)
         first.say(b"one", b"", b"wake")
@@ -177,7 +184,7 @@ def test_a_frame_that_is_too_long_ends_only_its_connection() -> None:
     """Others are served as before."""
 
     async def main() -> None:
-        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=8)
+        server = await serve_frames(Echo(8), "127.0.0.1", 0, input_bytes_max=1 << 24)
         bad, good = await Caller.call(server.address), await Caller.call(server.address)
         bad.say(b"123456789")
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -197,7 +204,7 @@ def test_a_reader_that_stops_blocks_and_unblocks_its_connection_only() -> None:
 
     async def main() -> None:
         echo = Echo()
-        server = await serve_frames(echo, "127.0.0.1", 0, frame_bytes_max=1 << 20)
+        server = await serve_frames(echo, "127.0.0.1", 0, input_bytes_max=1 << 24)
         slow, quick = await Caller.call(server.address), await Caller.call(server.address)
         slow.writer.transport.pause_reading()
         count = 64
@@ -221,7 +228,7 @@ def test_an_exception_of_the_handler_stops_the_server_and_comes_out() -> None:
     """A GMS that cannot store must not go on talking."""
 
     async def main() -> None:
-        server = await serve_frames(Echo(), "127.0.0.1", 0, frame_bytes_max=100)
+        server = await serve_frames(Echo(), "127.0.0.1", 0, input_bytes_max=1 << 24)
         caller = await Caller.call(server.address)
         caller.say(b"raise", b"after")
         with pytest.raises(RuntimeError, match="a bug"):
@@ -240,7 +247,7 @@ def test_a_taken_port_and_a_strange_address_give_one_line() -> None:
 
     async def listen(host: str, port: int) -> str:
         with pytest.raises(ListenError) as caught:
-            await serve_frames(Echo(), host, port, frame_bytes_max=100)
+            await serve_frames(Echo(), host, port, input_bytes_max=1 << 24)
         return str(caught.value)
 
     with socket.socket() as taken:
@@ -254,3 +261,152 @@ def test_a_taken_port_and_a_strange_address_give_one_line() -> None:
     assert "does not have that address" in asyncio.run(listen("192.0.2.1", 0))
     assert "cannot be resolved" in asyncio.run(listen("no.such.host.invalid", 0))
     assert "65535" in asyncio.run(listen("127.0.0.1", 70_000))
+
+
+class Doorkeeper(Echo):
+    """Lets a connection send long frames once it has said b"hello"."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.greeted: set[int] = set()
+        self.addresses: list[frozenset[str]] = []
+
+    def handle_connected(self, conn: int, addresses: frozenset[str], now: float) -> None:
+        super().handle_connected(conn, addresses, now)
+        self.addresses.append(addresses)
+
+    def frame_bytes_max(self, conn: int) -> int:
+        return 1 << 20 if conn in self.greeted else 8
+
+    def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
+        super().handle_frame(conn, frame, now)
+        if frame == b"hello":
+            self.greeted.add(conn)
+
+
+@pytest.mark.integration
+def test_a_greeting_changes_how_long_the_next_frame_may_be() -> None:
+    """Also when both arrive in one piece: nodes do not wait for an answer to their Hello."""
+
+    async def main() -> None:
+        keeper = Doorkeeper()
+        server = await serve_frames(keeper, "127.0.0.1", 0, input_bytes_max=1 << 24)
+        node, stranger = await Caller.call(server.address), await Caller.call(server.address)
+        node.say(b"hello", b"x" * 1000)
+        assert [await node.hear(), await node.hear()] == [b"hello", b"x" * 1000]
+        stranger.say(b"x" * 1000)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await stranger.hear()
+        assert "127.0.0.1" in keeper.addresses[0]
+        await node.hang_up()
+        await stranger.hang_up()
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_incomplete_frames_share_a_budget_and_the_greediest_goes() -> None:
+    """However many send only half: the others are served."""
+
+    async def main() -> None:
+        server = await serve_frames(Echo(), "127.0.0.1", 0, input_bytes_max=1 << 20)
+        modest = await Caller.call(server.address)
+        modest.writer.write(encode_frame(b"x" * 1000)[:900])
+        greedy = [await Caller.call(server.address) for _ in range(6)]
+        for caller in greedy:
+            caller.writer.write(encode_frame(b"x" * (1 << 20))[: 300 << 10])
+        await until(lambda: server.overfed >= 3)
+        assert server.input_bytes <= 1 << 20
+        modest.writer.write(encode_frame(b"x" * 1000)[900:])
+        assert len(await modest.hear()) == 1000
+        for caller in (modest, *greedy):
+            await caller.hang_up()
+        await until(lambda: server.input_bytes == 0)
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.integration
+def test_a_decoder_gives_back_what_a_long_frame_needed() -> None:
+    """A connection that once sent a long frame does not hold its length for ever."""
+    decoder = FrameDecoder(1 << 20)
+    decoder.push(encode_frame(b"x" * (1 << 20)) + b"ab")
+    assert decoder.next_frame() is not None
+    assert decoder.next_frame() is None
+    assert decoder.waiting_bytes == 2
+    assert decoder._buffer.__sizeof__() < 1000
+
+
+OUT_OF_DESCRIPTORS = """
+import asyncio, os, resource, sys
+from quicksilver.net.streams import serve_frames
+from tests.net.test_streams import Caller, Echo
+
+async def main():
+    notes = []
+    server = await serve_frames(
+        Echo(), "127.0.0.1", 0, input_bytes_max=1 << 20, on_note=notes.append
+    )
+    first = await Caller.call(server.address)
+    first.say(b"one")
+    assert await first.hear() == b"one"
+    await asyncio.to_thread(int)  # loads modules, which takes descriptors
+    # The callers are another process's: only accepting takes descriptors here.
+    print(server.address[1], flush=True)
+    limit = max(map(int, os.listdir("/proc/self/fd"))) + 8
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    while not server.accept_pauses:
+        await asyncio.sleep(0.05)
+    for word in (b"two", b"three"):
+        first.say(word)
+        assert await first.hear() == word
+    print("exhausted", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    while len(server._streams) > 2:
+        await asyncio.sleep(0.05)
+    print("recovered", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    print(len(notes), notes[0], flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_server_without_descriptors_says_so_once_and_serves_those_it_has() -> None:
+    """20,909 tracebacks came instead; new connections wait until some are free."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", OUT_OF_DESCRIPTORS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", "."])},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        address = ("127.0.0.1", int(process.stdout.readline()))
+        callers = [socket.create_connection(address, 5) for _ in range(60)]
+        assert process.stdout.readline() == "exhausted\n"
+        for caller in callers:
+            caller.close()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "recovered\n", process.communicate()[1]
+        with socket.create_connection(address, 5) as late:
+            late.settimeout(10)
+            late.sendall(encode_frame(b"late"))
+            assert late.recv(100) == encode_frame(b"late")
+        out, errors = process.communicate("\n", timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    assert errors == ""
+    count, note = out.split(" ", 1)
+    assert int(count) <= 4
+    assert note.startswith("new connections wait: Too many open files with ")
+    assert "ulimit -n" in note

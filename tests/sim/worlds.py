@@ -90,6 +90,12 @@ class CountingSession:
     def has_control(self) -> bool:
         return False
 
+    def poll_control_close(self) -> str | None:
+        return None
+
+    def handle_address(self, address: Address, now: float) -> None:
+        raise AssertionError("nobody moves here")
+
     def poll_control(self, now: float) -> bytes | None:
         return None
 
@@ -111,6 +117,9 @@ class NoControl:
 
     def send_control(self, frame: bytes) -> None:
         raise AssertionError("nothing is said while there is no stream")
+
+    def close_control(self, reason: str, now: float) -> None:
+        raise AssertionError("there is no stream to be closed")
 
     def poll_control_event(self, now: float) -> None:
         return None

@@ -16,6 +16,7 @@ number = st.integers(0, (1 << 63) - 1)
 text = st.text(max_size=20)
 names = st.lists(text, max_size=5).map(tuple)
 numbers = st.lists(number, max_size=5).map(tuple)
+secrets = st.binary(min_size=gms.SECRET_BYTES, max_size=gms.SECRET_BYTES)
 stats = st.dictionaries(text, st.one_of(st.integers(-5, 1 << 40), text), max_size=4)
 requests = st.one_of(
     st.builds(
@@ -25,7 +26,7 @@ requests = st.one_of(
         ip=text,
         port=number,
         receive_buffer_bytes=number,
-        resume=st.none() | st.builds(gms.Resume, cluster=number, node=number),
+        resume=st.none() | st.builds(gms.Resume, cluster=number, node=number, secret=secrets),
     ),
     st.builds(gms.Subscribe, request=number, join=names, leave=names, open=names, close=names),
     st.builds(gms.Heartbeat, stats=stats),
@@ -62,8 +63,10 @@ replies = st.one_of(
         node=number,
         resumed=st.booleans(),
         settings=st.just(gms.ClusterSettings()),
+        secret=secrets,
     ),
     st.builds(gms.Refused, reason=text),
+    st.just(gms.Heard()),
     st.builds(gms.Excluded, reason=text),
     st.builds(gms.Subscribed, request=number, groups=numbers),
     st.builds(

@@ -101,6 +101,23 @@ def gms(
         float,
         typer.Option("--failure-timeout", min=0.05, help="Silent seconds until a node is out."),
     ] = 3.0,
+    silence_max: Annotated[
+        float,
+        typer.Option(
+            "--silence-max",
+            min=0.05,
+            help="While most nodes are silent the GMS suspects its own link; whoever is silent "
+            "for so many seconds is out all the same.",
+        ),
+    ] = 30.0,
+    any_address: Annotated[
+        bool,
+        typer.Option(
+            "--any-address",
+            help="Let nodes announce addresses that they do not connect from: where they reach "
+            "the GMS and each other through different interfaces.",
+        ),
+    ] = False,
     batch_interval: Annotated[
         float,
         typer.Option("--batch-interval", min=0.0, help="Seconds that changes wait for others."),
@@ -128,6 +145,7 @@ def gms(
     """
     if context.invoked_subcommand is not None:
         return 0
+    from quicksilver.cli.output import remark
     from quicksilver.membership.config import ServiceConfig
     from quicksilver.membership.gms import GmsOptions, run_gms
     from quicksilver.membership.planning.model import PlanLimits
@@ -158,9 +176,12 @@ def gms(
         config=ServiceConfig(
             batch_interval_s=batch_interval,
             adapt_interval_s=adapt_interval,
+            silence_s_max=silence_max,
+            any_address=any_address,
             hybrid_groups=frozenset(options.check_groups(hybrid or [])),
         ),
         plan=plan,
+        on_note=remark,
     )
     try:
         run_gms(settings, lambda address: _announce(address, settings, is_json=as_json))

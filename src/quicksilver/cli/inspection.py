@@ -10,6 +10,7 @@ from typing import Self
 from quicksilver.net.streams import FrameDecoder, FrameError, encode_frame
 from quicksilver.node.errors import GmsUnreachableError, RefusedError
 from quicksilver.node.options import parse_gms_address
+from quicksilver.stdx.text import printable
 from quicksilver.wire.gms import (
     UPDATE_BYTES_MAX,
     Inspect,
@@ -73,7 +74,7 @@ class Inspector:
                 reply = parse_reply(frame)
                 if isinstance(reply, Refused):
                     self.close()
-                    raise RefusedError(reply.reason)
+                    raise RefusedError(printable(reply.reason))
                 if isinstance(reply, Snapshot) and reply.request == self._request:
                     return reply
 

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from quicksilver.stdx.text import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_COLUMNS = 110
 """Width of tables where there is no terminal to measure."""
+
+LINE_CHARS_MAX = 2000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,7 +38,7 @@ def say(text: str) -> None:
 
 def remark(text: str) -> None:
     """Print one line about what the command does, apart from its answer."""
-    sys.stderr.write(f"quicksilver: {text}\n")
+    sys.stderr.write(f"quicksilver: {printable(text, LINE_CHARS_MAX)}\n")
     sys.stderr.flush()
 
 

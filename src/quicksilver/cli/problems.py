@@ -13,10 +13,14 @@ from quicksilver.membership.store import StoreError
 from quicksilver.net.faults import FaultError
 from quicksilver.net.interfaces import InterfaceError
 from quicksilver.node.errors import AddressError, QuicksilverError
+from quicksilver.stdx.text import printable
 
 # typer brings its own copy of click or uses an installed one, by version; the
 # bases of its public error are the same classes in both.
 _USAGE_ERROR, _CLICK_ERROR = typer.BadParameter.__mro__[1:3]
+
+
+LINE_CHARS_MAX = 2000
 
 
 class CommandError(Exception):
@@ -83,4 +87,5 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    # What others sent may be part of it.
+    return printable(" ".join(str(error).split()), LINE_CHARS_MAX)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli import options
+from quicksilver.stdx.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,6 +88,8 @@ def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
         "planner": snapshot.planner,
         "groups": snapshot.groups,
         "plan": snapshot.plan,
+        "held_s": round(snapshot.held_s, 3),
+        "gms": snapshot.counters,
         "nodes": [
             {
                 "id": node.id,
@@ -121,7 +124,8 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
 
     plan = snapshot.plan
     head = Text(
-        f"cluster {snapshot.cluster:x}  batch {snapshot.batch}  planner {snapshot.planner}  "
+        f"cluster {snapshot.cluster:x}  batch {snapshot.batch}  "
+        f"planner {printable(snapshot.planner)}  "
         f"nodes {len(snapshot.nodes)}  groups {snapshot.groups}  regions {len(snapshot.regions)}",
         style="bold",
     )
@@ -131,6 +135,12 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
             f"a group {plan.get('regions_per_group_mean', 0):.1f}  "
             f"unwanted traffic {plan.get('unwanted_fraction', 0):.1%}",
             style="not bold",
+        )
+    if snapshot.held_s:
+        head.append(
+            f"\nmost nodes are silent: for {snapshot.held_s:.0f} s the GMS has suspected its own "
+            "link and excluded nobody",
+            style="bold yellow",
         )
     parts: list[RenderableType] = [head, _node_table(snapshot, meter)]
     if regions_max and snapshot.regions:
@@ -143,6 +153,7 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
 
 def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     from quicksilver.cli.inspection import find_slow
     from quicksilver.stdx.units import format_bytes
@@ -162,20 +173,27 @@ def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
         stats = node.stats
         table.add_row(
             str(node.id),
-            node.name,
+            # As Text: a name that looks like markup is shown as it is.
+            Text(printable(node.name)),
             str(node.groups),
-            str(stats.get("regions", "")),
+            Text(printable(str(stats.get("regions", "")), 12)),
             _short(meter.rate(node.id, "sent_messages")),
             _short(meter.rate(node.id, "delivered_messages")),
             f"{meter.rate(node.id, 'delivered_bytes') / 1e6:.1f}",
-            f"{float(stats.get('token_ms', 0)):.1f}ms" if stats.get("token_ms") else "",
+            f"{_number(stats, 'token_ms'):.1f}ms" if _number(stats, "token_ms") else "",
             _short(meter.rate(node.id, "missing")),
             _short(meter.rate(node.id, "repairs_received")),
             _short(meter.rate(node.id, "repairs_sent")),
-            format_bytes(float(stats.get("pending_bytes", 0))),
+            format_bytes(_number(stats, "pending_bytes")),
             _state(node, slow.get(node.id), meter.rate(node.id, "kernel_drops")),
         )
     return table
+
+
+def _number(stats: dict[str, int | float | str], name: str) -> float:
+    """Return a level that a node reported; nodes may report anything."""
+    value = stats.get(name, 0)
+    return 0.0 if isinstance(value, str) else float(value)
 
 
 def _short(rate: float) -> str:
@@ -199,6 +217,7 @@ def _state(node: NodeStatus, waiting: list[int] | None, drops: float) -> str:
 
 def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="reverse")
     table.add_column("region", justify="right")
@@ -211,7 +230,7 @@ def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
         table.add_row(
             str(region.id),
             str(region.view),
-            region.address,
+            Text(printable(region.address)),
             str(region.members),
             str(region.groups),
         )
@@ -223,7 +242,7 @@ def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
 def _slow_text(snapshot: Snapshot) -> RenderableType | None:
     from quicksilver.cli.inspection import find_slow
 
-    names = {node.id: node.name for node in snapshot.nodes}
+    names = {node.id: printable(node.name) for node in snapshot.nodes}
     slow = find_slow(snapshot)
     if not slow:
         return None

@@ -79,11 +79,19 @@ class SessionPort(Protocol):
     def handle_control_closed(self, reason: str, now: float) -> None: ...
 
     def has_control(self) -> bool:
-        """True when ``poll_control`` has a frame."""
+        """True when ``poll_control`` has a frame, or ``poll_control_close`` a reason."""
         ...
 
     def poll_control(self, now: float) -> bytes | None:
         """Next frame for the GMS (without its length prefix)."""
+        ...
+
+    def poll_control_close(self) -> str | None:
+        """Return why the stream to the GMS is to be closed and opened anew, or None."""
+        ...
+
+    def handle_address(self, address: Address, now: float) -> None:
+        """The node's unicast address is another one from now on."""
         ...
 
     def has_events(self) -> bool:
@@ -134,6 +142,18 @@ class ConnectionFinished:
     """A server's last frame for a connection was taken: close it once that is sent."""
 
     connection: int
+    at_once: bool = False
+    """Do not wait for that: whoever is there does not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A line for whoever runs a server: something is unusual, or over."""
+
+    text: str
+
+
+ServerEvent = ConnectionFinished | Noted
 
 
 class HostIO(Protocol):
@@ -162,6 +182,10 @@ class HostIO(Protocol):
         ...
 
     def send_control(self, frame: bytes, /) -> None: ...
+
+    def close_control(self, reason: str, now: float, /) -> None:
+        """End the stream to the GMS; ControlClosed follows, and a new attempt."""
+        ...
 
     def poll_control_event(self, now: float) -> ControlEvent | None:
         """Read and write the stream to the GMS; return the next event of it, or None."""

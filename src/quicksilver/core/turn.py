@@ -196,6 +196,9 @@ class Turn:
         session = self._session
         io = self._io
         self._control_at = now + self._limits.control_interval_s
+        reason = session.poll_control_close()
+        if reason is not None:
+            io.close_control(reason, now)
         while io.is_control_open() and (frame := session.poll_control(now)) is not None:
             io.send_control(frame)
         while (event := io.poll_control_event(now)) is not None:

@@ -7,13 +7,15 @@ from collections import Counter
 
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.names import find_name_problem
-from quicksilver.membership.tables import NodeRow, Tables
+from quicksilver.membership.tables import NodeRow, Tables, group_bytes
+from quicksilver.stdx.units import format_bytes
 from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
 
 NODE_NAME_BYTES_MAX = 255
 STATS_MAX = 128
-STAT_CHARS_MAX = 256
+STATS_CHARS_MAX = 4096
+"""Characters of all names and texts together."""
 BUFFER_BYTES_MAX = 1 << 48
 
 
@@ -34,12 +36,25 @@ def find_hello_problem(hello: gms.Hello) -> str | None:
     return None
 
 
+def find_address_problem(ip: str, peer: frozenset[str]) -> str | None:
+    """Say why a node at other addresses cannot announce ``ip``, which is an address."""
+    if ip in peer:
+        return None
+    # All of 127.0.0.0/8 is one machine, as far as that machine is concerned.
+    if ipaddress.IPv4Address(ip).is_loopback and any(
+        ipaddress.IPv4Address(known).is_loopback for known in peer
+    ):
+        return None
+    return (
+        f"the node announces {ip} and connects from {min(peer, default='nowhere')}: let it use "
+        "that interface, or run the GMS with --any-address"
+    )
+
+
 def find_stats_problem(stats: dict[str, int | float | str]) -> str | None:
     """Say why a heartbeat is not accepted."""
-    if len(stats) <= STATS_MAX and all(
-        len(key) <= STAT_CHARS_MAX and not (isinstance(value, str) and len(value) > STAT_CHARS_MAX)
-        for key, value in stats.items()
-    ):
+    chars = sum(map(len, stats)) + sum(len(v) for v in stats.values() if isinstance(v, str))
+    if len(stats) <= STATS_MAX and chars <= STATS_CHARS_MAX:
         return None
     return f"a heartbeat carries at most {STATS_MAX} numbers and short texts"
 
@@ -52,13 +67,22 @@ class SubscriptionLimits:
         self._config = config
         self._added: Counter[NodeId] = Counter()
         """How many groups the waiting requests of a node add, at most."""
-        self._created: set[str] = set()
-        """Names that the waiting requests bring into use."""
+        self._added_bytes: Counter[NodeId] = Counter()
+        """… and what memory these take."""
+        self._memberships: int | None = None
+        """How many the tables have; None: not counted since the last batch."""
+        self._created: dict[str, int] = {}
+        """Names that the waiting requests bring into use, with the memory that each takes …"""
+        self._created_bytes = 0
+        """… and all of them."""
 
     def handle_batch(self) -> None:
         """The waiting requests have become part of the tables."""
         self._added.clear()
+        self._added_bytes.clear()
+        self._memberships = None
         self._created.clear()
+        self._created_bytes = 0
 
     def find_problem(self, row: NodeRow, request: gms.Subscribe) -> str | None:
         """Say why a request is not accepted; count it if it is."""
@@ -70,27 +94,60 @@ class SubscriptionLimits:
                 f"the request names {count} groups, this GMS takes "
                 f"{config.groups_per_request_max} at once: split it"
             )
-        fresh: list[str] = []
-        added = 0
+        fresh: dict[str, int] = {}
+        added = added_bytes = 0
         for name in wanted:
             group = ids.get(name)
             if group is None:
                 problem = find_name_problem(name)
                 if problem is not None:
                     return f"group name {name[:40]!a} {problem}"
-                fresh.append(name)
                 added += 1
+                added_bytes += group_bytes(name)
+                if name not in self._created:
+                    fresh[name] = group_bytes(name)
             elif group not in row.joined and group not in row.opened:
                 added += 1
+                added_bytes += group_bytes(name)
+        fresh_bytes = sum(fresh.values())
+        problem = None
         if added:
-            used = len(row.joined | row.opened) + self._added[row.id]
-            if used + added > config.groups_per_node_max:
-                return (
-                    f"the node would use more than {config.groups_per_node_max} groups: "
-                    "leave some or raise groups_per_node_max"
-                )
-        if fresh and len(ids) + len(self._created.union(fresh)) > config.groups_max:
+            problem = self._find_excess(row, added, added_bytes, len(fresh), fresh_bytes)
+        if problem is None:
+            self._added[row.id] += added
+            self._added_bytes[row.id] += added_bytes
+            self._created.update(fresh)
+            self._created_bytes += fresh_bytes
+        return problem
+
+    def _find_excess(
+        self, row: NodeRow, added: int, added_bytes: int, fresh: int, fresh_bytes: int
+    ) -> str | None:
+        config, tables = self._config, self._tables
+        if self._memberships is None:
+            rows = tables.nodes.values()
+            self._memberships = sum(len(row.joined) + len(row.opened) for row in rows)
+        if self._memberships + self._added.total() + added > config.memberships_max:
+            return (
+                f"the cluster would have more than {config.memberships_max} memberships: "
+                "raise memberships_max"
+            )
+        used = row.joined | row.opened
+        if len(used) + self._added[row.id] + added > config.groups_per_node_max:
+            return (
+                f"the node would use more than {config.groups_per_node_max} groups: "
+                "leave some or raise groups_per_node_max"
+            )
+        used_bytes = sum(group_bytes(tables.groups[group].name) for group in used)
+        if used_bytes + self._added_bytes[row.id] + added_bytes > config.group_bytes_per_node_max:
+            limit = format_bytes(config.group_bytes_per_node_max)
+            return (
+                f"the groups of the node would take more than {limit} at the GMS: leave some, "
+                "shorten names or raise group_bytes_per_node_max"
+            )
+        if fresh and len(tables.groups) + len(self._created) + fresh > config.groups_max:
             return f"the cluster would have more than {config.groups_max} groups: raise groups_max"
-        self._added[row.id] += added
-        self._created.update(fresh)
+        if tables.group_bytes + self._created_bytes + fresh_bytes > config.group_bytes_max:
+            limit = format_bytes(config.group_bytes_max)
+            return f"the cluster's groups would take more than {limit}: raise group_bytes_max"
         return None

@@ -8,6 +8,11 @@ sending) and makes the GMS agree, whatever happens to the connection:
   that traffic goes on while the GMS restarts;
 * the node is excluded: the directory is void; the next connection asks for a
   new identifier and subscribes again to everything that was wanted;
+* nothing comes any more: the GMS answers every heartbeat, so a connection on
+  which nothing came for the failure timeout is dead, whatever TCP makes of it;
+  the client asks the host to close it, and greets on the next one;
+* the node's address changes: the Hello of the next connection says so, and the
+  GMS, which knows the node by its address, ends the incarnation;
 * an update does not fit: the client greets again on the same connection, and
   the GMS answers with a complete update.
 
@@ -39,6 +44,7 @@ from quicksilver.membership.events import (
     Welcomed,
 )
 from quicksilver.membership.names import check_group_name
+from quicksilver.stdx.text import printable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId, NodeId
 
@@ -47,6 +53,18 @@ NAMES_PER_FRAME_MAX = 8192
 below ``REQUEST_BYTES_MAX``."""
 
 _HEARTBEAT_INTERVAL_MIN_S = 0.01
+
+ANSWER_S = 5.0
+"""How long the GMS may be silent before it has said what the failure timeout is."""
+
+PATIENCE_MAX = 8
+"""Connections on which nothing came at all are each given twice the time of the one
+before, up to so many times the failure timeout: a GMS that is busy for long must
+not be asked the same again and again."""
+
+LATE_S = 0.25
+"""A timer served later than this: the node itself was held up, and what the GMS said
+may wait in its socket."""
 
 Stats = Callable[[], dict[str, int | float | str]]
 
@@ -112,6 +130,13 @@ class MembershipClient:
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
+        self._secret = b""
+        self._dead_at: float | None = None
+        """When the connection counts as dead unless something comes; None: there is none."""
+        self._patience = 1
+        """By how much longer than usual the connection may be silent at its beginning."""
+        self._close_reason: str | None = None
+        """Why the host is to close the connection."""
 
     # -- application verbs
 
@@ -150,6 +175,8 @@ class MembershipClient:
         self._heartbeat_at = None
         self._heartbeat_due = False
         self._resync_at = None
+        self._dead_at = None
+        self._close_reason = None
         self.state = Departed()
 
     def begin_again(self, reason: str) -> None:
@@ -172,6 +199,11 @@ class MembershipClient:
 
     # -- inputs
 
+    def handle_address(self, ip: str, port: int) -> None:
+        """The node can be reached elsewhere; the next Hello tells the GMS."""
+        self.ip = ip
+        self.port = port
+
     def handle_opened(self, now: float) -> None:
         """The stream to the GMS is up."""
         assert not self._is_open
@@ -181,6 +213,7 @@ class MembershipClient:
             case Departed():
                 return
             case Connecting() | Member() | Resyncing() | Excluded() | Refused():
+                self._dead_at = now + self._patience * self._answer_s()
                 self._greet()
             case _:
                 assert_never(self.state)
@@ -192,6 +225,8 @@ class MembershipClient:
         self._heartbeat_at = None
         self._heartbeat_due = False
         self._resync_at = None
+        self._dead_at = None
+        self._close_reason = None
         match self.state:
             case Member() | Resyncing() | Connecting():
                 self.state = Connecting(reason)
@@ -204,8 +239,12 @@ class MembershipClient:
         """Take one frame of the GMS."""
         if isinstance(self.state, Departed):
             return
+        self._patience = 1
+        self._dead_at = now + self._answer_s()
         reply = gms.parse_reply(frame)
         match reply:
+            case gms.Heard():
+                pass
             case None | gms.Snapshot():
                 self._become_resyncing("the GMS sent a frame that makes no sense", now)
             case gms.Welcome():
@@ -215,9 +254,9 @@ class MembershipClient:
             case gms.Subscribed():
                 self._handle_subscribed(reply)
             case gms.Excluded():
-                self._become_excluded(reply.reason)
+                self._become_excluded(printable(reply.reason))
             case gms.Refused():
-                self._become_refused(reply.reason)
+                self._become_refused(printable(reply.reason))
             case _:
                 assert_never(reply)
 
@@ -229,16 +268,32 @@ class MembershipClient:
         if self._resync_at is not None and now >= self._resync_at:
             self._resync_at = None
             self._outgoing.append(self._hello())
+        if self._dead_at is not None and now >= self._dead_at:
+            self._handle_silence(now, now - self._dead_at)
+
+    def _handle_silence(self, now: float, late_s: float) -> None:
+        if late_s > LATE_S:
+            # This node stood still: let the host read first.
+            self._dead_at = now + LATE_S
+            return
+        self._dead_at = None
+        waited_s = self._answer_s()
+        if isinstance(self.state, Connecting):
+            waited_s *= self._patience
+            self._patience = min(2 * self._patience, PATIENCE_MAX)
+        self._close_reason = f"the GMS said nothing for {waited_s:g} s"
 
     # -- outputs
 
     def next_timeout(self) -> float | None:
         """Return when to call ``handle_timeout``, or None."""
-        if self._heartbeat_at is None:
-            return self._resync_at
-        if self._resync_at is None:
-            return self._heartbeat_at
-        return min(self._heartbeat_at, self._resync_at)
+        waits = (self._heartbeat_at, self._resync_at, self._dead_at)
+        return min((when for when in waits if when is not None), default=None)
+
+    def poll_close(self) -> str | None:
+        """Return why the host is to close the connection now; ``handle_closed`` follows."""
+        reason, self._close_reason = self._close_reason, None
+        return reason
 
     def poll_event(self) -> ClientEvent | None:
         """Return what happened and was not told yet, in order, or None."""
@@ -246,7 +301,8 @@ class MembershipClient:
 
     def has_transmits(self) -> bool:
         """True when ``poll_transmit`` has something."""
-        return self._is_open and (bool(self._outgoing) or self._heartbeat_due)
+        waits = bool(self._outgoing) or self._heartbeat_due or self._close_reason is not None
+        return self._is_open and waits
 
     def poll_transmit(self, now: float) -> bytes | None:
         """Return the next frame for the GMS, without its length prefix, or None."""
@@ -283,7 +339,9 @@ class MembershipClient:
         self.node = NodeId(welcome.node)
         self.cluster = welcome.cluster
         self.settings = welcome.settings
+        self._secret = welcome.secret
         self._resync_at = None
+        self._dead_at = now + self._answer_s()
         self._heartbeat_at = now + self._heartbeat_interval_s()
         self._events.append(Welcomed(self.node, welcome.cluster, welcome.settings, welcome.resumed))
 
@@ -414,7 +472,7 @@ class MembershipClient:
     def _hello(self) -> gms.Hello:
         resume = None
         if self.node is not None and self.cluster is not None:
-            resume = gms.Resume(self.cluster, self.node, self.directory.batch)
+            resume = gms.Resume(self.cluster, self.node, self._secret, self.directory.batch)
         return gms.Hello(
             gms.PROTOCOL_VERSION,
             self.name,
@@ -424,6 +482,9 @@ class MembershipClient:
             resume,
             self.has_multicast,
         )
+
+    def _answer_s(self) -> float:
+        return ANSWER_S if self.settings is None else self.settings.failure_timeout_s
 
     def _heartbeat_interval_s(self) -> float:
         assert self.settings is not None

@@ -21,6 +21,17 @@ class ServiceConfig:
     resume_grace_s: float = 3.0
     """How long after a restart stored nodes may take to resume."""
 
+    silence_s_max: float = 30.0
+    """While most nodes are silent the GMS suspects its own link and excludes nobody;
+    whoever is silent for this long is excluded all the same. Longer: a longer cut of
+    the GMS costs nobody its place; shorter: machines that died together are cleaned
+    up sooner. Never less than the failure timeout."""
+
+    any_address: bool = False
+    """Let nodes announce addresses that their connections do not come from: for nodes
+    that reach the GMS through one interface, or a translator, and each other through
+    another. A stranger can then direct a cluster's traffic at somebody else."""
+
     greeting_timeout_s: float = 5.0
     """A connection that has not said Hello or asked for a Snapshot is closed."""
 
@@ -36,15 +47,42 @@ class ServiceConfig:
     of more than 600 nodes or 100,000 memberships take too long for that."""
 
     connections_max: int = 10_000
+    greeting_connections_max: int = 256
+    """Connections that have said nothing yet; of more, the oldest is closed."""
+    inspecting_connections_max: int = 64
+    """Connections of tools that only look."""
+    inspect_rows_per_s: int = 20_000
+    """Nodes and regions that snapshots may list in a second, about a fifth of a
+    processor; tools wait for each other."""
+
     nodes_max: int = 10_000
     groups_max: int = 1_000_000
     groups_per_node_max: int = 100_000
+    memberships_max: int = 10_000_000
+    """Groups joined or opened, over all nodes."""
     groups_per_request_max: int = 10_000
     """Names in one Subscribe; beyond any of these limits a node is refused."""
+
+    group_bytes_max: int = 1 << 30
+    """Memory for groups in all, by the estimate of ``tables.group_bytes``: 2 KB and
+    three times the name each."""
+    group_bytes_per_node_max: int = 256 << 20
+    """The same for the groups that one node joined or opened, shared ones included."""
+
+    request_bytes_max: int = 64 << 20
+    """Bytes of requests that wait for the next batch; connections whose requests come
+    on top of that are closed, and their nodes ask again."""
+
+    input_bytes_max: int = 64 << 20
+    """Bytes of frames that have not arrived completely, over all connections; past it
+    the connection that holds most of them is closed."""
 
     output_bytes_max: int = 128 << 20
     """Bytes waiting for one connection that cannot take them; a node that is
     further behind is excluded. Must hold two complete updates."""
+
+    output_bytes_total_max: int = 512 << 20
+    """The same over all connections; past it the one that is furthest behind goes."""
 
     hybrid_groups: frozenset[str] = frozenset()
     """Names of groups that get a multicast address of their own."""

@@ -6,7 +6,7 @@ can carry it, and the service sees who falls behind.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from quicksilver.core.ports import ConnectionFinished, FrameTransmit
@@ -46,11 +46,22 @@ class Connection:
     """One stream, by the number that the host gave it."""
 
     id: int
+    addresses: frozenset[str]
+    """Those that the other side is known to have."""
     role: Role = field(default_factory=Greeting)
     frames: deque[Frame] = field(default_factory=deque)
     waiting_bytes: int = 0
+    taken_bytes: int = 0
+    """Length of the frame that the host took last: what it may hold while it is blocked."""
     is_blocked: bool = False
     """The host cannot send more at the moment."""
+    charged_bytes: int = 0
+    """Its part of the table's ``blocked_bytes``."""
+
+    @property
+    def is_clear(self) -> bool:
+        """True when nothing waits to be sent."""
+        return not self.is_blocked and not self.frames
 
 
 class ConnectionTable:
@@ -61,6 +72,13 @@ class ConnectionTable:
         self._ready: deque[int] = deque()
         """Connections to look at for output; may hold some that have none."""
         self._closing: deque[int] = deque()
+        self._aborted: set[int] = set()
+        """Connections among those that close whose last frames are not waited for."""
+        self._roles: Counter[type[Role]] = Counter()
+        self._strangers: dict[int, None] = {}
+        """Connections that have said nothing yet, oldest first."""
+        self.blocked_bytes = 0
+        """What waits for connections that cannot take it, in all."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -69,16 +87,45 @@ class ConnectionTable:
         """Return a connection that has not been closed, or None."""
         return self._connections.get(conn)
 
-    def add(self, conn: int) -> Connection:
+    def count(self, role: type[Role]) -> int:
+        """Return how many connections are in a role."""
+        return self._roles[role]
+
+    def oldest_stranger(self) -> Connection | None:
+        """Return the connection that has said nothing for the longest time."""
+        return self._connections[next(iter(self._strangers))] if self._strangers else None
+
+    def furthest_behind(self) -> Connection | None:
+        """Return the blocked connection for which most is waiting."""
+        behind = [c for c in self._connections.values() if c.charged_bytes]
+        return max(behind, key=lambda c: (c.charged_bytes, -c.id), default=None)
+
+    def add(self, conn: int, addresses: frozenset[str]) -> Connection:
         """Note a new connection."""
         assert conn not in self._connections
-        connection = Connection(conn)
+        connection = Connection(conn, addresses)
         self._connections[conn] = connection
+        self._roles[Greeting] += 1
+        self._strangers[conn] = None
         return connection
+
+    def set_role(self, connection: Connection, role: Role) -> None:
+        """A connection is for something else from now on."""
+        self._roles[type(connection.role)] -= 1
+        self._roles[type(role)] += 1
+        self._strangers.pop(connection.id, None)
+        connection.role = role
 
     def remove(self, conn: int) -> Connection | None:
         """Forget a connection that the host lost, with all its output."""
-        return self._connections.pop(conn, None)
+        connection = self._connections.pop(conn, None)
+        if connection is not None:
+            self._roles[type(connection.role)] -= 1
+            self._strangers.pop(conn, None)
+            self._aborted.discard(conn)
+            self.blocked_bytes -= connection.charged_bytes
+            connection.charged_bytes = 0
+        return connection
 
     def send(self, connection: Connection, frame: Frame) -> None:
         """Queue a frame."""
@@ -87,6 +134,7 @@ class ConnectionTable:
         connection.waiting_bytes += size_of(frame)
         if not connection.is_blocked:
             self._ready.append(connection.id)
+        self._charge(connection)
 
     def close(self, connection: Connection, frame: bytes | None = None) -> None:
         """Close after everything queued, and after ``frame``, has been taken.
@@ -100,10 +148,18 @@ class ConnectionTable:
             connection.frames.clear()
             connection.waiting_bytes = 0
             connection.is_blocked = False
+            self._charge(connection)
         if frame is not None:
             self.send(connection, frame)
-        connection.role = Closing()
+        self.set_role(connection, Closing())
         self._closing.append(connection.id)
+
+    def abort(self, connection: Connection) -> None:
+        """Close at once, with all that waits here and in the host."""
+        self.close(connection)
+        connection.frames.clear()
+        connection.waiting_bytes = 0
+        self._aborted.add(connection.id)
 
     def set_blocked(self, conn: int, *, blocked: bool) -> None:
         """Note whether the host can take output."""
@@ -111,6 +167,7 @@ class ConnectionTable:
         if connection is None or isinstance(connection.role, Closing):
             return
         connection.is_blocked = blocked
+        self._charge(connection)
         if not blocked and connection.frames:
             self._ready.append(conn)
 
@@ -123,6 +180,7 @@ class ConnectionTable:
                 continue
             frame = connection.frames.popleft()
             connection.waiting_bytes -= size_of(frame)
+            connection.taken_bytes = size_of(frame)
             encoded = frame if isinstance(frame, bytes) else frame.encode()
             return FrameTransmit(connection.id, encoded)
         return None
@@ -137,9 +195,17 @@ class ConnectionTable:
             if connection.frames:
                 self._closing.append(conn)
                 continue
-            del self._connections[conn]
-            return ConnectionFinished(conn)
+            at_once = conn in self._aborted
+            self.remove(conn)
+            return ConnectionFinished(conn, at_once)
         return None
+
+    def _charge(self, connection: Connection) -> None:
+        held = 0
+        if connection.is_blocked:
+            held = connection.waiting_bytes + connection.taken_bytes
+        self.blocked_bytes += held - connection.charged_bytes
+        connection.charged_bytes = held
 
 
 def size_of(frame: Frame) -> int:

@@ -19,7 +19,7 @@ from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, SqliteStore, Store
 from quicksilver.membership.tables import Tables
 from quicksilver.net.streams import serve_frames
-from quicksilver.wire.gms import REQUEST_BYTES_MAX, ClusterSettings
+from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
 from quicksilver.wire.ids import Address, GroupId, NodeId
 
 DEFAULT_PORT = 7401
@@ -54,6 +54,9 @@ class GmsOptions:
     """What every node of the cluster must agree on."""
 
     config: ServiceConfig = field(default_factory=ServiceConfig)
+
+    on_note: Callable[[str], None] | None = None
+    """Told in one line what whoever runs the GMS should know."""
 
 
 class TableNames:
@@ -123,10 +126,15 @@ async def serve_gms(
             pool=pool,
             config=options.config,
             seed=secrets.randbits(64),
+            make_secret=lambda: secrets.token_bytes(SECRET_BYTES),
             on_tables=names.bind,
         )
         server = await serve_frames(
-            service, options.host, options.port, frame_bytes_max=REQUEST_BYTES_MAX
+            service,
+            options.host,
+            options.port,
+            input_bytes_max=options.config.input_bytes_max,
+            on_note=options.on_note,
         )
         try:
             if on_listening is not None:

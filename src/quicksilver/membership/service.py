@@ -14,14 +14,17 @@ always in this order, so that nothing is published that a crash could undo.
 from __future__ import annotations
 
 import enum
+import hmac
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import assert_never
 
-from quicksilver.core.ports import ConnectionFinished, FrameTransmit
+from quicksilver.core.ports import FrameTransmit, Noted, ServerEvent
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
     SubscriptionLimits,
+    find_address_problem,
     find_hello_problem,
     find_stats_problem,
 )
@@ -37,12 +40,14 @@ from quicksilver.membership.connections import (
     Serving,
     size_of,
 )
-from quicksilver.membership.health import FailureDetector, Watch
+from quicksilver.membership.health import FailureDetector, Holding, Judging, Watch
+from quicksilver.membership.inspection import InspectQueue
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
-from quicksilver.membership.store import Commit, Store
-from quicksilver.membership.tables import Tables
+from quicksilver.membership.soundness import find_image_problem
+from quicksilver.membership.store import Commit, Store, StoreError
+from quicksilver.membership.tables import NodeRow, Tables
 from quicksilver.membership.traffic import TrafficMeter
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
@@ -53,6 +58,8 @@ CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
 Asking for it costs as much as the plan is large, and a restart that lacks it
 only makes the planner move some nodes."""
+
+_HEARD = gms.encode(gms.Heard())
 
 
 class Timer(enum.Enum):
@@ -66,6 +73,8 @@ class Timer(enum.Enum):
     """A node may be silent or disconnected for only so long."""
     TRAFFIC = enum.auto()
     """The plan is to be compared with one for the traffic of the moment."""
+    INSPECT = enum.auto()
+    """Tools wait for the rate of snapshots."""
 
 
 @dataclass(slots=True)
@@ -75,12 +84,21 @@ class ServiceCounters:
     adapted: int = 0
     """Plans that were made anew because the traffic asked for it."""
     batches: int = 0
+    crowded: int = 0
+    """Connections that were closed because there were too many, or held too much."""
     excluded: int = 0
     failed: int = 0
     """Nodes that were silent or disconnected for too long."""
     goodbyes: int = 0
     held_up: int = 0
     """Times that the GMS itself stood still."""
+    holds: int = 0
+    """Times that most nodes were silent, and the GMS suspected itself."""
+    impostors: int = 0
+    """Attempts to resume as a node without its secret."""
+    inspects: int = 0
+    inspects_dropped: int = 0
+    """Requests for a snapshot from tools that had not taken the one before."""
     idle: int = 0
     """Connections that were closed because they said nothing."""
     malformed: int = 0
@@ -89,6 +107,8 @@ class ServiceCounters:
     refused: int = 0
     refused_subscriptions: int = 0
     resumed: int = 0
+    silent: int = 0
+    """Nodes that failed without their connection having ended."""
     slow: int = 0
     """Nodes that did not read what they were sent."""
 
@@ -100,8 +120,9 @@ class MembershipService:
     ``poll_transmit`` returns None, then events until ``poll_event`` does, and
     call ``handle_timeout`` at ``next_timeout``. Connections are numbered by
     the caller; a number is not used again. The only exception that comes out
-    is StoreError from ``handle_timeout``: the state on disk can no longer be
-    trusted to be ahead of what was published, so the process must end.
+    is StoreError, from the constructor if what the store holds makes no sense, and
+    from ``handle_timeout``: the state on disk can no longer be trusted to be ahead
+    of what was published, so the process must end.
     """
 
     def __init__(
@@ -113,15 +134,18 @@ class MembershipService:
         pool: AddressPool,
         config: ServiceConfig | None = None,
         seed: int,
+        make_secret: Callable[[], bytes],
         on_tables: Callable[[Tables], None] | None = None,
     ) -> None:
-        """``on_tables`` is shown the tables before the planner is used: a planner
-        that speaks of names looks them up there."""
+        """``make_secret`` returns ``SECRET_BYTES`` that nobody can guess. ``on_tables`` is
+        shown the tables before the planner is used: a planner that speaks of names looks
+        them up there."""
         self.settings = settings
         self.config = config if config is not None else ServiceConfig()
         self.counters = ServiceCounters()
         self._store = store
         self._planner = planner
+        self._make_secret = make_secret
         self._tables = Tables(
             pool=pool,
             hybrid_names=self.config.hybrid_groups,
@@ -135,8 +159,13 @@ class MembershipService:
         self._watches: dict[NodeId, Watch] = {}
         self._pending = BatchInput()
         self._traffic = TrafficMeter()
+        self._pending_bytes = 0
         self._limits = SubscriptionLimits(self._tables, self.config)
-        self._detector = FailureDetector(settings.failure_timeout_s)
+        self._detector = FailureDetector(settings.failure_timeout_s, self.config.silence_s_max)
+        self._inspects = InspectQueue(self.config.inspect_rows_per_s)
+        self._notes: deque[Noted] = deque()
+        self._doubt: Judging | Holding = self._detector.state
+        """The detector's state, as far as it has been noted."""
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
@@ -148,6 +177,9 @@ class MembershipService:
                 Commit(cluster=self.cluster, planner=planner.name, counters=self._tables.counters())
             )
         else:
+            problem = find_image_problem(image, planner.name)
+            if problem is not None:
+                raise StoreError(store.path, f"{problem}: restore a copy or start anew")
             self.cluster = image.cluster
             self._tables.restore(image, planner)
         self._snapshots = SnapshotMaker(
@@ -156,28 +188,47 @@ class MembershipService:
 
     # -- inputs
 
-    def handle_connected(self, conn: int, now: float) -> None:
-        """A stream was opened."""
+    def handle_connected(self, conn: int, addresses: frozenset[str], now: float) -> None:
+        """A stream was opened; ``addresses`` are those that the other side is known to have."""
         self._enter(now)
-        connection = self._connections.add(conn)
+        connection = self._connections.add(conn, addresses)
         if len(self._connections) > self.config.connections_max:
             limit = self.config.connections_max
             self._refuse(connection, f"this GMS serves {limit} connections: try again later")
             return
         self._timers.set((Timer.GREETING, conn), now + self.config.greeting_timeout_s)
+        if self._connections.count(Greeting) > self.config.greeting_connections_max:
+            # Whoever means it greets within a round trip: the oldest is the least likely to.
+            oldest = self._connections.oldest_stranger()
+            assert oldest is not None
+            self.counters.crowded += 1
+            self._timers.cancel((Timer.GREETING, oldest.id))
+            self._connections.abort(oldest)
 
-    def handle_disconnected(self, conn: int, now: float) -> None:
-        """A stream is gone; its number is not used again."""
+    def handle_disconnected(self, conn: int, now: float, *, is_silent: bool = False) -> None:
+        """A stream is gone; its number is not used again.
+
+        ``is_silent``: nothing said so; the host gave it up because nothing came.
+        """
         self._enter(now)
         connection = self._connections.remove(conn)
         self._timers.cancel((Timer.GREETING, conn))
+        self._inspects.discard(conn)
         if connection is not None and isinstance(connection.role, Serving):
-            self._lose(connection.role.node, conn)
+            self._lose(connection.role.node, conn, is_silent=is_silent)
+
+    def frame_bytes_max(self, conn: int) -> int:
+        """Return how long a frame may be that a stream brings next."""
+        connection = self._connections.get(conn)
+        if connection is not None and isinstance(connection.role, Serving):
+            return gms.REQUEST_BYTES_MAX
+        return gms.GREETING_BYTES_MAX
 
     def handle_blocked(self, conn: int, now: float) -> None:
         """A stream cannot take more output at the moment."""
         self._enter(now)
         self._connections.set_blocked(conn, blocked=True)
+        self._keep_to_output_budget()
 
     def handle_unblocked(self, conn: int, now: float) -> None:
         """A stream can take output again."""
@@ -192,7 +243,9 @@ class MembershipService:
             return
         if isinstance(connection.role, Serving):
             self._detector.handle_heard(self._watches[connection.role.node], now)
-        request = gms.parse_request(frame) if len(frame) <= gms.REQUEST_BYTES_MAX else None
+            self._note_doubt()
+        fits = len(frame) <= self.frame_bytes_max(conn)
+        request = gms.parse_request(frame) if fits else None
         match request:
             case None:
                 self.counters.malformed += 1
@@ -202,7 +255,7 @@ class MembershipService:
             case gms.Hello():
                 self._handle_hello(connection, request, now)
             case gms.Subscribe():
-                self._handle_subscribe(connection, request)
+                self._handle_subscribe(connection, request, len(frame))
             case gms.Heartbeat():
                 self._handle_heartbeat(connection, request)
             case gms.Goodbye():
@@ -232,6 +285,8 @@ class MembershipService:
                     self._check_health(NodeId(key), now)
                 case Timer.TRAFFIC:
                     self._adapt_plan()
+                case Timer.INSPECT:
+                    self._answer_inspects()
                 case _:
                     assert_never(timer)
         if is_batch_due:
@@ -253,8 +308,10 @@ class MembershipService:
         """Return the next frame, and the connection that it is for, or None."""
         return self._connections.poll_transmit()
 
-    def poll_event(self) -> ConnectionFinished | None:
-        """Return a connection to close once its frames are sent, or None."""
+    def poll_event(self) -> ServerEvent | None:
+        """Return a connection to close once its frames are sent, or a note, or None."""
+        if self._notes:
+            return self._notes.popleft()
         return self._connections.poll_event()
 
     # -- life
@@ -269,12 +326,12 @@ class MembershipService:
         self._is_started = True
         for row in self._tables.nodes.values():
             self._watches[row.id] = watch = Watch(row, None, now)
-            self._detector.handle_lost(watch, self.config.resume_grace_s, now)
+            self._detector.handle_stored(watch, self.config.resume_grace_s, now)
             self._timers.set((Timer.HEALTH, row.id), self._detector.deadline(watch))
         if self._tables.needs_batch:
             self._schedule_batch()
 
-    def _lose(self, node: NodeId, conn: int) -> None:
+    def _lose(self, node: NodeId, conn: int, *, is_silent: bool = False) -> None:
         """A node's connection broke: it may resume for a while."""
         watch = self._watches.get(node)
         if watch is None or watch.conn != conn:
@@ -284,7 +341,11 @@ class MembershipService:
         if node not in self._tables.nodes:
             self._abandon(watch)
         elif not watch.departs:
-            self._detector.handle_lost(watch, self.config.disconnect_grace_s, self._now)
+            if is_silent:
+                self._detector.handle_mute(watch)
+            else:
+                self._detector.handle_lost(watch, self.config.disconnect_grace_s, self._now)
+                self._note_doubt()
             self._timers.set((Timer.HEALTH, node), self._detector.deadline(watch))
 
     def _abandon(self, watch: Watch) -> None:
@@ -304,8 +365,34 @@ class MembershipService:
         if now < deadline:
             self._timers.set((Timer.HEALTH, node), deadline)
             return
+        has_failed = self._detector.has_failed(watch, self._watches.values(), now)
+        self._note_doubt()
+        if not has_failed:
+            self._timers.set((Timer.HEALTH, node), self._detector.next_look(watch, now))
+            return
         self.counters.failed += 1
+        self.counters.silent += not watch.said_end
         self._depart(watch, self._detector.reason(watch))
+
+    def _note_doubt(self) -> None:
+        """Tell whoever runs the GMS when it begins to suspect itself, and when that is over."""
+        state = self._detector.state
+        before, self._doubt = self._doubt, state
+        match before, state:
+            case Judging(), Holding():
+                self.counters.holds += 1
+                self._notes.append(
+                    Noted(
+                        f"{state.silent} of {state.nodes} nodes are silent: this may be the GMS's "
+                        f"own link, so nobody is excluded before {self.config.silence_s_max:g} s "
+                        "of silence"
+                    )
+                )
+            case Holding(), Judging():
+                held_s = self._now - before.since
+                self._notes.append(Noted(f"silent nodes are heard again, after {held_s:.1f} s"))
+            case _:
+                pass
 
     def _depart(self, watch: Watch, reason: str) -> None:
         """Let a node's incarnation end with the next batch."""
@@ -323,6 +410,7 @@ class MembershipService:
         connection = self._connections.get(conn)
         if connection is not None and not isinstance(connection.role, Serving):
             self.counters.idle += 1
+            self._inspects.discard(conn)
             self._connections.close(connection)
 
     # -- requests
@@ -331,25 +419,28 @@ class MembershipService:
         if hello.version != gms.PROTOCOL_VERSION:
             self._refuse_version(connection, hello.version)
             return
-        if hello.resume is not None:
-            self._resume(connection, hello.resume, now)
+        problem = find_hello_problem(hello)
+        if problem is None and not self.config.any_address:
+            problem = find_address_problem(hello.ip, connection.addresses)
+        if problem is None and hello.resume is not None:
+            self._resume(connection, hello, hello.resume, now)
             return
         if not isinstance(connection.role, Greeting):
-            self._refuse(connection, "the node said Hello twice")
-            return
-        problem = find_hello_problem(hello)
+            problem = "the node said Hello twice"
         if problem is None and len(self._watches) >= self.config.nodes_max:
             problem = f"this GMS serves {self.config.nodes_max} nodes: raise nodes_max or stop some"
         if problem is not None:
             self._refuse(connection, problem)
             return
-        row = self._tables.make_node(hello)
+        row = self._tables.make_node(hello, self._make_secret())
         self._watches[row.id] = Watch(row, connection.id, now)
         self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)
         self._schedule_batch()
 
-    def _resume(self, connection: Connection, resume: gms.Resume, now: float) -> None:
+    def _resume(
+        self, connection: Connection, hello: gms.Hello, resume: gms.Resume, now: float
+    ) -> None:
         node = NodeId(resume.node)
         watch = self._watches.get(node)
         if resume.cluster != self.cluster:
@@ -359,6 +450,15 @@ class MembershipService:
             return
         if watch is None or watch.departs or node not in self._tables.nodes:
             self._exclude(connection, (watch and watch.departs) or "the node was counted as failed")
+            return
+        if not hmac.compare_digest(resume.secret, watch.row.secret):
+            # The same words: a stranger need not learn which nodes there are.
+            self.counters.impostors += 1
+            self._exclude(connection, "the node was counted as failed")
+            return
+        if (hello.ip, hello.port) != (watch.row.ip, watch.row.port):
+            self._depart(watch, "the node's address changed")
+            self._exclude(connection, watch.departs)
             return
         if watch.row.reviewed[1] > resume.batch:
             # It was in a view of which it never heard, and lacks what was committed
@@ -383,27 +483,34 @@ class MembershipService:
         watch.conn = connection.id
         self._serve(connection, watch, now)
         self.counters.resumed += 1
-        self._send(connection, self._welcome(node, resumed=True))
+        self._send(connection, self._welcome(watch.row, resumed=True))
         self._send(connection, self._publisher.publish_whole(watch.row))
 
     def _serve(self, connection: Connection, watch: Watch, now: float) -> None:
-        connection.role = Serving(watch.row.id)
+        self._connections.set_role(connection, Serving(watch.row.id))
         self._timers.cancel((Timer.GREETING, connection.id))
         self._detector.handle_heard(watch, now)
+        self._note_doubt()
         self._timers.set((Timer.HEALTH, watch.row.id), self._detector.deadline(watch))
 
-    def _handle_subscribe(self, connection: Connection, request: gms.Subscribe) -> None:
+    def _handle_subscribe(self, connection: Connection, request: gms.Subscribe, size: int) -> None:
         watch = self._watch_of(connection)
         if watch is None:
             self._refuse(connection, "the node did not say Hello")
             return
         if watch.departs:
             return
+        if self._pending_bytes and self._pending_bytes + size > self.config.request_bytes_max:
+            self.counters.crowded += 1
+            self._connections.close(connection)
+            self._lose(watch.row.id, connection.id)
+            return
         problem = self._limits.find_problem(watch.row, request)
         if problem is not None:
             self.counters.refused_subscriptions += 1
             self._refuse(connection, problem)
             return
+        self._pending_bytes += size
         self._pending.requests.append((watch.row.id, connection.id, request))
         self._schedule_batch()
 
@@ -422,6 +529,9 @@ class MembershipService:
         interval_s = self.config.adapt_interval_s
         if is_telling and interval_s > 0 and (Timer.TRAFFIC, 0) not in self._timers:
             self._timers.set((Timer.TRAFFIC, 0), self._now + interval_s)
+        if connection.is_clear:
+            # Whatever else is under way proves the same.
+            self._connections.send(connection, _HEARD)
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)
@@ -437,11 +547,39 @@ class MembershipService:
         if request.version != gms.PROTOCOL_VERSION:
             self._refuse_version(connection, request.version)
             return
-        if not isinstance(connection.role, Serving):
-            connection.role = Inspecting()
+        if isinstance(connection.role, Greeting):
+            if self._connections.count(Inspecting) >= self.config.inspecting_connections_max:
+                self._refuse(connection, "too many tools look at this GMS: try again later")
+                return
+            self._connections.set_role(connection, Inspecting())
+        if isinstance(connection.role, Inspecting):
             self._timers.set((Timer.GREETING, connection.id), now + self.config.inspect_idle_s)
-        snapshot = self._snapshots.make(request.request, self._watches.values(), now)
-        self._send(connection, gms.encode(snapshot))
+        if not connection.is_clear:
+            self.counters.inspects_dropped += 1
+            return
+        self._inspects.add(connection.id, request.request)
+        self._answer_inspects()
+
+    def _answer_inspects(self) -> None:
+        """Answer tools as far as the rate allows; the others wait."""
+        rows = len(self._watches) + len(self._tables.regions)
+        while (found := self._inspects.pop(rows, self._now)) is not None:
+            connection = self._connections.get(found[0])
+            if connection is None or isinstance(connection.role, Closing):
+                continue
+            self.counters.inspects += 1
+            state = self._detector.state
+            snapshot = self._snapshots.make(
+                found[1],
+                self._watches.values(),
+                self._now,
+                held_s=self._now - state.since if isinstance(state, Holding) else 0.0,
+                counters=asdict(self.counters),
+            )
+            self._send(connection, gms.encode(snapshot))
+        due = self._inspects.next_turn(self._now)
+        if due is not None:
+            self._timers.set((Timer.INSPECT, 0), due)
 
     # -- batches
 
@@ -458,13 +596,14 @@ class MembershipService:
 
     def _run_batch(self) -> None:
         given, self._pending = self._pending, BatchInput()
+        self._pending_bytes = 0
         self._limits.handle_batch()
         outcome = run_batch(self._tables, self._planner, given, cluster=self.cluster)
         self._store.commit(outcome.commit)
         # From here on a crash loses nothing: what follows may be said.
         self.counters.batches += 1
         for row in given.arrivals:
-            self._send_to(row.id, self._welcome(row.id, resumed=False))
+            self._send_to(row.id, self._welcome(row, resumed=False))
         served = 0
         for watch in self._watches.values():
             if watch.conn is not None and not watch.departs:
@@ -500,9 +639,11 @@ class MembershipService:
                 )
             )
 
-    def _welcome(self, node: NodeId, *, resumed: bool) -> bytes:
+    def _welcome(self, row: NodeRow, *, resumed: bool) -> bytes:
         return gms.encode(
-            gms.Welcome(gms.PROTOCOL_VERSION, self.cluster, node, resumed, self.settings)
+            gms.Welcome(
+                gms.PROTOCOL_VERSION, self.cluster, row.id, resumed, self.settings, row.secret
+            )
         )
 
     # -- output
@@ -520,13 +661,25 @@ class MembershipService:
         if connection.waiting_bytes <= self.config.output_bytes_max and (
             size_of(frame) <= gms.UPDATE_BYTES_MAX
         ):
+            self._keep_to_output_budget()
             return
+        self._give_up_slow(connection)
+
+    def _give_up_slow(self, connection: Connection) -> None:
         self.counters.slow += 1
         reason = "the node does not read what the GMS sends"
         watch = self._watch_of(connection)
         if watch is not None:
             self._depart(watch, reason)
         self._exclude(connection, reason)
+
+    def _keep_to_output_budget(self) -> None:
+        """Give up whoever is furthest behind, until the rest is within the budget."""
+        while self._connections.blocked_bytes > self.config.output_bytes_total_max:
+            behind = self._connections.furthest_behind()
+            assert behind is not None
+            self._give_up_slow(behind)
+            self._connections.abort(behind)
 
     def _watch_of(self, connection: Connection) -> Watch | None:
         if isinstance(connection.role, Serving):

@@ -34,7 +34,15 @@ class SnapshotMaker:
         self._cost_batch = -1
         self._cost_at = float("-inf")
 
-    def make(self, request: int, nodes: Iterable[NodeHealth], now: float) -> gms.Snapshot:
+    def make(
+        self,
+        request: int,
+        nodes: Iterable[NodeHealth],
+        now: float,
+        *,
+        held_s: float,
+        counters: dict[str, int],
+    ) -> gms.Snapshot:
         """Answer an Inspect."""
         tables = self._tables
         return gms.Snapshot(
@@ -63,6 +71,8 @@ class SnapshotMaker:
                 )
                 for _, row in sorted(tables.regions.items())
             ),
+            held_s,
+            counters,
         )
 
     def _fresh_cost(self, now: float) -> dict[str, float]:

@@ -13,13 +13,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
@@ -74,6 +74,7 @@ class StoredNode:
     ip: str
     port: int
     receive_buffer_bytes: int
+    secret: bytes
     joined: tuple[GroupId, ...]
     opened: tuple[GroupId, ...]
     multicast: bool = True
@@ -138,6 +139,9 @@ class Image:
 class Store(Protocol):
     """Keeps the state of one GMS."""
 
+    path: str
+    """What users call it."""
+
     def load(self) -> Image | None:
         """Return everything committed so far, or None if nothing ever was."""
         ...
@@ -159,6 +163,7 @@ class MemoryStore:
     """Forgets with the process: a restarted GMS begins a new cluster."""
 
     def __init__(self) -> None:
+        self.path = "in memory"
         self._image: Image | None = None
 
     def load(self) -> Image | None:
@@ -216,7 +221,8 @@ _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
   port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
-  joined BLOB NOT NULL, opened BLOB NOT NULL, multicast INTEGER NOT NULL);
+  secret BLOB NOT NULL, joined BLOB NOT NULL, opened BLOB NOT NULL,
+  multicast INTEGER NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
   hybrid TEXT NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
@@ -287,11 +293,10 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(
-                    name, ip, port, size, _groups(joined), _groups(opened), bool(multicast)
-                )
-                for key, name, ip, port, size, joined, opened, multicast in run(
-                    "SELECT id, name, host, port, receive_buffer_bytes, joined, opened, multicast"
+                NodeId(row[0]): _make_node(row)
+                for row in run(
+                    "SELECT id, name, host, port, receive_buffer_bytes, secret, joined, opened,"
+                    " multicast"
                     " FROM nodes ORDER BY id"
                 )
             },
@@ -341,7 +346,7 @@ class SqliteStore:
         self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
-            8,
+            9,
             (
                 (
                     key,
@@ -349,6 +354,7 @@ class SqliteStore:
                     node.ip,
                     node.port,
                     node.receive_buffer_bytes,
+                    node.secret,
                     _encode_ids(node.joined),
                     _encode_ids(node.opened),
                     int(node.multicast),
@@ -410,6 +416,12 @@ class SqliteStore:
         if "locked" in str(error):
             return StoreLockedError(self.path)
         return StoreError(self.path, f"{doing} ({error})")
+
+
+def _make_node(row: tuple[Any, ...]) -> StoredNode:
+    _, name, ip, port, size, secret, joined, opened, multicast = row
+    groups = _groups(joined), _groups(opened)
+    return StoredNode(name, ip, port, size, secret, *groups, bool(multicast))
 
 
 def _groups(blob: bytes) -> tuple[GroupId, ...]:

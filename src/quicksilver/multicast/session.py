@@ -186,6 +186,7 @@ class Session:
         self.multicast_addresses = engine.multicast_addresses
         self.has_control = self.client.has_transmits
         self.poll_control = self.client.poll_transmit
+        self.poll_control_close = self.client.poll_close
 
     # Application verbs
 
@@ -321,6 +322,10 @@ class Session:
 
     def is_receiving_paused(self) -> bool:
         return bool(self._paused)
+
+    def handle_address(self, address: Address, now: float) -> None:
+        """The node is reached at another address, by the time the GMS is reached again."""
+        self.client.handle_address(*address)
 
     def handle_control_opened(self, now: float) -> None:
         self.client.handle_opened(now)

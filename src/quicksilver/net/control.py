@@ -2,17 +2,23 @@
 
 Connects, reconnects with growing pauses, and moves whole frames in both
 directions. The core thread watches its descriptor and takes what happened.
+
+Once the failure timeout of the cluster is known, an attempt and the pause after
+it take no longer than that together: a node that the network gave back finds out
+within that time whether the GMS still counts it in.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections import deque
 from typing import Any
 
 from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
 from quicksilver.net.streams import FrameDecoder, FrameError, configure_stream, encode_frame
+from quicksilver.stdx.backoff import Backoff
 from quicksilver.wire.gms import UPDATE_BYTES_MAX
 from quicksilver.wire.ids import Address
 
@@ -24,16 +30,20 @@ CONNECT_TIMEOUT_S = 5.0
 class ControlStream:
     """One connection at a time; ``poll_event`` moves bytes and tells what came of it."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, seed: int = 0) -> None:
         self.address = address
         self.last_error = ""
+        self.waits_for = ""
+        """What keeps the node from its GMS, and when it tries again; empty: nothing does."""
         self._socket: socket.socket | None = None
         self._is_connected = False
         self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
         self._outgoing = bytearray()
         self._resolved: Any = None
         self._retry_at = 0.0
-        self._retry_s = RETRY_S
+        self._backoff = Backoff(RETRY_S, RETRY_S_MAX, seed)
+        self._connect_timeout_s = CONNECT_TIMEOUT_S
+        self._user_timeout_ms = 0
         self._deadline = 0.0
         self._events: deque[ControlEvent] = deque()
 
@@ -51,6 +61,24 @@ class ControlStream:
         if self._is_connected:
             return None
         return self._retry_at if self._socket is None else self._deadline
+
+    def set_failure_timeout(self, seconds: float) -> None:
+        """Keep attempts and pauses within the time after which nodes count as failed."""
+        self._connect_timeout_s = min(CONNECT_TIMEOUT_S, seconds / 2)
+        self._backoff.last_s = min(RETRY_S_MAX, seconds / 4)
+        self._user_timeout_ms = max(1, int(1000 * seconds))
+        self._bound_silence()
+
+    def _bound_silence(self) -> None:
+        """Let the kernel give the connection up, too, when nothing is acknowledged."""
+        if (
+            self._socket is not None
+            and self._user_timeout_ms
+            and hasattr(socket, "TCP_USER_TIMEOUT")
+        ):
+            self._socket.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._user_timeout_ms
+            )
 
     def send(self, frame: bytes) -> None:
         self._outgoing += encode_frame(frame)
@@ -89,12 +117,13 @@ class ControlStream:
             return
         self._socket.setblocking(False)
         configure_stream(self._socket)
-        self._deadline = now + CONNECT_TIMEOUT_S
+        self._bound_silence()
+        self._deadline = now + self._connect_timeout_s
         code = self._socket.connect_ex(self._resolved)
         if code == 0:
             self._become_open()
         elif code not in (errno.EINPROGRESS, errno.EAGAIN):
-            self._close(errno.errorcode.get(code, str(code)), now)
+            self._close(_words(code), now)
 
     def _finish(self, now: float) -> None:
         assert self._socket is not None
@@ -112,7 +141,8 @@ class ControlStream:
 
     def _become_open(self) -> None:
         self._is_connected = True
-        self._retry_s = RETRY_S
+        self.waits_for = ""
+        self._backoff.reset()
         self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
         self._outgoing.clear()
         self._events.append(ControlOpened())
@@ -144,9 +174,23 @@ class ControlStream:
             self._socket.close()
         self._socket = None
         self._is_connected = False
-        self._retry_at = now + self._retry_s
-        self._retry_s = min(self._retry_s * 2, RETRY_S_MAX)
+        wait_s = self._backoff.next_wait()
+        self._retry_at = now + wait_s
+        host, port = self.address
+        self.waits_for = f"the GMS at {host}:{port} ({reason}), next attempt in {wait_s:.2f} s"
         self._events.append(ControlClosed(reason))
+
+    def abandon(self, reason: str, now: float) -> None:
+        """End a connection that is dead, whatever the kernel thinks; a new one follows."""
+        if self._is_connected:
+            self._close(reason, now)
+
+    def local_address(self) -> str | None:
+        """Return this machine's address on the connection, or None without one."""
+        try:
+            return None if self._socket is None else str(self._socket.getsockname()[0])
+        except OSError:
+            return None
 
     def close(self) -> None:
         """Send what waits, if the socket takes it at once, and end."""
@@ -165,4 +209,4 @@ class ControlStream:
 def _words(code: int) -> str:
     if code == errno.ECONNREFUSED:
         return "connection refused"
-    return OSError(code, errno.errorcode.get(code, str(code))).strerror or str(code)
+    return os.strerror(code).lower()

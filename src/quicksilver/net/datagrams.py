@@ -141,16 +141,14 @@ class DatagramSockets:
         self._clock = clock
         self._install_faults(faults, is_data)
         self._receive_buffer_wanted = receive_buffer_bytes
+        self._send_buffer_wanted = send_buffer_bytes
+        self._port = port
+        self._ttl = multicast_ttl
+        self._loops = multicast_loop
         # Multicast first: the system then avoids its port when it picks one for unicast.
         self._multicast = self._open_multicast(multicast_port)
         self._turn = 0
-        self._unicast = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._open_unicast(port, multicast_ttl, multicast_loop)
-            self._size_buffers(receive_buffer_bytes, send_buffer_bytes)
-        except BaseException:
-            self.close()
-            raise
+        self._open_unicast()
 
     # --- opening and closing ------------------------------------------------
 
@@ -169,13 +167,28 @@ class DatagramSockets:
             self._multicast.close()
             self._multicast = self._open_multicast(port)
 
-    def _open_unicast(self, port: int, ttl: int, loop: bool) -> None:
-        unicast, own = self._unicast, self.interface.address
+    def move(self, interface: Interface) -> None:
+        """Use another address from now on; all descriptors change, memberships are gone."""
+        self.close()
+        self.interface = interface
+        self._multicast = self._open_multicast(self._multicast_port)
+        self._open_unicast()
+
+    def _open_unicast(self) -> None:
+        self._unicast = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._bind_unicast(self._unicast, self.interface.address)
+            self._size_buffers(self._receive_buffer_wanted, self._send_buffer_wanted)
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind_unicast(self, unicast: socket.socket, own: str) -> None:
         unicast.setblocking(False)
-        bind(unicast, own, port, "unicast")
+        bind(unicast, own, self._port, "unicast")
         unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
-        unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
-        unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, int(loop))
+        unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self._ttl)
+        unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, int(self._loops))
         if self._coalesces:
             unicast.setsockopt(SOL_UDP, UDP_GRO, 1)
         host, bound_port = unicast.getsockname()

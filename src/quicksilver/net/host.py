@@ -13,10 +13,11 @@ import time
 import traceback
 from collections.abc import Callable
 
-from quicksilver.core.ports import ControlEvent, SessionPort
+from quicksilver.core.ports import ControlEvent, ControlOpened, SessionPort
 from quicksilver.core.turn import Turn
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
+from quicksilver.net.interfaces import Interface
 from quicksilver.net.poller import Poller, Waker
 
 LOOK_INTERVAL_S = 0.02
@@ -46,6 +47,7 @@ class CoreThread:
         *,
         on_events: Callable[[], None],
         on_failure: Callable[[str], None],
+        find_interface: Callable[[], Interface | None] = lambda: None,
         name: str = "quicksilver",
     ) -> None:
         self.session = session
@@ -59,6 +61,8 @@ class CoreThread:
         """True while the core waits; whoever adds work then calls ``wake``."""
         self._control = control
         self._on_failure = on_failure
+        self._find_interface = find_interface
+        """Says where the node is now, if it is not where it was."""
         self._poller = Poller()
         self._waker = Waker()
         self._watched: dict[int, int] = {}
@@ -178,11 +182,26 @@ class CoreThread:
     def send_control(self, frame: bytes) -> None:
         self._control.send(frame)
 
+    def close_control(self, reason: str, now: float) -> None:
+        self._control.abandon(reason, now)
+
     def poll_control_event(self, now: float) -> ControlEvent | None:
         event = self._control.poll_event(now)
         if event is None:
             self._watch_control()
+        elif isinstance(event, ControlOpened):
+            self._check_address(now)
         return event
+
+    def _check_address(self, now: float) -> None:
+        """Move to the machine's present address if it has lost the one it had."""
+        interface = self._find_interface()
+        if interface is None:
+            return
+        self.sockets.move(interface)
+        self._addresses = frozenset()
+        self._watch_sockets()
+        self.session.handle_address(self.sockets.address, now)
 
     def set_memberships(self, addresses: frozenset[str]) -> None:
         self._addresses = addresses

@@ -4,17 +4,24 @@
 drives a handler that knows nothing of sockets from an asyncio server: it hands
 in frames, the time and what becomes of connections, and takes out frames as far
 as each connection can carry them.
+
+What strangers can make the server hold is bounded: the handler says how long a
+frame each connection may bring, frames that have not arrived completely share a
+budget, and output waits in the handler, where it is counted. A process that is
+out of descriptors lets new connections wait and serves those it has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from quicksilver.core.ports import ConnectionFinished, FrameTransmit
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit, Noted, ServerEvent
+from quicksilver.net.interfaces import list_interfaces
 
 LENGTH_BYTES = 4
 
@@ -24,8 +31,26 @@ LINGER_S = 5.0
 _KEEPALIVE_IDLE_S = 10
 _KEEPALIVE_INTERVAL_S = 5
 _KEEPALIVE_PROBES = 3
-_WRITE_BUFFER_BYTES = 1 << 20
+_USER_TIMEOUT_MS = 30_000
+"""How long what was sent may stay without the other side's acknowledgement."""
+
+_WRITE_BUFFER_BYTES = 64 << 10
+"""What a connection may leave unsent here, besides one frame, before it counts as blocked."""
+
 _BACKLOG = 1024
+_ACCEPTS_MAX = 64
+"""Connections accepted before others are served."""
+
+_ACCEPT_PAUSE_S = 1.0
+"""How long new connections wait when there is no descriptor for them."""
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_UNHEARD = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
+"""How the kernel says that it gave a connection up, and not that the other side did."""
+
+_OWN_ADDRESSES_S = 5.0
+"""How long the list of this machine's addresses is believed."""
 
 
 class FrameError(Exception):
@@ -62,14 +87,17 @@ class FrameDecoder:
     """Cuts a stream of bytes into frames, whatever the sizes it arrives in."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        """The longest frame; may be changed between two frames."""
         self._buffer = bytearray()
+        self._at = 0
+        """How much of the buffer has been taken."""
         self._error: FrameError | None = None
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of a frame that is not complete yet."""
-        return len(self._buffer)
+        """Bytes that have not been taken as frames."""
+        return len(self._buffer) - self._at
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Return the frames that ``data`` completes.
@@ -80,38 +108,75 @@ class FrameDecoder:
         """
         if self._error is not None:
             raise self._error
-        buffer = self._buffer
-        buffer += data
+        self.push(data)
         frames: list[bytes] = []
-        at, end = 0, len(buffer)
-        while end - at >= LENGTH_BYTES:
-            length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "little")
-            if length > self._bytes_max:
-                self._error = FrameError(length, self._bytes_max)
-                buffer.clear()
-                if not frames:
-                    raise self._error
-                return frames
-            stop = at + LENGTH_BYTES + length
-            if stop > end:
-                break
-            frames.append(bytes(buffer[at + LENGTH_BYTES : stop]))
-            at = stop
-        del buffer[:at]
+        try:
+            while (frame := self.next_frame()) is not None:
+                frames.append(frame)
+        except FrameError:
+            if not frames:
+                raise
         return frames
+
+    def push(self, data: bytes | bytearray | memoryview) -> None:
+        """Take bytes as they arrived; ``next_frame`` has what they complete."""
+        self._drop_taken()
+        self._buffer += data
+
+    def next_frame(self) -> bytes | None:
+        """Return the next complete frame, or None.
+
+        Raises:
+            FrameError: it is too long; the stream cannot be used any further.
+        """
+        if self._error is not None:
+            raise self._error
+        buffer, at = self._buffer, self._at
+        if len(buffer) - at < LENGTH_BYTES:
+            self._drop_taken()
+            return None
+        length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "little")
+        if length > self.bytes_max:
+            self._error = FrameError(length, self.bytes_max)
+            # In place: the error's traceback keeps the name ``buffer`` alive for a while.
+            buffer.clear()
+            self._at = 0
+            raise self._error
+        stop = at + LENGTH_BYTES + length
+        if stop > len(buffer):
+            self._drop_taken()
+            return None
+        self._at = stop
+        return bytes(buffer[at + LENGTH_BYTES : stop])
+
+    def _drop_taken(self) -> None:
+        if self._at:
+            # A new one: what a long frame needed is given back.
+            self._buffer = self._buffer[self._at :]
+            self._at = 0
 
 
 class FrameHandler(Protocol):
     """What ``serve_frames`` drives: a server without sockets, such as a GMS."""
 
-    def handle_connected(self, conn: int, now: float) -> None:
-        """A connection was opened, under a number that is never used again."""
+    def handle_connected(self, conn: int, addresses: frozenset[str], now: float) -> None:
+        """A connection was opened, under a number that is never used again.
+
+        ``addresses`` are those that the other side is known to have: the one that it
+        connects from, or all of this machine's if it is on this machine.
+        """
+
+    def frame_bytes_max(self, conn: int) -> int:
+        """Return how long the next frame of a connection may be."""
 
     def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
         """A frame arrived."""
 
-    def handle_disconnected(self, conn: int, now: float) -> None:
-        """A connection is gone; also called for those that it finished."""
+    def handle_disconnected(self, conn: int, now: float, *, is_silent: bool) -> None:
+        """A connection is gone; also called for those that it finished.
+
+        ``is_silent``: the other side did not end it; nothing was heard of it for long.
+        """
 
     def handle_blocked(self, conn: int, now: float) -> None:
         """A connection cannot take more output for now."""
@@ -128,8 +193,8 @@ class FrameHandler(Protocol):
     def poll_transmit(self) -> FrameTransmit | None:
         """Return a frame for one of the connections."""
 
-    def poll_event(self) -> ConnectionFinished | None:
-        """Return a connection to close after its last frame."""
+    def poll_event(self) -> ServerEvent | None:
+        """Return a connection to close after its last frame, or a note for people."""
 
 
 def configure_stream(sock: socket.socket) -> None:
@@ -141,6 +206,7 @@ def configure_stream(sock: socket.socket) -> None:
         ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_S),
         ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_S),
         ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
+        ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS),
     ):
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
@@ -149,15 +215,29 @@ def configure_stream(sock: socket.socket) -> None:
 class FrameServer:
     """A listening server. Use ``serve_frames`` to make one."""
 
-    def __init__(self, handler: FrameHandler, frame_bytes_max: int) -> None:
+    def __init__(
+        self, handler: FrameHandler, input_bytes_max: int, on_note: Callable[[str], None] | None
+    ) -> None:
         self._handler = handler
-        self._frame_bytes_max = frame_bytes_max
+        self._input_bytes_max = input_bytes_max
+        self._on_note = on_note
         self._loop = asyncio.get_running_loop()
         self._streams: dict[int, _Stream] = {}
+        self._own: frozenset[str] = frozenset()
+        self._own_at = float("-inf")
+        self.input_bytes = 0
+        """Bytes of frames that have not arrived completely, over all connections."""
+        self.overfed = 0
+        """Connections that were closed because these were too many."""
+        self.accept_pauses = 0
+        """Times that there was no descriptor for a new connection."""
         self._next_conn = 1
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
+        self._accepting: asyncio.TimerHandle | None = None
+        """Set while new connections have to wait."""
+        self._opening: set[asyncio.Task[object]] = set()
         self._failed: asyncio.Future[None] = self._loop.create_future()
         self._is_pumping = False
         self.address: tuple[str, int] = ("", 0)
@@ -169,51 +249,155 @@ class FrameServer:
 
     async def close(self) -> None:
         """Stop listening and end all connections."""
-        if self._server is not None:
-            self._server.close()
+        self._stop_listening()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for stream in list(self._streams.values()):
             stream.end()
         self._streams.clear()
-        if self._server is not None:
-            await self._server.wait_closed()
+        if self._opening:
+            await asyncio.wait(self._opening)
+        await asyncio.sleep(0)  # aborted connections say so in the next round
         if self._failed.done() and not self._failed.cancelled():
             # The exception was for wait_failed; do not warn if nobody waited.
             self._failed.exception()
 
-    async def _listen(self, host: str, port: int) -> None:
+    def _listen(self, host: str, port: int) -> None:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            self._server = await self._loop.create_server(
-                lambda: _Stream(self), host, port, family=socket.AF_INET, backlog=_BACKLOG
-            )
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+            listening.listen(_BACKLOG)
         except (OSError, OverflowError) as error:
+            listening.close()
             raise ListenError(host, port, _explain(error)) from None
-        bound = self._server.sockets[0].getsockname()
-        self.address = (bound[0], bound[1])
+        self._listening = listening
+        self.address = listening.getsockname()[:2]
+        self._start_accepting()
         self._guard(lambda: None)
+
+    # -- new connections
+
+    def _start_accepting(self) -> None:
+        self._accepting = None
+        assert self._listening is not None
+        self._loop.add_reader(self._listening.fileno(), self._accept)
+
+    def _stop_listening(self) -> None:
+        if self._accepting is not None:
+            self._accepting.cancel()
+            self._accepting = None
+        if self._listening is not None:
+            self._loop.remove_reader(self._listening.fileno())
+            self._listening.close()
+            self._listening = None
+
+    def _accept(self) -> None:
+        # asyncio's own server reports every failure of ``accept``, as often as its backlog
+        # is long, with a traceback each.
+        assert self._listening is not None
+        for _ in range(_ACCEPTS_MAX):
+            try:
+                sock, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                self._pause_accepting(error)
+                return
+            sock.setblocking(False)
+            opening = self._loop.create_task(self._open(sock))
+            self._opening.add(opening)
+            opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, sock: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: _Stream(self), sock)
+        except OSError:
+            sock.close()  # it ended before it began
+
+    def _pause_accepting(self, error: OSError) -> None:
+        assert self._listening is not None
+        self._loop.remove_reader(self._listening.fileno())
+        self._accepting = self._loop.call_later(_ACCEPT_PAUSE_S, self._start_accepting)
+        self.accept_pauses += 1
+        if self.accept_pauses & (self.accept_pauses - 1) == 0:
+            # The 1st, 2nd, 4th, 8th … time: it may last for days.
+            self._note(
+                f"new connections wait: {error.strerror} with {len(self._streams)} connections; "
+                "raise the limit, for example: ulimit -n 65536"
+            )
+
+    def _note(self, text: str) -> None:
+        if self._on_note is not None:
+            self._on_note(text)
+
+    def addresses_of(self, peer: str) -> frozenset[str]:
+        """Return the addresses that the other side of a connection is known to have."""
+        now = self._loop.time()
+        if now - self._own_at > _OWN_ADDRESSES_S:
+            self._own_at = now
+            # To ask takes a descriptor; without one the old answer has to do.
+            with contextlib.suppress(OSError):
+                self._own = frozenset(some.address for some in list_interfaces())
+        if peer in self._own or peer.startswith("127."):
+            return self._own | {peer}
+        return frozenset({peer})
 
     # -- what happens to streams
 
-    def _opened(self, stream: _Stream) -> int:
+    def _opened(self, stream: _Stream, peer: str) -> int:
         conn = self._next_conn
         self._next_conn += 1
         self._streams[conn] = stream
-        self._guard(lambda: self._handler.handle_connected(conn, self._loop.time()))
+        addresses = self.addresses_of(peer)
+        self._guard(lambda: self._handler.handle_connected(conn, addresses, self._loop.time()))
         return conn
 
-    def _received(self, conn: int, frames: list[bytes]) -> None:
+    def _received(self, conn: int, decoder: FrameDecoder) -> bool:
+        """Hand in the frames that have arrived completely.
+
+        Returns False if the next one is longer than the connection may bring. No exception:
+        its traceback would keep what arrived until the collector comes by.
+        """
+        is_fit = True
+
         def hand_in() -> None:
+            nonlocal is_fit
             now = self._loop.time()
-            for frame in frames:
-                self._handler.handle_frame(conn, frame, now)
+            handler = self._handler
+            try:
+                while True:
+                    # A greeting changes what may follow it.
+                    decoder.bytes_max = handler.frame_bytes_max(conn)
+                    frame = decoder.next_frame()
+                    if frame is None:
+                        return
+                    handler.handle_frame(conn, frame, now)
+            except FrameError:
+                is_fit = False
 
         self._guard(hand_in)
+        return is_fit
 
-    def _lost(self, conn: int) -> None:
+    def _keep_to_input_budget(self) -> None:
+        """Close whoever holds most of the frames that are not complete."""
+        while self.input_bytes > self._input_bytes_max:
+            greediest = max(self._streams.values(), key=lambda stream: stream.input_bytes)
+            self.overfed += 1
+            greediest.end()
+
+    def _lost(self, conn: int, error: Exception | None) -> None:
         if self._streams.pop(conn, None) is not None:
-            self._guard(lambda: self._handler.handle_disconnected(conn, self._loop.time()))
+            is_silent = isinstance(error, OSError) and error.errno in _UNHEARD
+            self._guard(
+                lambda: self._handler.handle_disconnected(
+                    conn, self._loop.time(), is_silent=is_silent
+                )
+            )
 
     def _set_blocked(self, conn: int, *, blocked: bool) -> None:
         now = self._loop.time()
@@ -244,13 +428,24 @@ class FrameServer:
                 stream = self._streams.get(transmit.connection)
                 if stream is not None:
                     stream.send(transmit.frame)
-            while (finished := self._handler.poll_event()) is not None:
-                stream = self._streams.get(finished.connection)
-                if stream is not None:
-                    stream.finish()
+            while (event := self._handler.poll_event()) is not None:
+                self._handle_event(event)
         finally:
             self._is_pumping = False
         self._set_timer()
+
+    def _handle_event(self, event: ServerEvent) -> None:
+        match event:
+            case Noted(text):
+                self._note(text)
+            case ConnectionFinished(connection, at_once):
+                stream = self._streams.get(connection)
+                if stream is not None and at_once:
+                    stream.end()
+                elif stream is not None:
+                    stream.finish()
+            case _:
+                assert_never(event)
 
     def _set_timer(self) -> None:
         when = self._handler.next_timeout()
@@ -280,18 +475,25 @@ class FrameServer:
 
 
 async def serve_frames(
-    handler: FrameHandler, host: str, port: int, *, frame_bytes_max: int
+    handler: FrameHandler,
+    host: str,
+    port: int,
+    *,
+    input_bytes_max: int,
+    on_note: Callable[[str], None] | None = None,
 ) -> FrameServer:
     """Serve a handler on a TCP port; port 0 takes a free one.
 
-    Frames longer than ``frame_bytes_max`` end their connection. All calls to the
-    handler come from the running event loop.
+    Frames longer than the handler allows end their connection, and so do incomplete
+    ones that take more than ``input_bytes_max`` together. ``on_note`` is told, in one
+    line, what whoever runs the server should know. All calls to the handler come from
+    the running event loop.
 
     Raises:
         ListenError: the address is not this machine's, or the port is taken.
     """
-    server = FrameServer(handler, frame_bytes_max)
-    await server._listen(host, port)
+    server = FrameServer(handler, input_bytes_max, on_note)
+    server._listen(host, port)
     return server
 
 
@@ -300,10 +502,12 @@ class _Stream(asyncio.Protocol):
 
     def __init__(self, server: FrameServer) -> None:
         self._server = server
-        self._decoder = FrameDecoder(server._frame_bytes_max)
+        self._decoder = FrameDecoder(0)  # the handler says more before each frame
         self._transport: asyncio.Transport | None = None
         self._conn = 0
         self._linger: asyncio.TimerHandle | None = None
+        self.input_bytes = 0
+        """Its part of the server's."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -312,19 +516,23 @@ class _Stream(asyncio.Protocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             configure_stream(sock)
-        self._conn = self._server._opened(self)
+        peer = transport.get_extra_info("peername")
+        self._conn = self._server._opened(self, str(peer[0]) if peer else "")
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         if self._transport.is_closing():
             return
-        try:
-            frames = self._decoder.feed(data)
-        except FrameError:
-            self._transport.abort()
+        self._decoder.push(data)
+        if not self._server._received(self._conn, self._decoder):
+            self.end()
             return
-        if frames:
-            self._server._received(self._conn, frames)
+        self._count(self._decoder.waiting_bytes)
+        self._server._keep_to_input_budget()
+
+    def _count(self, waiting_bytes: int) -> None:
+        self._server.input_bytes += waiting_bytes - self.input_bytes
+        self.input_bytes = waiting_bytes
 
     def pause_writing(self) -> None:
         self._server._set_blocked(self._conn, blocked=True)
@@ -335,7 +543,12 @@ class _Stream(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._linger is not None:
             self._linger.cancel()
-        self._server._lost(self._conn)
+        self._forget_input()
+        self._server._lost(self._conn, exc)
+
+    def _forget_input(self) -> None:
+        self._count(0)
+        self._decoder = FrameDecoder(0)
 
     def send(self, frame: bytes) -> None:
         """Write a frame; it is counted as sent."""
@@ -355,6 +568,7 @@ class _Stream(asyncio.Protocol):
     def end(self) -> None:
         """Close at once."""
         assert self._transport is not None
+        self._forget_input()
         self._transport.abort()
 
 

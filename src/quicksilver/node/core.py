@@ -39,7 +39,13 @@ from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
 from quicksilver.net.host import CoreThread, tune_collector
-from quicksilver.net.interfaces import choose_interface, datagram_bytes_max
+from quicksilver.net.interfaces import (
+    Interface,
+    InterfaceError,
+    choose_interface,
+    datagram_bytes_max,
+    list_interfaces,
+)
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -53,6 +59,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.stdx.text import printable
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
 UNFINISHED_S = 2.0
@@ -147,13 +154,14 @@ class NodeCore:
                 interface.supports_multicast if options.multicast is None else options.multicast
             ),
         )
-        self._control = ControlStream(self.gms)
+        self._control = ControlStream(self.gms, int.from_bytes(os.urandom(8), "little"))
         self.thread = CoreThread(
             self.session,
             self.sockets,
             self._control,
             on_events=self._take_events,
             on_failure=self._handle_failure,
+            find_interface=self._find_moved,
         )
         self.failure: Exception | None = None
         self.is_closed = False
@@ -193,7 +201,7 @@ class NodeCore:
             raise self.unreachable() from None
 
     def unreachable(self) -> GmsUnreachableError:
-        cause = self._control.last_error or "no answer"
+        cause = printable(self._control.last_error) or "no answer"
         return GmsUnreachableError(f"{self.gms[0]}:{self.gms[1]}", cause)
 
     @property
@@ -401,7 +409,18 @@ class NodeCore:
         else:
             assert_never(event)
 
+    def _find_moved(self) -> Interface | None:
+        """Return where the node is now, if this machine lost the address that it had."""
+        own = self.sockets.interface
+        if own.is_loopback or any(some.address == own.address for some in list_interfaces()):
+            return None
+        try:
+            return choose_interface(self.options.interface or self._control.local_address())
+        except InterfaceError:
+            return None  # it was given by its address: that may come back
+
     def _handle_welcomed(self, event: Welcomed) -> None:
+        self._control.set_failure_timeout(event.settings.failure_timeout_s)
         try:
             self.thread.set_multicast_port(event.settings.multicast_port)
         except OSError as error:

@@ -67,6 +67,8 @@ class ControlEnd(Protocol):
 
     def send_control(self, frame: bytes, /) -> None: ...
 
+    def close_control(self, reason: str, now: float, /) -> None: ...
+
     def poll_control_event(self, now: float) -> ControlEvent | None: ...
 
 
@@ -98,6 +100,7 @@ class SimHost:
         self.turn = Turn(session, self, on_events=on_events)
         self.is_control_open = control.is_control_open
         self.send_control = control.send_control
+        self.close_control = control.close_control
         self.poll_control_event = control.poll_control_event
         self.weather = Weather(rng.derive("weather"))
         self.counters = HostCounters()
@@ -419,6 +422,13 @@ class SimHost:
         """A socket becomes writable when half its buffer is free."""
         excess = self._send_queue_bytes() - self.model.send_queue_bytes / 2
         return now + max(0.0, excess) / self._rate
+
+    def move(self, address: Address) -> None:
+        """The machine has another address; what is under way to the old one is lost."""
+        self._network.detach(self)
+        self._addresses = frozenset()
+        self.address = address
+        self._network.attach(self)
 
     def set_memberships(self, addresses: frozenset[str]) -> None:
         before, self._addresses = self._addresses, addresses

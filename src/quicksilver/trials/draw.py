@@ -243,7 +243,13 @@ def _draw_fault(
             return faults.Leave(at=at, for_s=for_s, node=node, group=membership.group)
         case faults.Join:
             return faults.Join(at=at, for_s=for_s, node=node, group=membership.group)
-        case faults.GmsRestart:
-            return faults.GmsRestart(at=at, for_s=for_s)
+        case faults.GmsRestart | faults.GmsCut as kind:
+            return _draw_gms_fault(rng, kind is faults.GmsCut, at, for_s)
         case other:
             raise AssertionError(f"no way to draw {other}")
+
+
+def _draw_gms_fault(rng: Rng, is_cut: bool, at: float, for_s: float) -> AnyFault:
+    if is_cut:
+        return faults.GmsCut(at=at, for_s=round(1.0 + 9.0 * rng.uniform(), 3))
+    return faults.GmsRestart(at=at, for_s=for_s)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quicksilver.trials.cluster import Cluster
 
 ISLAND = 1
+GMS_ISLAND = 2
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -266,6 +267,16 @@ class GmsRestart(Fault, frozen=True, kw_only=True):
         cluster.gms.come_up()
 
 
+class GmsCut(Fault, frozen=True, kw_only=True):
+    """The GMS's own link is down: it hears no node, and no node hears it."""
+
+    def begin(self, cluster: Cluster) -> None:
+        cluster.network.set_island(GMS_INDEX, GMS_ISLAND)
+
+    def end(self, cluster: Cluster) -> None:
+        cluster.network.set_island(GMS_INDEX, 0)
+
+
 AnyFault = (
     Loss
     | Bursts
@@ -284,6 +295,7 @@ AnyFault = (
     | Leave
     | Join
     | GmsRestart
+    | GmsCut
 )
 
 KINDS: tuple[type[Fault], ...] = get_args(AnyFault)

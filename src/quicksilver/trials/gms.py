@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from quicksilver.core.ports import Noted
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
@@ -12,9 +13,10 @@ from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, Store
 from quicksilver.sim.network import VirtualNetwork
-from quicksilver.sim.streams import Pipe
+from quicksilver.sim.streams import RETRY_S, Pipe
 from quicksilver.stdx.rand import Rng
-from quicksilver.wire.gms import ClusterSettings
+from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
+from quicksilver.wire.ids import Address
 
 GMS_INDEX = -1
 """The GMS's place in the network, next to the nodes' 0, 1, …"""
@@ -24,6 +26,11 @@ class Client(Protocol):
     """A node as the GMS's machine sees it."""
 
     index: int
+
+    @property
+    def address(self) -> Address:
+        """Where it is now."""
+        ...
 
     def handle_frame(self, connection: int, frame: bytes) -> None: ...
 
@@ -64,6 +71,9 @@ class SimGms:
         self._network = network
         self._events = network.events
         self._rng = rng.derive("gms")
+        self._secrets = self._rng.derive("secrets")
+        self.notes: list[str] = []
+        """What whoever runs the GMS would have read."""
         self._planner = planner
         self._limits = limits or PlanLimits()
         self._make = make_service
@@ -81,7 +91,12 @@ class SimGms:
             pool=AddressPool("239.192.0.0/16"),
             config=self.config,
             seed=self._rng.bits64(),
+            make_secret=self._make_secret,
         )
+
+    def _make_secret(self) -> bytes:
+        words = SECRET_BYTES // 8
+        return b"".join(self._secrets.bits64().to_bytes(8, "little") for _ in range(words))
 
     # Connections
 
@@ -100,7 +115,8 @@ class SimGms:
             Pipe(network, index, GMS_INDEX, lambda frame: self._handle_frame(number, frame)),
             Pipe(network, GMS_INDEX, index, lambda frame: client.handle_frame(number, frame)),
         )
-        self.service.handle_connected(number, self._events.now)
+        addresses = frozenset({client.address[0]})
+        self.service.handle_connected(number, addresses, self._events.now)
         self._pump()
         return number
 
@@ -111,17 +127,28 @@ class SimGms:
             found.to_gms.send(frame)
         return found is not None
 
+    def sever(self, connection: int) -> None:
+        """A stream is dead, and neither side is told: one of them has another address now."""
+        found = self._connections.pop(connection, None)
+        if found is not None:
+            found.close()
+
     def disconnect(self, connection: int) -> None:
-        """A node's process has ended."""
+        """A node's process, or the node itself, has ended a stream."""
         found = self._connections.pop(connection, None)
         if found is None:
             return
         found.close()
+        service, index = self.service, found.client.index
 
         def notice() -> None:
-            if not self.is_down:
-                self.service.handle_disconnected(connection, self._events.now)
-                self._pump()
+            if self.is_down or self.service is not service:
+                return
+            if not self._network.passes(index, GMS_INDEX):
+                self._events.after(RETRY_S, notice)
+                return
+            service.handle_disconnected(connection, self._events.now)
+            self._pump()
 
         self._events.after(self._network.link.latency_s, notice)
 
@@ -170,10 +197,13 @@ class SimGms:
             connection = self._connections.get(transmit.connection)
             if connection is not None:
                 connection.to_client.send(transmit.frame)
-        while (finished := service.poll_event()) is not None:
-            gone = self._connections.pop(finished.connection, None)
+        while (event := service.poll_event()) is not None:
+            if isinstance(event, Noted):
+                self.notes.append(event.text)
+                continue
+            gone = self._connections.pop(event.connection, None)
             if gone is not None:
-                self._close_when_sent(finished.connection, gone)
+                self._close_when_sent(event.connection, gone)
         due = service.next_timeout()
         if due is not None and (self._wakes_at is None or due < self._wakes_at):
             self._wakes_at = max(due, now + 1e-6)

@@ -28,6 +28,7 @@ from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.session import Session
 from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
+from quicksilver.stdx.backoff import Backoff
 from quicksilver.stdx.rand import Rng
 from quicksilver.wire.ids import GroupId
 from quicksilver.wire.packets import Messages
@@ -35,7 +36,7 @@ from quicksilver.wire.packets import Messages
 if TYPE_CHECKING:
     from quicksilver.trials.cluster import Cluster
 
-RECONNECT_S = 0.1
+RECONNECT_S = 0.05
 
 
 class SimNode:
@@ -111,6 +112,8 @@ class SimNode:
         self._requests: dict[int, Callable[[], None]] = {}
         self._flushes: dict[int, Callable[[], None]] = {}
         self._connection: int | None = None
+        last_s = min(1.0, cluster.gms.settings.failure_timeout_s / 4)
+        self._backoff = Backoff(RECONNECT_S, last_s, rng.derive("reconnect").bits64())
         self._control: deque[tuple[int, ControlEvent]] = deque()
         """What came on connections to the GMS and was not read yet."""
         if not cluster.stands:
@@ -270,6 +273,13 @@ class SimNode:
             self._connection = None
         self.cluster.watching.on_crashed(self)
 
+    def move(self, ip: str) -> None:
+        """The machine gets another address; its stream to the GMS belonged to the old one."""
+        self.address = (ip, self.address[1])
+        self.host.move(self.address)
+        if self._connection is not None:
+            self.cluster.gms.sever(self._connection)
+
     def freeze(self, seconds: float) -> None:
         self.host.freeze(seconds)
 
@@ -357,9 +367,11 @@ class SimNode:
             return
         number = self.cluster.gms.connect(self)
         if number is None:
-            self.cluster.events.after(RECONNECT_S, self._reconnect)
+            self._reconnect_later()
             return
+        self._backoff.reset()
         self._connection = number
+        self.session.handle_address(self.address, self.host.clock())
         self._arrive(number, ControlOpened())
 
     def handle_frame(self, connection: int, frame: bytes) -> None:
@@ -381,6 +393,11 @@ class SimNode:
         assert self._connection is not None
         self.cluster.gms.send(self._connection, frame)
 
+    def close_control(self, reason: str, now: float) -> None:
+        if self._connection is not None:
+            self.cluster.gms.disconnect(self._connection)
+            self._arrive(self._connection, ControlClosed(reason))
+
     def poll_control_event(self, now: float) -> ControlEvent | None:
         while self._control:
             connection, event = self._control.popleft()
@@ -388,6 +405,9 @@ class SimNode:
                 continue
             if isinstance(event, ControlClosed):
                 self._connection = None
-                self.cluster.events.after(RECONNECT_S, self._reconnect)
+                self._reconnect_later()
             return event
         return None
+
+    def _reconnect_later(self) -> None:
+        self.cluster.events.after(self._backoff.next_wait(), self._reconnect)

@@ -38,6 +38,9 @@ FLUSH_S = 0.8
 FAREWELL_MESSAGES = 3
 """Messages that every sender sends to every group after the healing."""
 
+SILENCE_S_MAX = 9.0
+"""Longer than faults last, and short enough for the dead to be cleaned up by the end."""
+
 DRAIN_S = 15.0
 SILENCE_S = 15.0
 """Time for what was sent to be delivered and forgotten, and time in which to listen."""
@@ -185,6 +188,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
         gms_config=ServiceConfig(
             hybrid_groups=frozenset(plan.hybrid),
             adapt_interval_s=1.0,
+            silence_s_max=SILENCE_S_MAX,
         ),
         planner=plan.planner,
         without_multicast=frozenset(plan.without_multicast),

@@ -11,11 +11,14 @@ from collections.abc import Callable
 
 import msgspec
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Raised whenever an old peer could misread a new message."""
 
 REQUEST_BYTES_MAX = 4 << 20
 """The longest frame a GMS accepts from a node."""
+
+GREETING_BYTES_MAX = 4096
+"""The longest frame a GMS accepts from a stranger: a Hello has less than 1,000 bytes."""
 
 UPDATE_BYTES_MAX = 64 << 20
 """The longest frame a node accepts from its GMS."""
@@ -24,6 +27,9 @@ GROUP_NAME_BYTES_MAX = 255
 
 TRAFFIC_GROUPS_MAX = 64
 """Groups whose traffic one heartbeat tells."""
+
+SECRET_BYTES = 16
+"""What Welcome carries and Resume must return: too long to be guessed."""
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +65,8 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
     cluster: int
     node: int
+    secret: bytes
+    """From the Welcome of this incarnation: nobody else can take its place."""
     batch: int = 1 << 62
     """The last batch that it applied."""
 
@@ -125,6 +133,8 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
     node: int
     resumed: bool
     settings: ClusterSettings
+    secret: bytes
+    """Whoever knows it may resume as this node."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -147,6 +157,10 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag=14):
 
     request: int
     groups: tuple[int, ...]
+
+
+class Heard(msgspec.Struct, frozen=True, array_like=True, tag=17):
+    """Answers Heartbeat, unless something else is on its way: the connection is alive."""
 
 
 class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -263,9 +277,14 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=16):
     """What the plan costs: regions per node, per group, unwanted traffic."""
     nodes: tuple[NodeStatus, ...]
     regions: tuple[RegionStatus, ...]
+    held_s: float = 0.0
+    """For how long the GMS has held its judgement, because most nodes are silent and
+    the fault may be its own; 0: it judges."""
+    counters: dict[str, int] = {}
+    """What happened since the GMS started, by name."""
 
 
-Reply = Welcome | Refused | Excluded | Subscribed | Update | Snapshot
+Reply = Welcome | Refused | Excluded | Subscribed | Heard | Update | Snapshot
 
 encode = msgspec.msgpack.Encoder().encode
 _decode_request: Callable[[bytes], Request] = msgspec.msgpack.Decoder(Request).decode

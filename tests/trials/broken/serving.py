@@ -9,7 +9,7 @@ from quicksilver.membership.batch import GroupStep
 from quicksilver.membership.health import FailureDetector
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.store import Commit, Image, MemoryStore
-from quicksilver.trials.faults import Crash, GmsRestart, Leave
+from quicksilver.trials.faults import Crash, GmsCut, GmsRestart, Leave
 from tests.trials.broken.breaking import Broken, patched, returning, scene
 
 
@@ -50,7 +50,18 @@ def _keeps_news() -> AbstractContextManager[None]:
     return patched(Publisher, "_add_group", add_group)
 
 
+def _trusts_itself() -> AbstractContextManager[None]:
+    return patched(FailureDetector, "_count", returning(None))
+
+
 SERVING = (
+    Broken(
+        name="trusts-itself",
+        what="The GMS blames the nodes when its own link is down.",
+        install=_trusts_itself,
+        scene=scene(GmsCut(at=0.5, for_s=4.0), seconds=5.0, failure_timeout_s=1.5),
+        caught_by=("doubt",),
+    ),
     Broken(
         name="old-numbers",
         what="After a restart the GMS gives view numbers again that it had given before.",

@@ -33,30 +33,35 @@ K = TypeVar("K")
 class Slots(Generic[K]):
     """Hands out the lowest free bit to each key."""
 
-    __slots__ = ("_free", "_keys", "bits")
+    __slots__ = ("_free", "_keys", "_slots")
 
     def __init__(self) -> None:
-        self.bits: dict[K, int] = {}
-        """The bit set that holds just this key."""
+        # Not the bits themselves: each is as long as there are keys before it, and
+        # 100,000 of them took 600 MB.
+        self._slots: dict[K, int] = {}
         self._keys: list[K | None] = []
         self._free: list[int] = []
 
     def bit(self, key: K) -> int:
         """Return the bit of ``key``, giving it one if it has none."""
-        bit = self.bits.get(key)
-        if bit is None:
+        slot = self._slots.get(key)
+        if slot is None:
             if self._free:
                 slot = heappop(self._free)
                 self._keys[slot] = key
             else:
                 slot = len(self._keys)
                 self._keys.append(key)
-            bit = self.bits[key] = 1 << slot
-        return bit
+            self._slots[key] = slot
+        return 1 << slot
+
+    def bit_of(self, key: K) -> int:
+        """Return the bit set that holds just ``key``, which has a bit."""
+        return 1 << self._slots[key]
 
     def release(self, key: K) -> None:
         """Free the bit of ``key``; no bit set may hold it any more."""
-        slot = self.bits.pop(key).bit_length() - 1
+        slot = self._slots.pop(key)
         self._keys[slot] = None
         heappush(self._free, slot)
 
@@ -126,7 +131,7 @@ class Layout:
         node_bit = self.node_slots.bit(node)
         bits = self.want_bits.get(node, 0)
         for group in old - groups:
-            bits &= ~self.group_slots.bits[group]
+            bits &= ~self.group_slots.bit_of(group)
             self.member_bits[group] ^= node_bit
             region = self._region_of(node, group)
             if region is not None:
@@ -158,7 +163,7 @@ class Layout:
         """Plan a group in a hierarchy; members without a place there need one."""
         self.unassign(group)
         self.hierarchy_of[group] = hierarchy
-        hierarchy.groups |= self.group_slots.bits[group]
+        hierarchy.groups |= self.group_slots.bit_of(group)
         for node in self.node_slots.keys(self.member_bits[group]):
             region = hierarchy.place.get(node)
             if region is not None:
@@ -171,7 +176,7 @@ class Layout:
             return
         for number, count in sorted(self.spread.get(group, {}).items()):
             self._count(group, hierarchy.regions[number], -count)
-        hierarchy.groups &= ~self.group_slots.bits[group]
+        hierarchy.groups &= ~self.group_slots.bit_of(group)
 
     def add_region(self, hierarchy: Hierarchy) -> Region:
         """Return a new, empty region with a number that was never used."""
@@ -217,7 +222,7 @@ class Layout:
             spread[region.id] = new
             return
         self._note_group(group)
-        bit = self.group_slots.bits[group]
+        bit = self.group_slots.bit_of(group)
         if new:
             spread[region.id] = new
             region.heard |= bit

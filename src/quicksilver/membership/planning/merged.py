@@ -130,7 +130,7 @@ class Merger:
         """
         layout = self._layout
         number = {group: i for i, group in enumerate(sorted(groups))}
-        mask = sum(layout.group_slots.bits[group] for group in number)
+        mask = sum(layout.group_slots.bit_of(group) for group in number)
         same: dict[int, list[int]] = {}
         for at, node in enumerate(sorted(layout.wants)):
             interests = layout.want_bits[node] & mask

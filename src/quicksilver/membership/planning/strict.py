@@ -129,7 +129,7 @@ class _Table:
         self._load()[group] = members = self._layout.member_bits[group]
         if not self._planner._needs_parts:
             return
-        bit = self._layout.group_slots.bits[group]
+        bit = self._layout.group_slots.bit_of(group)
         parts: dict[int, int] = {}
         for key, nodes in self._parts.items():
             inside = nodes & members
@@ -145,7 +145,7 @@ class _Table:
     def remove(self, group: GroupId) -> None:
         if self._load().pop(group, None) is None or not self._planner._needs_parts:
             return
-        bit = self._layout.group_slots.bits[group]
+        bit = self._layout.group_slots.bit_of(group)
         parts: dict[int, int] = {}
         for key, nodes in self._parts.items():
             rest = key & ~bit
@@ -162,6 +162,6 @@ class _Table:
             for node, wanted in layout.want_bits.items() if self._planner._needs_parts else ():
                 key = wanted & mask
                 if key:
-                    bit = layout.node_slots.bits[node]
+                    bit = layout.node_slots.bit_of(node)
                     self._parts[key] = self._parts.get(key, 0) | bit
         return self._groups

@@ -11,6 +11,7 @@ from quicksilver.trials.checks.cleanup import Cleanup
 from quicksilver.trials.checks.complete import Complete
 from quicksilver.trials.checks.content import Content
 from quicksilver.trials.checks.convergence import Convergence
+from quicksilver.trials.checks.doubt import Doubt
 from quicksilver.trials.checks.duplicates import Duplicates
 from quicksilver.trials.checks.fifo import Fifo
 from quicksilver.trials.checks.gaps import Gaps
@@ -41,5 +42,6 @@ ALL: tuple[type[Watcher], ...] = (
     Memory,
     Tokens,
     Proof,
+    Doubt,
     Convergence,
 )

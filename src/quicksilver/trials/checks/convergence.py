@@ -46,6 +46,8 @@ class Convergence(Watcher):
             gms.settings.failure_timeout_s,
             gms.config.resume_grace_s,
             gms.config.disconnect_grace_s,
+            # It may have taken the death of most nodes for a fault of its own link.
+            gms.config.silence_s_max if gms.service.counters.holds else 0.0,
         )
         return self._healed_at + grace + GRACE_S
 
