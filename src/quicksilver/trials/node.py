@@ -298,6 +298,7 @@ class SimNode:
             event.deliver()
             return
         if isinstance(event, FlushEnded):
+            self.cluster.watching.on_event(self, event)
             self._flushes.pop(event.number)()
             return
         if isinstance(event, ViewsChanged):
