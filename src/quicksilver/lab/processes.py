@@ -165,7 +165,7 @@ class Child:
 
     def wait(self, timeout_s: float) -> int:
         """Close its input and wait for its end; returns its exit code."""
-        self._close_input()
+        self.close_input()
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -181,13 +181,14 @@ class Child:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _close_input(self) -> None:
+    def close_input(self) -> None:
+        """Give no more orders: children of the laboratory end by themselves then."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def _reap(self) -> None:
-        self._close_input()
+        self.close_input()
         self._process.wait()
         for reader in self._readers:
             # One that has left a process of its own behind may keep a stream open.
@@ -277,6 +278,14 @@ class Children:
         arguments = ("gms", "--host", host, *ports, "--json", *options)
         child = self.start_python("gms", "quicksilver.cli.main", *arguments, prefix=prefix)
         return child.expect(GmsReady, 20.0).address
+
+    def release(self, child: Child) -> int:
+        """Wait for a child that ends, and keep nothing of it; returns its exit code."""
+        child._reap()
+        self.running.remove(child)
+        code = child.exit_code
+        assert code is not None
+        return code
 
     def _stop(self) -> None:
         """Stop the last ones first: later ones depend on earlier ones, such as a GMS."""

@@ -1,0 +1,447 @@
+"""A soak from start to end: processes, mishaps, and the report."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import queue
+import signal
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from quicksilver.lab.processes import Child, Children, GmsReady, Inbox
+from quicksilver.lab.relay import Relay, Relays
+from quicksilver.lab.soak.acts import ACTS, Act, ActName, draw_act, draw_memberships
+from quicksilver.lab.soak.judge import Judge
+from quicksilver.lab.soak.records import (
+    Begun,
+    Change,
+    Conclude,
+    Ended,
+    Harm,
+    Heard,
+    Left,
+    Record,
+    Round,
+    Worker,
+    group_name,
+)
+from quicksilver.lab.soak.report import SoakReport, check_vitals, summarise_process
+from quicksilver.lab.soak.vitals import Vitals, find_children_left, read_vitals
+from quicksilver.lab.worker import start_worker
+from quicksilver.stdx.rand import Rng
+
+READY_S = 90.0
+"""A machine with fewer cores than processes starts them slowly."""
+SAMPLE_S = 1.0
+SETTLE_S = 60.0
+"""How long everybody may take to come together when nothing happens any more."""
+CLOSE_S = 30.0
+WAIT_S = 0.02
+DEAF = "loss=100%,direction=both"
+SPARED_MIN = 2
+"""So many workers, at least, are left alone at any time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakPlan:
+    """What to run."""
+
+    seconds: float
+    seed: int
+    workers: int = 7
+    groups: int = 1000
+    every_s: float = 3.0
+    """Mean time from one mishap to the next."""
+    acts: tuple[ActName, ...] = ACTS
+    folder: Path = Path("out/soak")
+    """Where the GMS keeps its state, and the report goes."""
+    growth_bytes_max: int = 32 << 20
+    """Memory that a process may gain in the second half of the soak."""
+
+
+@dataclass
+class _Place:
+    """A worker's place: who has it now, and what happens to it."""
+
+    number: int
+    groups: list[int]
+    relay: Relay
+    life: int = -1
+    child: Child | None = None
+    is_ready: bool = False
+    is_harmed: bool = False
+    """True while something happens to it, and until it is in its groups again."""
+    harmed_at: float = float("-inf")
+    """When something last happened to it, or ended."""
+    exclusions: int = 0
+    messages: int = 0
+    has_concluded: bool = False
+    concluded: str = ""
+    away: list[str] = field(default_factory=list)
+    """Groups that it has left for a while."""
+
+
+class Soak:
+    """One soak as it goes; single-threaded but for pipes and relays."""
+
+    def __init__(self, plan: SoakPlan) -> None:
+        self.plan = plan
+        self.judge = Judge()
+        self._rng = Rng(plan.seed)
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._decode = msgspec.json.Decoder(Record).decode
+        self._began = time.monotonic()
+        self._tasks: list[tuple[float, int, Callable[[], None]]] = []
+        self._task_count = 0
+        self._acts: Counter[str] = Counter()
+        self._happened: list[str] = []
+        self._violations: list[str] = []
+        self._places: list[_Place] = []
+        self._owners: dict[Child, tuple[_Place, int]] = {}
+        self._vitals: defaultdict[str, list[Vitals]] = defaultdict(list)
+        """Of every process there was, by name and life."""
+        self._ending: set[Child] = set()
+        """Children that were killed or told to end."""
+        self._gms: Child | None = None
+        self._gms_life = -1
+        self._gms_port = 0
+        self._multicast_port = 0
+        self._delivered = 0
+        self._exclusions = 0
+        self._unprovoked = 0
+        self._is_over = False
+        """True when no more mishaps are to begin."""
+
+    # From start to end
+
+    def run(self) -> SoakReport:
+        """Run it; raises ChildError if the processes cannot even be started."""
+        plan = self.plan
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        state = plan.folder / "gms.sqlite"
+        for old in plan.folder.glob("gms.sqlite*"):
+            old.unlink()
+        with Children() as children:
+            self._children = children
+            self._state = state
+            self._start_gms()
+            with Relays(("127.0.0.1", self._gms_port)) as relays:
+                self._start_workers(relays)
+                self._began = time.monotonic()
+                self._at(self._began, self._sample)
+                self._at(self._began + plan.every_s, self._act)
+                self._go_until(self._began + plan.seconds)
+                self._conclude()
+        left = find_children_left(os.getpid())
+        if left:
+            self._fail(f"processes are left: {left}")
+        return self._report()
+
+    def _start_gms(self) -> None:
+        options = ["--host", "127.0.0.1", "--port", str(self._gms_port), "--json"]
+        options += ["--state", str(self._state)]
+        if not self._multicast_port:
+            self._multicast_port = 20_000 + os.getpid() % 20_000
+        options += ["--multicast-port", str(self._multicast_port)]
+        child = self._children.start_python("gms", "quicksilver.cli.main", "gms", *options)
+        self._gms_port = int(child.expect(GmsReady, READY_S).address.rpartition(":")[2])
+        self._gms = child
+        self._gms_life += 1
+
+    def _start_workers(self, relays: Relays) -> None:
+        memberships = draw_memberships(
+            self._rng.derive("memberships"), self.plan.workers, self.plan.groups
+        )
+        for number, groups in enumerate(memberships):
+            self._places.append(_Place(number=number, groups=groups, relay=relays.add()))
+        for place in self._places:
+            self._start(place)
+        deadline = time.monotonic() + READY_S
+        while not all(place.is_ready for place in self._places):
+            if time.monotonic() > deadline:
+                waiting = [place.number for place in self._places if not place.is_ready]
+                self._fail(f"workers {waiting} were not ready within {READY_S:.0f} s")
+                return
+            self._take_line()
+
+    def _start(self, place: _Place) -> None:
+        place.life += 1
+        place.is_ready = False
+        place.exclusions = place.messages = 0
+        place.away = []
+        spec = Worker(
+            gms=place.relay.address,
+            name=f"worker-{place.number}.{place.life}",
+            interface="lo",
+            connect_timeout_s=READY_S,
+            place=place.number,
+            life=place.life,
+            groups=[group_name(group) for group in place.groups],
+            seed=self._rng.derive(f"worker {place.number}.{place.life}").bits64(),
+        )
+        place.child = start_worker(self._children, spec, inbox=self._inbox)
+        self._owners[place.child] = (place, place.life)
+
+    # The loop
+
+    def _at(self, when: float, work: Callable[[], None]) -> None:
+        self._task_count += 1
+        heapq.heappush(self._tasks, (when, self._task_count, work))
+
+    def _go_until(self, deadline: float, is_done: Callable[[], bool] | None = None) -> bool:
+        while (now := time.monotonic()) < deadline:
+            while self._tasks and self._tasks[0][0] <= now:
+                heapq.heappop(self._tasks)[2]()
+            if is_done is not None and is_done():
+                return True
+            self._take_line()
+        return False
+
+    def _take_line(self) -> None:
+        try:
+            child, line = self._inbox.get(timeout=WAIT_S)
+        except queue.Empty:
+            return
+        while True:
+            self._handle_line(child, line)
+            try:
+                child, line = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+
+    def _handle_line(self, child: Child, line: str | None) -> None:
+        found = self._owners.get(child)
+        if found is None:
+            return
+        place, number = found
+        life = (place.number, number)
+        if line is None:
+            self._handle_end(place, number, child)
+            return
+        try:
+            record = self._decode(line)
+        except msgspec.MsgspecError:
+            return  # a line of a library, or torn by a kill
+        match record:
+            case Begun():
+                place.is_ready = True
+                self._calm(place)
+                self.judge.handle_begun(life, record)
+            case Round():
+                if record.is_last:
+                    place.has_concluded, place.concluded = True, record.problem
+                self.judge.handle_round(life, record)
+            case Heard():
+                self._delivered += record.messages - place.messages
+                place.messages = record.messages
+                self._note_exclusions(place, record)
+                self.judge.handle_heard(life, record)
+            case Left():
+                self.judge.handle_left(life, record)
+            case Ended():
+                name = f"worker {place.number}.{number}"
+                if record.threads:
+                    self._fail(f"{name} left threads behind: {record.threads}")
+                if record.descriptors:
+                    self._fail(f"{name} left descriptors open: {record.descriptors}")
+
+    def _note_exclusions(self, place: _Place, record: Heard) -> None:
+        more = record.exclusions - place.exclusions
+        place.exclusions = record.exclusions
+        self._exclusions += more
+        if more > 0 and not place.is_harmed and record.at - place.harmed_at > 10.0:
+            self._unprovoked += more
+            self._note(f"worker {place.number}.{place.life} was excluded, nothing had happened")
+
+    def _handle_end(self, place: _Place, number: int, child: Child) -> None:
+        """A worker's output has ended: it was killed, told to end, or died."""
+        del self._owners[child]
+        code = self._children.release(child)
+        self.judge.handle_gone((place.number, number), time.monotonic())
+        if place.child is child:
+            place.child = None
+        is_expected = child in self._ending
+        self._ending.discard(child)
+        if not is_expected or code not in (0, -signal.SIGKILL):
+            words = f": {child.last_words}" if child.last_words else ""
+            self._fail(f"worker {place.number}.{number} ended with code {code}{words}")
+        if not is_expected and place.child is None:
+            self._start(place)
+
+    # Mishaps
+
+    def _act(self) -> None:
+        spread = 0.5 + self._rng.uniform()
+        self._at(time.monotonic() + spread * self.plan.every_s, self._act)
+        whole = [place.number for place in self._places if not place.is_harmed]
+        if len(whole) <= SPARED_MIN or self._is_over:
+            return
+        act = draw_act(
+            self._rng,
+            self.plan.acts,
+            whole,
+            frozenset({0, 1}),
+            is_gms_whole=self._gms is not None,
+        )
+        if act is None:
+            return
+        self._acts[act.name] += 1
+        who = "GMS" if act.place is None else f"worker {act.place}.{self._places[act.place].life}"
+        self._note(f"{act.name} {who} for {act.for_s:.1f} s")
+        self._perform(act)
+
+    def _perform(self, act: Act) -> None:
+        ends_at = time.monotonic() + act.for_s
+        if act.place is None:
+            self._kill_gms()
+            self._at(ends_at, self._start_gms)
+            return
+        place = self._places[act.place]
+        place.is_harmed = True
+        child = place.child
+        assert child is not None
+        match act.name:
+            case "kill":
+                self._ending.add(child)
+                child.kill()
+                self._at(ends_at, lambda: self._start(place))
+            case "restart":
+                self._ending.add(child)
+                child.close_input()
+                self._at(ends_at, lambda: self._restart(place))
+            case "freeze":
+                child.send_signal(signal.SIGSTOP)
+                self._at(ends_at, lambda: self._thaw(place, child))
+            case "cut":
+                place.relay.cut()
+                child.tell(Harm(DEAF))
+                self._at(ends_at, lambda: self._mend(place, child))
+            case "mute":
+                child.tell(Harm(DEAF))
+                self._at(ends_at, lambda: self._mend(place, child))
+            case "leave":
+                names = [group_name(group) for group in place.groups]
+                place.away = self._rng.sample(names, max(1, len(names) // 20))
+                child.tell(Change(leave=place.away))
+                self._at(ends_at, lambda: self._come_back(place, child))
+            case "gms":
+                raise AssertionError("the GMS has no place")
+
+    def _calm(self, place: _Place) -> None:
+        place.is_harmed = False
+        place.harmed_at = time.monotonic()
+
+    def _kill_gms(self) -> None:
+        gms, self._gms = self._gms, None
+        assert gms is not None
+        gms.kill()
+        self._children.release(gms)
+
+    def _restart(self, place: _Place) -> None:
+        if place.child is None:
+            self._start(place)
+        else:
+            # It is still closing its node.
+            self._at(time.monotonic() + 0.1, lambda: self._restart(place))
+
+    def _thaw(self, place: _Place, child: Child) -> None:
+        child.send_signal(signal.SIGCONT)
+        self._calm(place)
+
+    def _mend(self, place: _Place, child: Child) -> None:
+        place.relay.mend()
+        child.tell(Harm(""))
+        self._calm(place)
+
+    def _come_back(self, place: _Place, child: Child) -> None:
+        child.tell(Change(join=place.away))
+        place.away = []
+        self._calm(place)
+
+    # Looking
+
+    def _sample(self) -> None:
+        now = time.monotonic()
+        self._at(now + SAMPLE_S, self._sample)
+        self.judge.handle_time(now)
+        running = [(f"worker-{p.number}.{p.life}", p.child) for p in self._places]
+        for name, child in [(f"gms.{self._gms_life}", self._gms), *running]:
+            if child is not None:
+                vitals = read_vitals(child.pid, round(now - self._began, 2))
+                if vitals is not None:
+                    self._vitals[name].append(vitals)
+
+    def _note(self, what: str) -> None:
+        self._happened.append(f"{time.monotonic() - self._began:8.2f} s  {what}")
+
+    def _fail(self, what: str) -> None:
+        self._note(f"VIOLATION: {what}")
+        self._violations.append(what)
+
+    # The end
+
+    def _conclude(self) -> None:
+        """Let every mishap end, have everybody speak to everybody once more, and close."""
+        self._is_over = True
+        if not self._go_until(time.monotonic() + SETTLE_S, self._is_whole):
+            harmed = [place.number for place in self._places if place.is_harmed]
+            self._fail(f"workers {harmed} did not recover within {SETTLE_S:.0f} s")
+        for place in self._places:
+            if place.child is not None:
+                place.child.tell(Conclude())
+        is_over = self._go_until(
+            time.monotonic() + SETTLE_S, lambda: all(place.has_concluded for place in self._places)
+        )
+        for place in self._places:
+            if not place.has_concluded:
+                self._fail(f"the last flush of worker {place.number} did not end")
+            elif place.concluded:
+                self._fail(f"the last flush of worker {place.number} failed: {place.concluded}")
+        if is_over:
+            self._go_until(time.monotonic() + SETTLE_S, lambda: not self.judge.open_debts())
+        self.judge.conclude()
+        for child in list(self._owners):
+            self._ending.add(child)
+            child.close_input()
+        if not self._go_until(time.monotonic() + CLOSE_S, lambda: not self._owners):
+            names = [child.name for child in self._owners]
+            self._fail(f"{names} did not end within {CLOSE_S:.0f} s")
+
+    def _is_whole(self) -> bool:
+        return self._gms is not None and not any(place.is_harmed for place in self._places)
+
+    def _report(self) -> SoakReport:
+        plan, judge = self.plan, self.judge
+        # Of processes that were there for a half of it at least; the others say little.
+        long = {
+            name: samples
+            for name, samples in sorted(self._vitals.items())
+            if samples and samples[-1].at - samples[0].at >= plan.seconds / 2
+        }
+        for name, samples in long.items():
+            for problem in check_vitals(samples, plan.growth_bytes_max):
+                self._fail(f"{name}: {problem}")
+        return SoakReport(
+            seed=plan.seed,
+            seconds=plan.seconds,
+            acts=dict(sorted(self._acts.items())),
+            lives=len(self._vitals),
+            confirmed_messages=judge.confirmed,
+            unconfirmed_messages=judge.unconfirmed,
+            delivered_messages=self._delivered,
+            debts=dict(sorted(judge.settled.items())),
+            flush_s_max=judge.flush_s_max,
+            flush_problems=dict(judge.problems),
+            exclusions=self._exclusions,
+            unprovoked_exclusions=self._unprovoked,
+            processes=[summarise_process(name, samples) for name, samples in long.items()],
+            vitals=dict(self._vitals),
+            happened=self._happened,
+            violations=[*self._violations, *judge.violations],
+        )
