@@ -24,8 +24,6 @@ from quicksilver.trials.node import SimNode
 from quicksilver.wire.ids import Address
 
 ISLAND = 1
-WATCHED_S = 6.0
-"""How long a fault that never ends is looked at."""
 
 GOALS_S: Mapping[str, float] = {"loss-20": 0.5, "loss-50": 2.0}
 """The longest stall that the healthy may have, where it is not …"""
@@ -75,6 +73,7 @@ class Stalls(Experiment):
         "cut": 6.0,
         "long_cut": 30.0,
         "lossy": 15.0,
+        "watched": 6.0,
         "after": 6.0,
         "edition": "now",
     }
@@ -126,13 +125,15 @@ class Stalls(Experiment):
 def make_misfortune(fault: str, given: Mapping[str, Value]) -> Misfortune:
     """Return what happens in a point."""
     cut_s = float(given["cut"])
+    # How long a fault that never ends is looked at.
+    watched_s = float(given["watched"])
     match fault:
         case "none":
-            return Misfortune(begin=do_nothing, for_s=WATCHED_S)
+            return Misfortune(begin=do_nothing, for_s=watched_s)
         case "crash":
-            return Misfortune(begin=lambda t: choose_member(t).crash(), for_s=WATCHED_S)
+            return Misfortune(begin=lambda t: choose_member(t).crash(), for_s=watched_s)
         case "silent-crash":
-            return Misfortune(begin=lambda t: set_off(t, choose_member(t)), for_s=WATCHED_S)
+            return Misfortune(begin=lambda t: set_off(t, choose_member(t)), for_s=watched_s)
         case "freeze":
             freeze_s = float(given["freeze"])
             return Misfortune(begin=lambda t: choose_member(t).freeze(freeze_s), for_s=freeze_s)
@@ -151,7 +152,7 @@ def make_misfortune(fault: str, given: Mapping[str, Value]) -> Misfortune:
                 end=heal,
             )
         case "gms-restart":
-            return Misfortune(begin=lambda t: t.cluster.gms.restart(1.0), for_s=WATCHED_S)
+            return Misfortune(begin=lambda t: t.cluster.gms.restart(1.0), for_s=watched_s)
         case "publisher-cut":
             return Misfortune(begin=cut_publisher, for_s=cut_s, end=heal)
         case "member-cut":

@@ -32,6 +32,8 @@ def read_vitals(pid: int, at: float) -> Vitals | None:
         threads = len(os.listdir(folder / "task"))
     except (OSError, IndexError):
         return None
+    if not pages:
+        return None  # it has ended, and nobody has taken note of that yet
     return Vitals(at, pages * PAGE_BYTES, descriptors, threads)
 
 
