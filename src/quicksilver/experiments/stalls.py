@@ -15,6 +15,7 @@ from functools import partial
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
 from quicksilver.experiments.scenario import Run, Scenario, simulating
 from quicksilver.experiments.senders import BACKLOG_S, TICK_S
+from quicksilver.lab.promises import Promises
 from quicksilver.membership.events import ViewsChanged, WasExcluded
 from quicksilver.multicast.events import FlushEnded, SessionEvent
 from quicksilver.stdx.ranges import RangeSet
@@ -39,19 +40,11 @@ class Publisher:
         self.node = node
         self.sent = 0
         """How many were accepted: their numbers are 0 to this."""
-        self.confirmed = RangeSet()
-        """Numbers that a flush has vouched for."""
-        self.reported = RangeSet()
-        """Numbers of which a flush has said that it cannot vouch for them."""
-        self.flush_s_max = 0.0
+        self.promises = Promises()
         self.has_ended = False
         self._cluster = cluster
         self._group = group
         self._tail = bytes(max(0, size - NUMBER_BYTES))
-        self._from = 0
-        """The first number that the next flush speaks of."""
-        self._mark = 0
-        self._flush_began: float | None = None
         self._due = 0.0
 
     # Sending
@@ -88,34 +81,20 @@ class Publisher:
 
     def flush(self) -> None:
         """Ask whether all that was sent so far has arrived, unless that was asked already."""
-        if self._flush_began is None and not self.node.is_dead:
-            self._flush_began, self._mark = self._cluster.now, self.sent
+        if not self.promises.is_asked and not self.node.is_dead:
+            self.promises.begin_flush(self.sent, self._cluster.now)
             self.node.flush(lambda *_: None)
 
     def handle_flushed(self, event: FlushEnded) -> None:
-        """Note what a flush vouches for; a failure speaks of all that was sent until now."""
-        assert self._flush_began is not None
-        took_s = self._cluster.now - self._flush_began
-        self.flush_s_max = max(self.flush_s_max, took_s)
-        self._flush_began = None
-        if event.problem is None:
-            self.confirmed.add(self._from, self._mark)
-            self._from = self._mark
-        else:
-            self.reported.add(self._from, self.sent)
-            self._from = self.sent
+        """Note what a flush says, and ask again after a while."""
+        now = self._cluster.now
+        self.promises.end_flush(self.sent, now, is_confirmed=event.problem is None)
         if not self.has_ended:
             self._cluster.events.after(FLUSH_S, self.flush)
 
-    def longest_flush_s(self) -> float:
-        """Return the longest time that a flush took, or has taken so far."""
-        began = self._flush_began
-        return max(self.flush_s_max, 0.0 if began is None else self._cluster.now - began)
-
-    @property
-    def is_answered(self) -> bool:
-        """True when a flush has spoken of all that was sent."""
-        return self._from == self.sent
+    def unanswered(self) -> int:
+        """Return how many messages no flush has spoken of."""
+        return self.promises.unanswered(self.sent)
 
 
 class Hearing:
@@ -333,7 +312,7 @@ def _drain(trouble: Trouble) -> Metrics:
     for publisher, _ in both:
         publisher.has_ended = True
     began = cluster.now
-    while cluster.now < began + DRAIN_S and not all(p.is_answered for p, _ in both):
+    while cluster.now < began + DRAIN_S and any(p.unanswered() for p, _ in both):
         for publisher, _ in both:
             publisher.flush()
         cluster.run(FLUSH_S)
@@ -341,9 +320,7 @@ def _drain(trouble: Trouble) -> Metrics:
     return {
         "accepted_messages": sum(p.sent for p, _ in both),
         "lost_messages": sum(trouble.lost(g, RangeSet([(0, p.sent)])) for p, g in both),
-        "lost_though_confirmed": sum(trouble.lost(g, p.confirmed) for p, g in both),
-        "unanswered_messages": sum(
-            p.sent - p.confirmed.count() - p.reported.count() for p, _ in both
-        ),
-        "flush_s_max": trouble.load.longest_flush_s(),
+        "lost_though_confirmed": sum(trouble.lost(g, p.promises.confirmed) for p, g in both),
+        "unanswered_messages": sum(p.unanswered() for p, _ in both),
+        "flush_s_max": trouble.load.promises.longest_s(cluster.now),
     }

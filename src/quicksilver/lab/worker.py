@@ -26,8 +26,23 @@ from quicksilver.lab.participants import (
 from quicksilver.lab.processes import Child, Children
 from quicksilver.lab.soak.records import Worker as SoakWorker
 from quicksilver.lab.soak.worker import run_soak_worker
+from quicksilver.lab.stalls import (
+    StallListener,
+    StallPublisher,
+    run_stall_listener,
+    run_stall_publisher,
+)
 
-Role = Member | Publisher | Receiver | Sender | SoakWorker | Subscriber
+Role = (
+    Member
+    | Publisher
+    | Receiver
+    | Sender
+    | SoakWorker
+    | StallListener
+    | StallPublisher
+    | Subscriber
+)
 
 
 def start_worker(
@@ -49,6 +64,10 @@ def run_worker() -> None:
             run_receiver(spec)
         case SoakWorker():
             run_soak_worker(spec)
+        case StallListener():
+            run_stall_listener(spec)
+        case StallPublisher():
+            run_stall_publisher(spec)
         case Subscriber():
             with open_node(spec) as node:
                 run_subscriber(node, spec)

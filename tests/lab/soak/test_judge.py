@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.lab.soak.judge import FORGET_S, GRACE_S, Judge
-from quicksilver.lab.soak.records import Begun, Heard, Left, Round
+from quicksilver.lab.soak.records import Begun, Heard, Joined, Left, Round
 
 SENDER, MEMBER = (0, 0), (1, 0)
 GROUP = "soak-0001"
@@ -140,15 +140,35 @@ def test_a_member_that_left_meanwhile_is_owed_nothing() -> None:
     assert judge.settled == {"left": 1}
 
 
-def test_a_member_that_left_before_or_long_after_is_owed_it() -> None:
-    """It was in the view again, or had the time."""
-    for left_at in (0.5, LATE + 1):
-        judge = Judge()
-        begin(judge)
-        judge.handle_left(MEMBER, Left(at=left_at, groups=[GROUP]))
-        confirm(judge)
-        hear(judge, LATE + 2)
-        assert len(judge.violations) == 1
+def test_a_member_that_left_and_is_still_in_views_is_owed_nothing() -> None:
+    """While the GMS is down nobody else hears of the leave."""
+    judge = Judge()
+    begin(judge)
+    judge.handle_left(MEMBER, Left(at=0.5, groups=[GROUP]))
+    confirm(judge)
+    judge.handle_joined(MEMBER, Joined(at=1.5, groups=[GROUP]))
+    hear(judge, LATE)
+    assert judge.violations == []
+
+
+def test_a_member_that_was_back_before_is_owed_it() -> None:
+    judge = Judge()
+    begin(judge)
+    judge.handle_left(MEMBER, Left(at=0.5, groups=[GROUP]))
+    judge.handle_joined(MEMBER, Joined(at=0.9, groups=[GROUP]))
+    confirm(judge)
+    hear(judge, LATE)
+    assert len(judge.violations) == 1
+
+
+def test_a_member_that_left_long_after_or_another_group_is_owed_it() -> None:
+    judge = Judge()
+    begin(judge)
+    judge.handle_left(MEMBER, Left(at=1.5, groups=["soak-0002"]))
+    judge.handle_left(MEMBER, Left(at=LATE + 1, groups=[GROUP]))
+    confirm(judge)
+    hear(judge, LATE + 2)
+    assert len(judge.violations) == 1
 
 
 def test_a_flush_that_is_told_before_its_member_counts() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from quicksilver.experiments.base import (
     Column,
@@ -17,6 +18,7 @@ from quicksilver.experiments.base import (
     choose,
 )
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
+from quicksilver.experiments.real_stalls import REAL_FAULTS, run_real_stall
 from quicksilver.experiments.stalls import Misfortune, Trouble, do_nothing, run_stall
 from quicksilver.sim.network import Attached
 from quicksilver.trials.gms import GMS_INDEX
@@ -57,7 +59,7 @@ class Stalls(Experiment):
     figures = "–"
     title = "longest stall for each fault"
     varies = "what goes wrong; messages a second"
-    places = ("sim",)
+    places = ("sim", "real")
     claims = {
         "–": "The papers have no such figure: a receiver that freezes stops the multicast until "
         "it catches up (4.62), a crash slows it for some ten seconds (4.63)",
@@ -92,8 +94,16 @@ class Stalls(Experiment):
         Column("flush_s_max", "flush, s", "{:.2f}"),
     )
 
+    def points(self, **asked: Any) -> Iterator[Point]:
+        """Leave out what cannot be done to real processes."""
+        for point in super().points(**asked):
+            if point.place == "sim" or point.parameters["fault"] in REAL_FAULTS:
+                yield point
+
     def run(self, point: Point, context: Context) -> Metrics:
         given = point.parameters
+        if point.place == "real":
+            return run_real_stall(str(given["fault"]), given)
         misfortune = make_misfortune(str(given["fault"]), given)
         scenario = make_scenario(point, context, senders=2)
         return run_stall(scenario, misfortune, float(given["after"]), context)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 
-from quicksilver.lab.soak.records import Begun, Heard, Left, Round, Stamp
+from quicksilver.lab.soak.records import Begun, Heard, Joined, Left, Round, Stamp
 from quicksilver.stdx.ranges import RangeSet
 
 GRACE_S = 3.0
@@ -48,7 +48,8 @@ class _Member:
     def __init__(self, life: Life) -> None:
         self.life = life
         self.delivered: dict[tuple[Stamp, str], RangeSet] = {}
-        self.left: defaultdict[str, list[float]] = defaultdict(list)
+        self.stays: defaultdict[str, list[tuple[float, bool]]] = defaultdict(list)
+        """By group: when it left, and when it was in again."""
         self.spoke_at = 0.0
         self.ended_at: float | None = None
         self.debts: deque[Debt] = deque()
@@ -123,10 +124,17 @@ class Judge:
 
     def handle_left(self, life: Life, record: Left) -> None:
         """A member is about to leave groups."""
+        self._note_stay(life, record.groups, record.at, is_in=False)
+
+    def handle_joined(self, life: Life, record: Joined) -> None:
+        """A member is in groups again."""
+        self._note_stay(life, record.groups, record.at, is_in=True)
+
+    def _note_stay(self, life: Life, groups: list[str], at: float, *, is_in: bool) -> None:
         member = self._members.get(self._current.get(life, 0))
         if member is not None:
-            for group in record.groups:
-                member.left[group].append(record.at)
+            for group in groups:
+                member.stays[group].append((at, is_in))
 
     def handle_gone(self, life: Life, at: float) -> None:
         """A process was killed or has ended."""
@@ -201,8 +209,7 @@ class Judge:
         if delivered is not None and delivered.contains_range(debt.start, debt.stop):
             self.settled["delivered"] += 1
             return
-        leaves = member.left.get(debt.group, ())
-        if any(debt.began_at <= left_at <= debt.due_at for left_at in leaves):
+        if not _stayed(member.stays.get(debt.group, []), debt.began_at, debt.due_at):
             self.settled["left"] += 1
             return
         self.settled["lost"] += 1
@@ -219,3 +226,11 @@ class Judge:
     def _fail(self, what: str) -> None:
         if len(self.violations) < VIOLATIONS_MAX:
             self.violations.append(what)
+
+
+def _stayed(stays: list[tuple[float, bool]], began_at: float, due_at: float) -> bool:
+    """Return whether a member was in a group all the time between."""
+    earlier = [is_in for at, is_in in stays if at <= began_at]
+    between = [is_in for at, is_in in stays if began_at < at <= due_at]
+    # Who has asked to leave may still be in others' views, while the GMS is down for example.
+    return not (earlier and not earlier[-1]) and all(between)

@@ -8,6 +8,7 @@ from zlib import crc32
 import msgspec
 
 from quicksilver.lab.nodes import NodeSpec
+from quicksilver.lab.orders import Harm
 
 Stamp = tuple[int, int, int]
 """Who numbered messages: place of the worker, life of its process, epoch in that life."""
@@ -29,12 +30,6 @@ class Worker(NodeSpec, frozen=True, kw_only=True, tag="soak-worker"):
 
 
 # Orders
-
-
-class Harm(msgspec.Struct, frozen=True, tag="harm", tag_field="order"):
-    """Harm this node's datagrams from now on; empty: no more."""
-
-    faults: str
 
 
 class Change(msgspec.Struct, frozen=True, tag="change", tag_field="order"):
@@ -98,6 +93,13 @@ class Left(msgspec.Struct, frozen=True, kw_only=True, tag="left", tag_field="eve
     groups: list[str]
 
 
+class Joined(msgspec.Struct, frozen=True, kw_only=True, tag="joined", tag_field="event"):
+    """It is in groups again that it had left."""
+
+    at: float
+    groups: list[str]
+
+
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="event"):
     """Its node is closed; what is left that was not there before it was opened."""
 
@@ -105,7 +107,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="e
     descriptors: list[str]
 
 
-Record = Begun | Round | Heard | Left | Ended
+Record = Begun | Round | Heard | Left | Joined | Ended
 
 # Messages
 

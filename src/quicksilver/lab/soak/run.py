@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from quicksilver.lab.processes import Child, Children, GmsReady, Inbox
+from quicksilver.lab.local_gms import LocalGms
+from quicksilver.lab.orders import DEAF, WHOLE
+from quicksilver.lab.processes import Child, Children, Inbox
 from quicksilver.lab.relay import Relay, Relays
 from quicksilver.lab.soak.acts import ACTS, Act, ActName, draw_act, draw_memberships
 from quicksilver.lab.soak.judge import Judge
@@ -23,8 +25,8 @@ from quicksilver.lab.soak.records import (
     Change,
     Conclude,
     Ended,
-    Harm,
     Heard,
+    Joined,
     Left,
     Record,
     Round,
@@ -43,7 +45,6 @@ SETTLE_S = 60.0
 """How long everybody may take to come together when nothing happens any more."""
 CLOSE_S = 30.0
 WAIT_S = 0.02
-DEAF = "loss=100%,direction=both"
 SPARED_MIN = 2
 """So many workers, at least, are left alone at any time."""
 
@@ -108,10 +109,6 @@ class Soak:
         """Of every process there was, by name and life."""
         self._ending: set[Child] = set()
         """Children that were killed or told to end."""
-        self._gms: Child | None = None
-        self._gms_life = -1
-        self._gms_port = 0
-        self._multicast_port = 0
         self._delivered = 0
         self._exclusions = 0
         self._unprovoked = 0
@@ -129,9 +126,9 @@ class Soak:
             old.unlink()
         with Children() as children:
             self._children = children
-            self._state = state
-            self._start_gms()
-            with Relays(("127.0.0.1", self._gms_port)) as relays:
+            self._gms = LocalGms(children, state)
+            self._gms.start()
+            with Relays(self._gms.address) as relays:
                 self._start_workers(relays)
                 self._began = time.monotonic()
                 self._at(self._began, self._sample)
@@ -143,17 +140,6 @@ class Soak:
         if left:
             self._fail(f"processes are left: {left}")
         return self._report()
-
-    def _start_gms(self) -> None:
-        options = ["--host", "127.0.0.1", "--port", str(self._gms_port), "--json"]
-        options += ["--state", str(self._state)]
-        if not self._multicast_port:
-            self._multicast_port = 20_000 + os.getpid() % 20_000
-        options += ["--multicast-port", str(self._multicast_port)]
-        child = self._children.start_python("gms", "quicksilver.cli.main", "gms", *options)
-        self._gms_port = int(child.expect(GmsReady, READY_S).address.rpartition(":")[2])
-        self._gms = child
-        self._gms_life += 1
 
     def _start_workers(self, relays: Relays) -> None:
         memberships = draw_memberships(
@@ -245,6 +231,8 @@ class Soak:
                 self.judge.handle_heard(life, record)
             case Left():
                 self.judge.handle_left(life, record)
+            case Joined():
+                self.judge.handle_joined(life, record)
             case Ended():
                 name = f"worker {place.number}.{number}"
                 if record.threads:
@@ -288,7 +276,7 @@ class Soak:
             self.plan.acts,
             whole,
             frozenset({0, 1}),
-            is_gms_whole=self._gms is not None,
+            is_gms_whole=self._gms.child is not None,
         )
         if act is None:
             return
@@ -300,8 +288,8 @@ class Soak:
     def _perform(self, act: Act) -> None:
         ends_at = time.monotonic() + act.for_s
         if act.place is None:
-            self._kill_gms()
-            self._at(ends_at, self._start_gms)
+            self._gms.kill()
+            self._at(ends_at, self._gms.start)
             return
         place = self._places[act.place]
         place.is_harmed = True
@@ -321,10 +309,10 @@ class Soak:
                 self._at(ends_at, lambda: self._thaw(place, child))
             case "cut":
                 place.relay.cut()
-                child.tell(Harm(DEAF))
+                child.tell(DEAF)
                 self._at(ends_at, lambda: self._mend(place, child))
             case "mute":
-                child.tell(Harm(DEAF))
+                child.tell(DEAF)
                 self._at(ends_at, lambda: self._mend(place, child))
             case "leave":
                 names = [group_name(group) for group in place.groups]
@@ -337,12 +325,6 @@ class Soak:
     def _calm(self, place: _Place) -> None:
         place.is_harmed = False
         place.harmed_at = time.monotonic()
-
-    def _kill_gms(self) -> None:
-        gms, self._gms = self._gms, None
-        assert gms is not None
-        gms.kill()
-        self._children.release(gms)
 
     def _restart(self, place: _Place) -> None:
         if place.child is None:
@@ -357,7 +339,7 @@ class Soak:
 
     def _mend(self, place: _Place, child: Child) -> None:
         place.relay.mend()
-        child.tell(Harm(""))
+        child.tell(WHOLE)
         self._calm(place)
 
     def _come_back(self, place: _Place, child: Child) -> None:
@@ -372,7 +354,7 @@ class Soak:
         self._at(now + SAMPLE_S, self._sample)
         self.judge.handle_time(now)
         running = [(f"worker-{p.number}.{p.life}", p.child) for p in self._places]
-        for name, child in [(f"gms.{self._gms_life}", self._gms), *running]:
+        for name, child in [(f"gms.{self._gms.lives - 1}", self._gms.child), *running]:
             if child is not None:
                 vitals = read_vitals(child.pid, round(now - self._began, 2))
                 if vitals is not None:
@@ -415,7 +397,7 @@ class Soak:
             self._fail(f"{names} did not end within {CLOSE_S:.0f} s")
 
     def _is_whole(self) -> bool:
-        return self._gms is not None and not any(place.is_harmed for place in self._places)
+        return self._gms.child is not None and not any(place.is_harmed for place in self._places)
 
     def _report(self) -> SoakReport:
         plan, judge = self.plan, self.judge

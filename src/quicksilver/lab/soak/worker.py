@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import os
 import queue
-import select
-import sys
 import threading
 import time
-from collections.abc import Iterator
-
-import msgspec
 
 from quicksilver.lab.child import tell
 from quicksilver.lab.nodes import open_node
+from quicksilver.lab.orders import Harm, poll_orders
 from quicksilver.lab.soak.listener import Listener
 from quicksilver.lab.soak.records import (
     Begun,
     Change,
     Conclude,
     Ended,
-    Harm,
     Heard,
+    Joined,
     Left,
     Order,
     Round,
@@ -33,7 +29,6 @@ from quicksilver.lab.soak.records import (
     encode_message,
     group_number,
 )
-from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.messages import View
@@ -97,10 +92,10 @@ class Participant:
         sending = threading.Thread(target=self._send, name="sends", daemon=True)
         sending.start()
         tell_at = time.monotonic()
-        for order in poll_orders():
+        for order in poll_orders(Order, POLL_S):
             match order:
                 case Harm():
-                    self._harm(order.faults)
+                    order.perform(self._node)
                 case Change() | Conclude():
                     self._tasks.put(order)
                 case None:
@@ -112,11 +107,6 @@ class Participant:
         self._tasks.put(None)
         sending.join()
         self._tell_heard()
-
-    def _harm(self, faults: str) -> None:
-        plan = parse_faults(faults) if faults else None
-        core = self._node.core
-        core.call(lambda: core.sockets.set_faults(plan))
 
     def _tell_heard(self) -> None:
         # The time before what was heard until then: whatever came earlier is in it.
@@ -150,6 +140,8 @@ class Participant:
                 case Change():
                     self._leave(task.leave)
                     self._join(task.join)
+                    if task.join:
+                        tell(Joined(at=time.monotonic(), groups=task.join))
                 case Conclude():
                     is_sending = False
                     self._send_round(sorted(self._groups), is_last=True)
@@ -230,19 +222,3 @@ def views_since(group: sync.Group) -> list[View]:
 
 def members_of(view: View | None) -> set[int]:
     return set() if view is None else {int(member) for member in view.members}
-
-
-def poll_orders() -> Iterator[Order | None]:
-    """Yield orders as they come, and None when none came for a while, until the input ends."""
-    decode = msgspec.json.Decoder(Order).decode
-    stdin, pending = sys.stdin.fileno(), b""
-    while True:
-        if not select.select([stdin], [], [], POLL_S)[0]:
-            yield None
-            continue
-        data = os.read(stdin, 1 << 16)
-        if not data:
-            return
-        *lines, pending = (pending + data).split(b"\n")
-        for line in lines:
-            yield decode(line)
