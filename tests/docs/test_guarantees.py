@@ -28,7 +28,7 @@ VERBS = (
 
 
 @cache
-def tests_of(path: str) -> frozenset[str]:
+def names_in(path: str) -> frozenset[str]:
     """Names of a file's tests, those in classes with their class."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     found = set()
@@ -47,7 +47,7 @@ def tests_of(path: str) -> frozenset[str]:
 def test_every_named_test_exists(named: str) -> None:
     path, _, name = named.partition("::")
     assert (ROOT / path).is_file(), named
-    assert name in tests_of(path), named
+    assert name in names_in(path), named
 
 
 def test_every_sentence_names_a_test() -> None:
