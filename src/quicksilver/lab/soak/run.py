@@ -353,6 +353,11 @@ class Soak:
         now = time.monotonic()
         self._at(now + SAMPLE_S, self._sample)
         self.judge.handle_time(now)
+        gms = self._gms.child
+        if gms is not None and gms.exit_code is not None:
+            self._fail(f"the GMS ended with code {gms.exit_code}: {gms.last_words}")
+            self._gms.kill()
+            self._gms.start()
         running = [(f"worker-{p.number}.{p.life}", p.child) for p in self._places]
         for name, child in [(f"gms.{self._gms.lives - 1}", self._gms.child), *running]:
             if child is not None:

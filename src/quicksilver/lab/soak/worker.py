@@ -41,6 +41,9 @@ LARGE_BYTES = 80_000
 """Of a message that needs several packets."""
 LARGE_CHANCE = 0.005
 SMALL_BYTES_MAX = 1500
+LAZY_CHANCE, LAZY_S = 0.25, 5.0
+"""How often, and for how long at most, a flush is put off: what goes wrong before it begins
+must not be forgotten."""
 
 
 def run_soak_worker(spec: Worker) -> None:
@@ -183,6 +186,8 @@ class Participant:
                     group.send(self._message(group.name, epoch, number))
                     self._next[group.name] = number + 1
                     runs[group.name] = (first, number + 1)
+            if not is_last and self._rng.chance(LAZY_CHANCE):
+                time.sleep(LAZY_S * self._rng.uniform())
             self._node.flush(spec.flush_timeout_s)
         except (QuicksilverError, TimeoutError) as error:
             problem = f"{type(error).__name__}: {error}"
