@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
-from quicksilver.lab.processes import Child, Children, GmsReady
+from quicksilver.lab.processes import Child, Children, GmsReady, free_udp_port
 
 READY_S = 90.0
 """A machine with fewer cores than processes starts them slowly."""
@@ -24,9 +23,7 @@ class LocalGms:
         self._options = options
         self._port = 0
         # A multicast port of its own keeps other clusters' packets away.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind((HOST, 0))
-            self._multicast_port = int(probe.getsockname()[1])
+        self._multicast_port = free_udp_port()
 
     @property
     def address(self) -> tuple[str, int]:

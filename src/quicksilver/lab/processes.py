@@ -274,7 +274,7 @@ class Children:
         A multicast port of its own keeps other clusters' packets, which would only
         be dropped, away from this one's sockets.
         """
-        ports = ("--port", "0", "--multicast-port", str(_free_udp_port()))
+        ports = ("--port", "0", "--multicast-port", str(free_udp_port()))
         arguments = ("gms", "--host", host, *ports, "--json", *options)
         child = self.start_python("gms", "quicksilver.cli.main", *arguments, prefix=prefix)
         return child.expect(GmsReady, 20.0).address
@@ -365,7 +365,8 @@ def _ignore(number: int, frame: FrameType | None) -> None:
     """As SIG_IGN, but not inherited by programs that are started."""
 
 
-def _free_udp_port() -> int:
+def free_udp_port() -> int:
+    """Return a port of this machine that nobody has at present."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -9,37 +9,37 @@ import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from quicksilver.lab.local_gms import LocalGms
-from quicksilver.lab.orders import DEAF, WHOLE
 from quicksilver.lab.processes import Child, Children, Inbox
-from quicksilver.lab.relay import Relay, Relays
-from quicksilver.lab.soak.acts import ACTS, Act, ActName, draw_act, draw_memberships
+from quicksilver.lab.relay import Relays
+from quicksilver.lab.soak.acts import (
+    ACTS,
+    ENDS_PROCESS,
+    Act,
+    ActName,
+    draw_act,
+    draw_memberships,
+)
 from quicksilver.lab.soak.judge import Judge
+from quicksilver.lab.soak.places import READY_S, Place, make_groups
 from quicksilver.lab.soak.records import (
     Begun,
-    Change,
-    Conclude,
     Ended,
     Heard,
     Joined,
     Left,
     Record,
     Round,
-    Worker,
-    group_name,
 )
 from quicksilver.lab.soak.report import SoakReport, check_vitals, summarise_process
 from quicksilver.lab.soak.vitals import Vitals, find_children_left, read_vitals
-from quicksilver.lab.worker import start_worker
 from quicksilver.stdx.rand import Rng
 
-READY_S = 90.0
-"""A machine with fewer cores than processes starts them slowly."""
 SAMPLE_S = 1.0
 SETTLE_S = 60.0
 """How long everybody may take to come together when nothing happens any more."""
@@ -66,28 +66,6 @@ class SoakPlan:
     """Memory that a process may gain in the second half of the soak."""
 
 
-@dataclass
-class _Place:
-    """A worker's place: who has it now, and what happens to it."""
-
-    number: int
-    groups: list[int]
-    relay: Relay
-    life: int = -1
-    child: Child | None = None
-    is_ready: bool = False
-    is_harmed: bool = False
-    """True while something happens to it, and until it is in its groups again."""
-    harmed_at: float = float("-inf")
-    """When something last happened to it, or ended."""
-    exclusions: int = 0
-    messages: int = 0
-    has_concluded: bool = False
-    concluded: str = ""
-    away: list[str] = field(default_factory=list)
-    """Groups that it has left for a while."""
-
-
 class Soak:
     """One soak as it goes; single-threaded but for pipes and relays."""
 
@@ -103,8 +81,8 @@ class Soak:
         self._acts: Counter[str] = Counter()
         self._happened: list[str] = []
         self._violations: list[str] = []
-        self._places: list[_Place] = []
-        self._owners: dict[Child, tuple[_Place, int]] = {}
+        self._places: list[Place] = []
+        self._owners: dict[Child, tuple[Place, int]] = {}
         self._vitals: defaultdict[str, list[Vitals]] = defaultdict(list)
         """Of every process there was, by name and life."""
         self._ending: set[Child] = set()
@@ -114,6 +92,7 @@ class Soak:
         self._unprovoked = 0
         self._is_over = False
         """True when no more mishaps are to begin."""
+        self._is_closing = False
 
     # From start to end
 
@@ -146,7 +125,9 @@ class Soak:
             self._rng.derive("memberships"), self.plan.workers, self.plan.groups
         )
         for number, groups in enumerate(memberships):
-            self._places.append(_Place(number=number, groups=groups, relay=relays.add()))
+            self._places.append(
+                Place(number=number, groups=make_groups(groups), relay=relays.add())
+            )
         for place in self._places:
             self._start(place)
         deadline = time.monotonic() + READY_S
@@ -157,23 +138,10 @@ class Soak:
                 return
             self._take_line()
 
-    def _start(self, place: _Place) -> None:
-        place.life += 1
-        place.is_ready = False
-        place.exclusions = place.messages = 0
-        place.away = []
-        spec = Worker(
-            gms=place.relay.address,
-            name=f"worker-{place.number}.{place.life}",
-            interface="lo",
-            connect_timeout_s=READY_S,
-            place=place.number,
-            life=place.life,
-            groups=[group_name(group) for group in place.groups],
-            seed=self._rng.derive(f"worker {place.number}.{place.life}").bits64(),
-        )
-        place.child = start_worker(self._children, spec, inbox=self._inbox)
-        self._owners[place.child] = (place, place.life)
+    def _start(self, place: Place) -> None:
+        seed = self._rng.derive(f"worker {place.number}.{place.life + 1}").bits64()
+        child = place.start(self._children, self._inbox, seed)
+        self._owners[child] = (place, place.life)
 
     # The loop
 
@@ -218,15 +186,16 @@ class Soak:
         match record:
             case Begun():
                 place.is_ready = True
-                self._calm(place)
+                place.calm(time.monotonic())
                 self.judge.handle_begun(life, record)
             case Round():
                 if record.is_last:
-                    place.has_concluded, place.concluded = True, record.problem
+                    place.last = record
                 self.judge.handle_round(life, record)
             case Heard():
                 self._delivered += record.messages - place.messages
                 place.messages = record.messages
+                place.node = record.node
                 self._note_exclusions(place, record)
                 self.judge.handle_heard(life, record)
             case Left():
@@ -234,21 +203,20 @@ class Soak:
             case Joined():
                 self.judge.handle_joined(life, record)
             case Ended():
-                name = f"worker {place.number}.{number}"
                 if record.threads:
-                    self._fail(f"{name} left threads behind: {record.threads}")
+                    self._fail(f"{child.name} left threads behind: {record.threads}")
                 if record.descriptors:
-                    self._fail(f"{name} left descriptors open: {record.descriptors}")
+                    self._fail(f"{child.name} left descriptors open: {record.descriptors}")
 
-    def _note_exclusions(self, place: _Place, record: Heard) -> None:
+    def _note_exclusions(self, place: Place, record: Heard) -> None:
         more = record.exclusions - place.exclusions
         place.exclusions = record.exclusions
         self._exclusions += more
         if more > 0 and not place.is_harmed and record.at - place.harmed_at > 10.0:
             self._unprovoked += more
-            self._note(f"worker {place.number}.{place.life} was excluded, nothing had happened")
+            self._note(f"{place.name} was excluded, nothing had happened")
 
-    def _handle_end(self, place: _Place, number: int, child: Child) -> None:
+    def _handle_end(self, place: Place, number: int, child: Child) -> None:
         """A worker's output has ended: it was killed, told to end, or died."""
         del self._owners[child]
         code = self._children.release(child)
@@ -259,8 +227,8 @@ class Soak:
         self._ending.discard(child)
         if not is_expected or code not in (0, -signal.SIGKILL):
             words = f": {child.last_words}" if child.last_words else ""
-            self._fail(f"worker {place.number}.{number} ended with code {code}{words}")
-        if not is_expected and place.child is None:
+            self._fail(f"{child.name} ended with code {code}{words}")
+        if not is_expected and place.child is None and not self._is_closing:
             self._start(place)
 
     # Mishaps
@@ -281,7 +249,7 @@ class Soak:
         if act is None:
             return
         self._acts[act.name] += 1
-        who = "GMS" if act.place is None else f"worker {act.place}.{self._places[act.place].life}"
+        who = "GMS" if act.place is None else self._places[act.place].name
         self._note(f"{act.name} {who} for {act.for_s:.1f} s")
         self._perform(act)
 
@@ -292,60 +260,20 @@ class Soak:
             self._at(ends_at, self._gms.start)
             return
         place = self._places[act.place]
-        place.is_harmed = True
-        child = place.child
-        assert child is not None
-        match act.name:
-            case "kill":
-                self._ending.add(child)
-                child.kill()
-                self._at(ends_at, lambda: self._start(place))
-            case "restart":
-                self._ending.add(child)
-                child.close_input()
-                self._at(ends_at, lambda: self._restart(place))
-            case "freeze":
-                child.send_signal(signal.SIGSTOP)
-                self._at(ends_at, lambda: self._thaw(place, child))
-            case "cut":
-                place.relay.cut()
-                child.tell(DEAF)
-                self._at(ends_at, lambda: self._mend(place, child))
-            case "mute":
-                child.tell(DEAF)
-                self._at(ends_at, lambda: self._mend(place, child))
-            case "leave":
-                names = [group_name(group) for group in place.groups]
-                place.away = self._rng.sample(names, max(1, len(names) // 20))
-                child.tell(Change(leave=place.away))
-                self._at(ends_at, lambda: self._come_back(place, child))
-            case "gms":
-                raise AssertionError("the GMS has no place")
+        if act.name in ENDS_PROCESS:
+            assert place.child is not None
+            self._ending.add(place.child)
+            self._at(ends_at, lambda: self._replace(place))
+        else:
+            self._at(ends_at, lambda: place.end(act.name, time.monotonic()))
+        place.begin(act.name, self._rng)
 
-    def _calm(self, place: _Place) -> None:
-        place.is_harmed = False
-        place.harmed_at = time.monotonic()
-
-    def _restart(self, place: _Place) -> None:
+    def _replace(self, place: Place) -> None:
         if place.child is None:
             self._start(place)
         else:
-            # It is still closing its node.
-            self._at(time.monotonic() + 0.1, lambda: self._restart(place))
-
-    def _thaw(self, place: _Place, child: Child) -> None:
-        child.send_signal(signal.SIGCONT)
-        self._calm(place)
-
-    def _mend(self, place: _Place, child: Child) -> None:
-        place.relay.mend()
-        child.tell(WHOLE)
-        self._calm(place)
-
-    def _come_back(self, place: _Place, child: Child) -> None:
-        child.tell(Change(join=place.away))
-        place.away = []
-        self._calm(place)
+            # It is still closing its node, or nobody has noticed its end.
+            self._at(time.monotonic() + 0.1, lambda: self._replace(place))
 
     # Looking
 
@@ -381,25 +309,31 @@ class Soak:
             harmed = [place.number for place in self._places if place.is_harmed]
             self._fail(f"workers {harmed} did not recover within {SETTLE_S:.0f} s")
         for place in self._places:
-            if place.child is not None:
-                place.child.tell(Conclude())
-        is_over = self._go_until(
-            time.monotonic() + SETTLE_S, lambda: all(place.has_concluded for place in self._places)
-        )
-        for place in self._places:
-            if not place.has_concluded:
-                self._fail(f"the last flush of worker {place.number} did not end")
-            elif place.concluded:
-                self._fail(f"the last flush of worker {place.number} failed: {place.concluded}")
-        if is_over:
+            place.conclude()
+        if self._go_until(time.monotonic() + SETTLE_S, self._has_concluded):
             self._go_until(time.monotonic() + SETTLE_S, lambda: not self.judge.open_debts())
+        for place in self._places:
+            if problem := place.problem(self._places):
+                self._fail(f"{place.name}, {SETTLE_S:.0f} s after the last mishap: {problem}")
         self.judge.conclude()
+        self._is_closing = True
         for child in list(self._owners):
             self._ending.add(child)
             child.close_input()
         if not self._go_until(time.monotonic() + CLOSE_S, lambda: not self._owners):
             names = [child.name for child in self._owners]
             self._fail(f"{names} did not end within {CLOSE_S:.0f} s")
+
+    def _has_concluded(self) -> bool:
+        """Everybody has spoken to everybody; who has not, speaks again.
+
+        A worker may learn only now that it had been counted out, or that others have come back.
+        """
+        problems = {place: place.problem(self._places) for place in self._places}
+        for place, problem in problems.items():
+            if problem and place.last is not None:
+                place.conclude()
+        return not any(problems.values())
 
     def _is_whole(self) -> bool:
         return self._gms.child is not None and not any(place.is_harmed for place in self._places)
