@@ -23,7 +23,7 @@ def test_everything_promised_holds_among_mishaps(tmp_path: Path) -> None:
     acts = cast("tuple[ActName, ...]", ENABLED)
     plan = SoakPlan(seconds=40, seed=12, workers=6, every_s=2.0, acts=acts, folder=tmp_path)
     report = Soak(plan).run()
-    assert report.violations == [], "\n".join(report.happened)
+    assert report.violations == [], "\n".join([*report.happened, *report.violations[:20]])
     assert sum(report.acts.values()) >= 8
     assert report.debts["delivered"] > 500
     assert report.confirmed_messages > 2_000

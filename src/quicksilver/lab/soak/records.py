@@ -43,7 +43,11 @@ class Conclude(msgspec.Struct, frozen=True, tag="conclude", tag_field="order"):
     """Send to every group once more, and then nothing."""
 
 
-Order = Harm | Change | Conclude
+class Explain(msgspec.Struct, frozen=True, tag="explain", tag_field="order"):
+    """Say what the node has counted: somebody wants to know what it waits for."""
+
+
+Order = Harm | Change | Conclude | Explain
 
 
 # What workers say; times are of the machine's monotonic clock
@@ -100,6 +104,12 @@ class Joined(msgspec.Struct, frozen=True, kw_only=True, tag="joined", tag_field=
     groups: list[str]
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True, tag="explained", tag_field="event"):
+    """What a node has counted, without what is nothing."""
+
+    counters: dict[str, int | float | str]
+
+
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="event"):
     """Its node is closed; what is left that was not there before it was opened."""
 
@@ -107,7 +117,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="e
     descriptors: list[str]
 
 
-Record = Begun | Round | Heard | Left | Joined | Ended
+Record = Begun | Round | Heard | Left | Joined | Explained | Ended
 
 # Messages
 

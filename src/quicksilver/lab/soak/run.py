@@ -30,6 +30,8 @@ from quicksilver.lab.soak.places import READY_S, Place, make_groups
 from quicksilver.lab.soak.records import (
     Begun,
     Ended,
+    Explain,
+    Explained,
     Heard,
     Joined,
     Left,
@@ -202,6 +204,8 @@ class Soak:
                 self.judge.handle_left(life, record)
             case Joined():
                 self.judge.handle_joined(life, record)
+            case Explained():
+                self._note(f"{child.name} has counted {record.counters}")
             case Ended():
                 if record.threads:
                     self._fail(f"{child.name} left threads behind: {record.threads}")
@@ -310,11 +314,13 @@ class Soak:
             self._fail(f"workers {harmed} did not recover within {SETTLE_S:.0f} s")
         for place in self._places:
             place.conclude()
-        if self._go_until(time.monotonic() + SETTLE_S, self._has_concluded):
-            self._go_until(time.monotonic() + SETTLE_S, lambda: not self.judge.open_debts())
-        for place in self._places:
-            if problem := place.problem(self._places):
-                self._fail(f"{place.name}, {SETTLE_S:.0f} s after the last mishap: {problem}")
+        if not self._go_until(time.monotonic() + SETTLE_S, self._has_concluded):
+            for place in self._places:
+                if problem := place.problem(self._places):
+                    self._fail(f"{place.name}, {SETTLE_S:.0f} s after the last mishap: {problem}")
+                if place.child is not None:
+                    place.child.tell(Explain())
+        self._go_until(time.monotonic() + SETTLE_S, lambda: not self.judge.open_debts())
         self.judge.conclude()
         self._is_closing = True
         for child in list(self._owners):

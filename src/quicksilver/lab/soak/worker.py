@@ -20,6 +20,8 @@ from quicksilver.lab.soak.records import (
     Change,
     Conclude,
     Ended,
+    Explain,
+    Explained,
     Heard,
     Joined,
     Left,
@@ -101,6 +103,9 @@ class Participant:
                     order.perform(self._node)
                 case Change() | Conclude():
                     self._tasks.put(order)
+                case Explain():
+                    counters = self._node.stats().counters
+                    tell(Explained(counters={k: v for k, v in counters.items() if v}))
                 case None:
                     pass
             now = time.monotonic()
