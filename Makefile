@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.installed
 # How many seeds `make sim` runs, and how many of them are part of `make test`.
 SIM_SEEDS ?= 1000
 TEST_SEEDS ?= 120
-# How long `make soak` sends, in seconds.
-SOAK_SECONDS ?= 600
+# How long mishaps happen in `make soak`, in seconds.
+SOAK_SECONDS ?= 1800
 # How often `make soak-spark` kills.
 SOAK_KILLS ?= 20
 # How `make peers` measures.
@@ -73,8 +73,8 @@ peers: setup ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in
 	bash bench/peers/setup.sh
 	$(BIN)/python -m bench.peers.run $(PEERS_FLAGS)
 
-soak: setup ## a long run under loss, verified complete (SOAK_SECONDS=600)
-	$(BIN)/quicksilver bench throughput --receivers 4 --groups 100 --size 1000 --loss 0.01 --seconds $(SOAK_SECONDS)
+soak: setup ## real processes among kills, freezes, cuts and restarts, every message checked (SOAK_SECONDS=1800)
+	$(BIN)/quicksilver soak --seconds $(SOAK_SECONDS)
 
 soak-spark: setup ## every Spark test: drivers and workers killed many times, a cluster (SOAK_KILLS=20)
 	QUICKSILVER_SOAK=1 QUICKSILVER_KILLS=$(SOAK_KILLS) $(BIN)/pytest -q -s -m spark

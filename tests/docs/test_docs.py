@@ -29,7 +29,19 @@ PAGES = sorted(
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 COMMANDS: Any = typer.main.get_command(app)
 SUBCOMMANDS: dict[str, Any] = COMMANDS.commands
-OTHER_PROGRAMS = {"cd", "echo", "export", "kill", "make", "pip", "printf", "seq", "spark-pipelines"}
+OTHER_PROGRAMS = {
+    "cd",
+    "cp",
+    "echo",
+    "export",
+    "kill",
+    "make",
+    "mkdir",
+    "pip",
+    "printf",
+    "seq",
+    "spark-pipelines",
+}
 RUN_BY = {
     "README.md": "tests/docs/test_docs.py",
     "docs/figures.md": "tests/spark/telemetry/test_traces.py",

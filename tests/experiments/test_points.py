@@ -20,6 +20,7 @@ OTHERS: dict[str, dict[str, Value]] = {
     "crash": {"seconds": 0.8, "warmup": 0.2},
     "joins": {"seconds": 0.2, "warmup": 0.2},
     "churn": {"changes": 20.0, "visitors": 1},
+    "stalls": {"fault": "slow", "freeze": 0.3, "after": 0.3},
     "overload": {"load": 1.1, "seconds": 1.1},
     "light": {"rate": 500.0},
     "groups": {"groups": 20},

@@ -22,6 +22,7 @@ NAMES = (
     "crash",
     "joins",
     "churn",
+    "stalls",
     "members",
     "memory",
     "calibrate",

@@ -320,6 +320,21 @@ def test_faults_for_data_alone_spare_unicast(open_sockets: Open, port: int) -> N
         peer.set_memberships(frozenset())
 
 
+def test_faults_may_begin_and_end_while_the_sockets_are_open(open_sockets: Open) -> None:
+    """A link is cut and mended under a node that runs."""
+    node, peer = open_sockets(), open_sockets()
+    node.set_faults(FaultPlan(drop_rate=1.0, direction="both"))
+    peer.send(node.address, [b"in"])
+    node.send(peer.address, [b"out"])
+    assert receive(node.receive_unicast, 1, timeout_s=0.05) == []
+    assert peer.receive_unicast(10) == []
+    node.set_faults(None)
+    peer.send(node.address, [b"in again"])
+    node.send(peer.address, [b"out again"])
+    assert payloads(receive(node.receive_unicast, 1)) == [b"in again"]
+    assert payloads(receive(peer.receive_unicast, 1)) == [b"out again"]
+
+
 def test_delayed_datagrams_leave_when_released(open_sockets: Open) -> None:
     """The host sleeps until ``next_release`` and then lets them go."""
     now = [10.0]

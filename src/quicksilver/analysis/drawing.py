@@ -31,6 +31,8 @@ STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "quicksilver",
 }
+LABELS_MAX = 70
+"""Characters of names that fit below a drawing."""
 TICKS_APART = 1.25
 """Marks of a log axis that are nearer to each other than this would overlap."""
 
@@ -246,21 +248,42 @@ def cumulate(counts: Sequence[tuple[int, int]]) -> tuple[list[float], list[float
     return xs, ys
 
 
-def draw_bars(folder: Path, figure: Bars, bars: Sequence[tuple[str, Value]]) -> None:
-    """Draw a metric for each kind of run."""
+def draw_bars(
+    folder: Path, figure: Bars, groups: Mapping[str, Sequence[tuple[str, Value]]]
+) -> None:
+    """Draw a metric for each kind of run; groups stand side by side."""
+    from matplotlib.ticker import FuncFormatter
+
+    kinds = [kind for kind in figure.kinds if any(kind in dict(bars) for bars in groups.values())]
+    width = 0.7 / len(groups)
     with drawing(folder, figure.name) as (_, axes):
-        errors = [value.half_width or 0.0 for _, value in bars]
-        places = range(len(bars))
-        axes.bar(
-            places,
-            [value.y for _, value in bars],
-            yerr=errors if any(errors) else None,
-            capsize=3,
-            color=COLOURS[0],
-            width=0.6,
-        )
+        for number, (group, bars) in enumerate(groups.items()):
+            shift = (number - (len(groups) - 1) / 2) * width
+            errors = [value.half_width or 0.0 for _, value in bars]
+            axes.bar(
+                [kinds.index(kind) + shift for kind, _ in bars],
+                # On a logarithmic axis nothing would be no bar at all.
+                [max(figure.floor, value.y) for _, value in bars],
+                yerr=errors if any(errors) else None,
+                capsize=3,
+                color=COLOURS[number % len(COLOURS)],
+                width=0.9 * width,
+                label=group,
+            )
         finish(axes, figure.title, "", figure.y_label)
-        axes.set_xticks(list(places), [kind for kind, _ in bars])
+        is_long = sum(map(len, kinds)) > LABELS_MAX
+        axes.set_xticks(
+            range(len(kinds)),
+            kinds,
+            rotation=35 if is_long else 0,
+            ha="right" if is_long else "center",
+        )
+        if figure.floor:
+            axes.set_yscale("log")
+            axes.set_ylim(figure.floor, None)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        if len(groups) > 1:
+            axes.legend(fontsize=8, loc="upper left")
 
 
 def draw_cdf(folder: Path, name: str, counts: Mapping[int, int]) -> None:

@@ -71,6 +71,10 @@ class Bars:
     kinds: tuple[str, ...]
     y: str
     y_label: str
+    group: str = ""
+    """The parameter whose values stand side by side, such as two versions; empty: none."""
+    floor: float = 0.0
+    """Above 0: the upright axis is logarithmic, and begins here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +170,25 @@ def _checked(counts: object) -> list[tuple[int, int]]:
     ]
 
 
-def bars_of(figure: Bars, rows: Sequence[Row]) -> list[tuple[str, Value]]:
-    """Return the bars for which there are points, in the figure's order."""
-    found: list[tuple[str, Value]] = []
-    for kind in figure.kinds:
-        ys = [
-            float(row[figure.y])
-            for row in rows
-            if row["experiment"] == figure.experiment
-            and row.get(figure.by) == kind
-            and not row.get("rate")
-            and _is_number(row.get(figure.y))
-        ]
-        if ys:
-            found.append((kind, Value(float(len(found)), mean(ys), half_width(ys), len(ys))))
+def bars_of(figure: Bars, rows: Sequence[Row]) -> dict[str, list[tuple[str, Value]]]:
+    """Return the bars for which there are points, in the figure's order, for each group."""
+    found: dict[str, list[tuple[str, Value]]] = {}
+    usable = [
+        row
+        for row in rows
+        if row["experiment"] == figure.experiment
+        and not row.get("rate")
+        and _is_number(row.get(figure.y))
+    ]
+    for group in dict.fromkeys(str(row.get(figure.group, "")) for row in usable):
+        chosen = [row for row in usable if str(row.get(figure.group, "")) == group]
+        bars = []
+        for place, kind in enumerate(figure.kinds):
+            ys = [float(row[figure.y]) for row in chosen if row.get(figure.by) == kind]
+            if ys:
+                bars.append((kind, Value(float(place), mean(ys), half_width(ys), len(ys))))
+        if bars:
+            found[group] = bars
     return found
 
 

@@ -22,6 +22,7 @@ from quicksilver.cli import (
     record,
     report,
     sim,
+    soak,
     sql,
     sub,
     top,
@@ -68,6 +69,7 @@ app.command("up")(up.up)
 app.command("top")(top.top)
 app.command("doctor")(doctor.doctor)
 app.command("sim")(sim.sim)
+app.command("soak")(soak.soak)
 app.command("experiment")(experiment.experiment)
 app.command("report")(report.report)
 app.command("gold")(gold.gold)

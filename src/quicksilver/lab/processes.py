@@ -165,7 +165,7 @@ class Child:
 
     def wait(self, timeout_s: float) -> int:
         """Close its input and wait for its end; returns its exit code."""
-        self._close_input()
+        self.close_input()
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -181,13 +181,14 @@ class Child:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _close_input(self) -> None:
+    def close_input(self) -> None:
+        """Give no more orders: children of the laboratory end by themselves then."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def _reap(self) -> None:
-        self._close_input()
+        self.close_input()
         self._process.wait()
         for reader in self._readers:
             # One that has left a process of its own behind may keep a stream open.
@@ -273,10 +274,18 @@ class Children:
         A multicast port of its own keeps other clusters' packets, which would only
         be dropped, away from this one's sockets.
         """
-        ports = ("--port", "0", "--multicast-port", str(_free_udp_port()))
+        ports = ("--port", "0", "--multicast-port", str(free_udp_port()))
         arguments = ("gms", "--host", host, *ports, "--json", *options)
         child = self.start_python("gms", "quicksilver.cli.main", *arguments, prefix=prefix)
         return child.expect(GmsReady, 20.0).address
+
+    def release(self, child: Child) -> int:
+        """Wait for a child that ends, and keep nothing of it; returns its exit code."""
+        child._reap()
+        self.running.remove(child)
+        code = child.exit_code
+        assert code is not None
+        return code
 
     def _stop(self) -> None:
         """Stop the last ones first: later ones depend on earlier ones, such as a GMS."""
@@ -356,7 +365,8 @@ def _ignore(number: int, frame: FrameType | None) -> None:
     """As SIG_IGN, but not inherited by programs that are started."""
 
 
-def _free_udp_port() -> int:
+def free_udp_port() -> int:
+    """Return a port of this machine that nobody has at present."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -24,8 +24,25 @@ from quicksilver.lab.participants import (
     run_subscriber,
 )
 from quicksilver.lab.processes import Child, Children
+from quicksilver.lab.soak.records import Worker as SoakWorker
+from quicksilver.lab.soak.worker import run_soak_worker
+from quicksilver.lab.stalls import (
+    StallListener,
+    StallPublisher,
+    run_stall_listener,
+    run_stall_publisher,
+)
 
-Role = Member | Publisher | Receiver | Sender | Subscriber
+Role = (
+    Member
+    | Publisher
+    | Receiver
+    | Sender
+    | SoakWorker
+    | StallListener
+    | StallPublisher
+    | Subscriber
+)
 
 
 def start_worker(
@@ -45,6 +62,12 @@ def run_worker() -> None:
             run_sender(spec)
         case Receiver():
             run_receiver(spec)
+        case SoakWorker():
+            run_soak_worker(spec)
+        case StallListener():
+            run_stall_listener(spec)
+        case StallPublisher():
+            run_stall_publisher(spec)
         case Subscriber():
             with open_node(spec) as node:
                 run_subscriber(node, spec)

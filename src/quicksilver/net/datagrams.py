@@ -139,7 +139,8 @@ class DatagramSockets:
         self._sender = BatchSender() if self.abilities.sendmmsg else None
         self._single = SingleSender() if self.abilities.sendmmsg else None
         self._clock = clock
-        self._install_faults(faults, is_data)
+        self._is_data = is_data
+        self.set_faults(faults)
         self._receive_buffer_wanted = receive_buffer_bytes
         self._send_buffer_wanted = send_buffer_bytes
         self._port = port
@@ -370,9 +371,9 @@ class DatagramSockets:
 
     # --- faults -------------------------------------------------------------
 
-    def _install_faults(
-        self, plan: FaultPlan | None, is_data: Callable[[bytes], bool] | None
-    ) -> None:
+    def set_faults(self, plan: FaultPlan | None) -> None:
+        """Harm datagrams as a plan says from now on; what an earlier one held back is lost."""
+        is_data = self._is_data
         self._unicast_faults: FaultInjector[Received] | None = None
         self._multicast_faults: FaultInjector[Received] | None = None
         self._send_faults: FaultInjector[tuple[Address, bytes]] | None = None

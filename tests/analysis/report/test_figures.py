@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.analysis.drawing import draw_distribution
+from quicksilver.analysis.drawing import draw_bars, draw_distribution
 from quicksilver.analysis.errors import BadInputError
 from quicksilver.analysis.estimates import half_width
 from quicksilver.analysis.figures import bars_of, counts_of, lines_of
@@ -183,15 +183,35 @@ def test_counts_of_rounds_are_added_up_and_what_is_no_count_is_left_out() -> Non
 
 
 def test_bars_are_of_the_kinds_that_were_run() -> None:
-    (figure,) = BARS
+    figure = next(b for b in BARS if b.name == "memory-allocating")
     rows = [
         {"experiment": "memory", "variant": kind, "rate": 0.0, figure.y: y}
         for kind, y in (("made-anew", 2.0), ("base", 1.0), ("base", 3.0), ("unknown", 9.0))
     ]
-    assert [(kind, value.y) for kind, value in bars_of(figure, rows)] == [
-        ("base", 2.0),
-        ("made-anew", 2.0),
+    (bars,) = bars_of(figure, rows).values()
+    assert [(kind, value.y) for kind, value in bars] == [("base", 2.0), ("made-anew", 2.0)]
+
+
+def test_bars_of_two_editions_stand_side_by_side(tmp_path: Path) -> None:
+    """The longest stall before and after; a fault that only one was asked has one bar."""
+    figure = next(b for b in BARS if b.name == "stalls-longest")
+    rows = [
+        {"experiment": "stalls", "edition": edition, "fault": fault, "rate": rate, figure.y: y}
+        for edition, fault, rate, y in (
+            ("before", "crash", 0.0, 3.0),
+            ("before", "mute", 0.0, 10.0),
+            ("before", "mute", 100.0, 99.0),
+            ("after", "mute", 0.0, 0.1),
+            ("after", "mute", 0.0, 0.3),
+        )
     ]
+    groups = bars_of(figure, rows)
+    assert {
+        group: [(kind, round(value.y, 6)) for kind, value in bars] for group, bars in groups.items()
+    } == {"before": [("crash", 3.0), ("mute", 10.0)], "after": [("mute", 0.2)]}
+    draw_bars(tmp_path, figure, groups)
+    drawn = (tmp_path / "stalls-longest.svg").read_text(encoding="utf-8")
+    assert all(word in drawn for word in ("before", "after", "crash", "mute"))
 
 
 def test_several_metrics_of_a_figure_are_lines_of_their_own() -> None:

@@ -129,14 +129,16 @@ def _add_distributions(section: Section, rows: Sequence[Row], out: Path, name: s
 
 def _add_bars(section: Section, rows: Sequence[Row], out: Path, name: str) -> None:
     for figure in BARS:
-        bars = bars_of(figure, rows)
-        if len(bars) < 2:
+        groups = bars_of(figure, rows)
+        if max((len(bars) for bars in groups.values()), default=0) < 2:
             continue
         drawn = replace(figure, name=_drawn_name(section, figure.name, name))
-        draw_bars(out, drawn, bars)
+        draw_bars(out, drawn, groups)
         words = "; ".join(
-            f"{kind}: {number(value.y)}"
+            f"{group} {kind}: ".lstrip()
+            + number(value.y)
             + (f" ± {number(value.half_width)}" if value.half_width is not None else "")
+            for group, bars in groups.items()
             for kind, value in bars
         )
         section.pictures.append(

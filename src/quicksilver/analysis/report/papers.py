@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from quicksilver.analysis.figures import Bars, Distribution, Figure
+from quicksilver.experiments.catalogue.stalls import FAULTS
 
 AXES = {
     "changes": "joins and leaves a second",
@@ -363,5 +364,17 @@ BARS = (
         kinds=("base", "made-anew", "pulled", "pulled-anew", "gc-default", "gc-disabled"),
         y="sender_cpu_us_per_message",
         y_label="processor, µs a message",
+    ),
+    Bars(
+        name="stalls-longest",
+        experiment="stalls",
+        paper="–",
+        title="Longest stall of those to whom nothing happened, at full rate",
+        by="fault",
+        kinds=FAULTS,
+        y="stall_s",
+        y_label="s",
+        group="edition",
+        floor=1e-4,
     ),
 )

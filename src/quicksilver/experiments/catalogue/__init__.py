@@ -19,6 +19,7 @@ from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
 from quicksilver.experiments.catalogue.rain import Rain, Stalls
 from quicksilver.experiments.catalogue.replication import Replication
 from quicksilver.experiments.catalogue.scale import Scale
+from quicksilver.experiments.catalogue.stalls import Stalls
 from quicksilver.experiments.catalogue.tokenrate import TokenRate
 from quicksilver.experiments.catalogue.tokens import Tokens
 
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Crash(),
         Joins(),
         Churn(),
+        Stalls(),
         Members(),
         Memory(),
         Calibrate(),

@@ -1,0 +1,89 @@
+"""What came of a soak."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import msgspec
+
+from quicksilver.lab.soak.vitals import Vitals, growth_bytes
+
+LAST = 5
+"""So many of the last samples say how a process ended."""
+DESCRIPTORS_SPARE = 4
+"""Reconnecting takes a descriptor for a moment, and some regions need a socket of their own."""
+
+
+class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How one process did."""
+
+    name: str
+    rss_mb_first: float
+    rss_mb_last: float
+    rss_mb_max: float
+    growth_mb: float
+    """In the second half of its life, by the line of least squares."""
+    descriptors_max: int
+    """In the first half."""
+    descriptors_last: int
+    threads_max: int
+    threads_last: int
+
+
+class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    seed: int
+    seconds: float
+    acts: dict[str, int]
+    lives: int
+    """Processes there were, of the GMS and of all workers."""
+    confirmed_messages: int
+    """Messages that flushes have vouched for, …"""
+    unconfirmed_messages: int
+    """… and those of which flushes said that they cannot."""
+    delivered_messages: int
+    debts: dict[str, int]
+    """Runs of messages owed to members, by how that ended."""
+    flush_s_max: float
+    flush_problems: dict[str, int]
+    exclusions: int
+    unprovoked_exclusions: int
+    """Of workers to which nothing had happened for ten seconds."""
+    processes: list[ProcessReport]
+    """Those that were there for half of the soak at least."""
+    vitals: dict[str, list[Vitals]]
+    happened: list[str]
+    violations: list[str]
+
+
+def summarise_process(name: str, samples: list[Vitals]) -> ProcessReport:
+    """Return how a process did, out of all its samples."""
+    half, last = samples[: max(1, len(samples) // 2)], samples[-LAST:]
+    return ProcessReport(
+        name=name,
+        rss_mb_first=samples[0].rss_bytes / 1e6,
+        rss_mb_last=samples[-1].rss_bytes / 1e6,
+        rss_mb_max=max(one.rss_bytes for one in samples) / 1e6,
+        growth_mb=growth_bytes(samples) / 1e6,
+        descriptors_max=max(one.descriptors for one in half),
+        descriptors_last=int(median(one.descriptors for one in last)),
+        threads_max=max(one.threads for one in half),
+        threads_last=int(median(one.threads for one in last)),
+    )
+
+
+def check_vitals(samples: list[Vitals], growth_bytes_max: int) -> list[str]:
+    """Return what a process has too much of in the end."""
+    found = []
+    one = summarise_process("", samples)
+    if one.growth_mb * 1e6 > growth_bytes_max:
+        found.append(
+            f"memory grew by {one.growth_mb:.0f} MB in the second half, "
+            f"{growth_bytes_max / 1e6:.0f} are allowed"
+        )
+    if one.descriptors_last > one.descriptors_max + DESCRIPTORS_SPARE:
+        found.append(f"descriptors grew from {one.descriptors_max} to {one.descriptors_last}")
+    if one.threads_last > one.threads_max:
+        found.append(f"threads grew from {one.threads_max} to {one.threads_last}")
+    return found

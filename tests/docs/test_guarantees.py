@@ -1,0 +1,63 @@
+"""Every guarantee names a test, and the test is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from tests.docs.pages import ROOT, read
+
+PAGE = "docs/guarantees.md"
+MARK = re.compile(r"<!-- test: (\S+) -->")
+PROMISED, _, WANTED = read(PAGE).partition("\n## Wanted\n")
+NAMED = MARK.findall(PROMISED)
+VERBS = (
+    "join",
+    "leave",
+    "send",
+    "flush",
+    "close",
+    "crash",
+    "exclusion",
+    "empty group",
+    "restart of the GMS",
+)
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """Names of a file's tests, those in classes with their class."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body:
+        inside = node.body if isinstance(node, ast.ClassDef) else [node]
+        prefix = f"{node.name}::" if isinstance(node, ast.ClassDef) else ""
+        found |= {
+            prefix + one.name
+            for one in inside
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+    return frozenset(name for name in found if name.rpartition("::")[2].startswith("test_"))
+
+
+@pytest.mark.parametrize("named", sorted(set(NAMED)))
+def test_every_named_test_exists(named: str) -> None:
+    path, _, name = named.partition("::")
+    assert (ROOT / path).is_file(), named
+    assert name in names_in(path), named
+
+
+def test_every_sentence_names_a_test() -> None:
+    """A promise that nothing shows is a wish; wishes have a chapter of their own."""
+    bullets = [line for line in PROMISED.splitlines() if line.startswith("- ")]
+    assert len(bullets) > 30
+    assert [line for line in bullets if not MARK.search(line)] == []
+    assert not MARK.search(WANTED)
+
+
+def test_nothing_is_left_out() -> None:
+    headings = re.findall(r"^### (.*)$", PROMISED, re.MULTILINE)
+    assert headings == list(VERBS)

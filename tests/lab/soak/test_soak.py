@@ -1,0 +1,48 @@
+"""Most of a minute of the soak: real processes, every mishap, every message checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from quicksilver.lab.soak.acts import ActName
+from quicksilver.lab.soak.judge import Judge, Life
+from quicksilver.lab.soak.records import Heard
+from quicksilver.lab.soak.run import Soak, SoakPlan
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+ENABLED = ("kill", "restart", "freeze", "cut", "mute", "leave", "gms")
+"""Every mishap there is: none is left out because it breaks something."""
+
+
+def test_everything_promised_holds_among_mishaps(tmp_path: Path) -> None:
+    """``make soak`` goes on for half an hour; this is enough to see a mistake."""
+    acts = cast("tuple[ActName, ...]", ENABLED)
+    plan = SoakPlan(seconds=40, seed=12, workers=6, every_s=2.0, acts=acts, folder=tmp_path)
+    report = Soak(plan).run()
+    assert report.violations == [], "\n".join([*report.happened, *report.violations[:20]])
+    assert sum(report.acts.values()) >= 8
+    assert report.debts["delivered"] > 500
+    assert report.confirmed_messages > 2_000
+    assert report.delivered_messages > report.confirmed_messages
+
+
+class Deaf(Judge):
+    """Does not hear a part of what one worker says that it delivered."""
+
+    def handle_heard(self, life: Life, record: Heard) -> None:
+        if life[0] == 2:
+            del record.runs[::2]
+        super().handle_heard(life, record)
+
+
+def test_a_loss_is_found(tmp_path: Path) -> None:
+    """The way from workers to the report works: what they did not deliver is missed."""
+    soak = Soak(SoakPlan(seconds=5, seed=1, workers=3, groups=40, acts=(), folder=tmp_path))
+    soak.judge = Deaf()
+    report = soak.run()
+    assert report.debts["lost"]
+    assert all("worker 2.0" in violation for violation in report.violations)
