@@ -407,6 +407,34 @@ class TestPeers:
         assert peers.take_unheard(2, UNHEARD_S + 1) == []
         assert not peers.unheard_bytes
 
+    def test_first_words_are_repeated_until_they_are_heard(self) -> None:
+        """They may be lost, or the answer; not for long, and less and less often."""
+        peers = Peers(1)
+        peers.become(1)
+        packet = encode_control(Wake(1, 1, 3, 4, 0, 0), 2)
+        peers.stamp(packet, 0.0)
+        times = []
+        while (when := peers.next_timeout()) is not None and when < 1.0:
+            for peer, again in peers.take_due(when):
+                assert (peer, again) == (2, packet)
+                peers.stamp(again, when)
+                times.append(round(when, 3))
+        assert times == [0.01, 0.03, 0.07, 0.15]
+        assert not peers.unheard_bytes
+
+    def test_what_can_be_proven_meanwhile_is_said_with_proof(self) -> None:
+        """The Challenge was lost, and something else told the nonce."""
+        peers = Peers(1)
+        peers.become(1)
+        packets = [encode_control(Wake(1, 1, 3, 4, 0, ring), 2) for ring in range(3)]
+        for packet in packets:
+            peers.stamp(packet, 0.0)
+        peers.handle_stamp(2, 99, 0)
+        due = peers.take_due(0.02)
+        assert due == [(2, packet) for packet in packets]
+        assert parse_stamp(peers.stamp(packets[0], 0.02))[1] == 99
+        assert peers.next_timeout() is None
+
     def test_nonces_are_bounded(self) -> None:
         """The oldest are forgotten, and asked for again."""
         peers = Peers(1)

@@ -415,6 +415,9 @@ class Engine:
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
+        when = self.environment.peers.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         when = self.environment.assembly.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -436,6 +439,10 @@ class Engine:
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
         self.intake.early.handle_timeout(now)
+        for peer, packet in self.environment.peers.take_due(now):
+            address = self.environment.address_of(peer)
+            if address is not None:
+                self._send_control(address, packet)
         self._look_at_assemblies(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()

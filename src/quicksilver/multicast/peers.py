@@ -26,6 +26,10 @@ UNHEARD_S = 0.2
 UNHEARD_BYTES_MAX = 1 << 20
 """… and as long as all such packets take no more than this."""
 
+RETRY_S = 0.01
+"""… and until then again after this time, then after twice as long: the first words of two
+nodes may be lost, and those who sent them have slower ways to notice."""
+
 PER_PEER_BYTES = 400
 """What a nonce takes in either table."""
 
@@ -35,7 +39,7 @@ PER_PACKET_BYTES = 160
 class Peers:
     """What this node wants to hear from others, and what others want to hear from it."""
 
-    __slots__ = ("_key", "_mine", "_node", "_theirs", "_unheard", "unheard_bytes")
+    __slots__ = ("_key", "_mine", "_node", "_retries", "_theirs", "_unheard", "unheard_bytes")
 
     def __init__(self, seed: int) -> None:
         self._key = blake2b((seed & ((1 << 64) - 1)).to_bytes(8, "little"), digest_size=32).digest()
@@ -46,6 +50,8 @@ class Peers:
         """What peers want to hear."""
         self._unheard: dict[int, list[tuple[float, bytes]]] = {}
         """Packets that left without proof, and when; few, and not for long."""
+        self._retries: dict[int, tuple[float, float]] = {}
+        """When to say the newest of them again, by peer, and how long the pause was."""
         self.unheard_bytes = 0
 
     def become(self, node: int) -> None:
@@ -55,6 +61,7 @@ class Peers:
             self._mine.clear()
             self._theirs.clear()
             self._unheard.clear()
+            self._retries.clear()
             self.unheard_bytes = 0
 
     # What is sent
@@ -71,25 +78,50 @@ class Peers:
 
     def _keep(self, peer: int, packet: bytes, now: float) -> None:
         self._drop_old(now)
+        packets = self._unheard.get(peer, [])
+        if any(kept is packet for _, kept in packets):
+            return  # said again
         size = len(packet) + PER_PACKET_BYTES
         if self.unheard_bytes + size <= UNHEARD_BYTES_MAX:
             self.unheard_bytes += size
-            self._unheard.setdefault(peer, []).append((now, packet))
+            self._unheard.setdefault(peer, packets).append((now, packet))
+            self._retries.setdefault(peer, (now + RETRY_S, RETRY_S))
 
     def take_unheard(self, peer: int, now: float) -> list[bytes]:
         """Return what a peer was sent without proof and did not listen to."""
         self._drop_old(now)
+        return [packet for _, packet in self._forget_unheard(peer)]
+
+    def _forget_unheard(self, peer: int) -> list[tuple[float, bytes]]:
         taken = self._unheard.pop(peer, [])
+        self._retries.pop(peer, None)
         self.unheard_bytes -= sum(len(packet) + PER_PACKET_BYTES for _, packet in taken)
-        return [packet for _, packet in taken]
+        return taken
+
+    def next_timeout(self) -> float | None:
+        """When to say something again."""
+        return min(at for at, _ in self._retries.values()) if self._retries else None
+
+    def take_due(self, now: float) -> list[tuple[int, bytes]]:
+        """Return what to say to whom again: the newest, or all once it can be proven."""
+        self._drop_old(now)
+        due: list[tuple[int, bytes]] = []
+        for peer, (at, pause) in list(self._retries.items()):
+            if at > now:
+                continue
+            if peer in self._theirs:
+                due += [(peer, packet) for packet in self.take_unheard(peer, now)]
+            else:
+                due.append((peer, self._unheard[peer][-1][1]))
+                self._retries[peer] = (now + 2 * pause, 2 * pause)
+        return due
 
     def _drop_old(self, now: float) -> None:
         while self._unheard:
             peer, packets = next(iter(self._unheard.items()))
             if packets[0][0] + UNHEARD_S >= now:
                 return
-            del self._unheard[peer]
-            self.unheard_bytes -= sum(len(packet) + PER_PACKET_BYTES for _, packet in packets)
+            self._forget_unheard(peer)
 
     # What arrives
 
