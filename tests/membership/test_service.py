@@ -335,8 +335,8 @@ BAD = {
         hello(),
         *(gms.Subscribe(n, join=tuple(f"{n}-{i}" for i in range(9))) for n in range(3)),
     ],
-    "many stats": [hello(), gms.Heartbeat({str(n): n for n in range(65)})],
-    "long stats": [hello(), gms.Heartbeat({"a": "b" * 2049})],
+    "many stats": [hello(), gms.Heartbeat({str(n): n for n in range(129)})],
+    "long stats": [hello(), gms.Heartbeat({"a": "b" * 4097})],
 }
 
 
