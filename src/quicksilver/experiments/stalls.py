@@ -88,7 +88,8 @@ class Publisher:
     def handle_flushed(self, event: FlushEnded) -> None:
         """Note what a flush says, and ask again after a while."""
         now = self._cluster.now
-        self.promises.end_flush(self.sent, now, is_confirmed=event.problem is None)
+        is_confirmed = not any(each.reason.is_failure for each in event.unconfirmed)
+        self.promises.end_flush(self.sent, now, is_confirmed=is_confirmed)
         if not self.has_ended:
             self._cluster.events.after(FLUSH_S, self.flush)
 

@@ -16,7 +16,7 @@ from quicksilver.experiments.catalogue.members import Members
 from quicksilver.experiments.catalogue.memory import Memory
 from quicksilver.experiments.catalogue.overload import Overload
 from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
-from quicksilver.experiments.catalogue.rain import Rain, Stalls
+from quicksilver.experiments.catalogue.rain import HeavyLoss, Rain
 from quicksilver.experiments.catalogue.replication import Replication
 from quicksilver.experiments.catalogue.scale import Scale
 from quicksilver.experiments.catalogue.stalls import Stalls
@@ -34,7 +34,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Sleep(),
         Loss(),
         Rain(),
-        Stalls(),
+        HeavyLoss(),
         Light(),
         Groups(),
         Overload(),

@@ -97,10 +97,10 @@ class Rain(Experiment):
         return found
 
 
-class Stalls(Experiment):
+class HeavyLoss(Experiment):
     """Much is lost at a light load: how long does anybody wait for the next message?"""
 
-    name = "stalls"
+    name = "heavy-loss"
     figures = "–"
     title = "much is lost at a light load"
     varies = "part of the datagrams lost, at whom: one, the leader of all rings, or everybody"
