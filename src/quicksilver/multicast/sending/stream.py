@@ -27,6 +27,7 @@ from quicksilver.wire.packets import (
     encode_mixed_head,
     encode_prefix,
     encode_run_head,
+    head_of,
     stream_key,
 )
 
@@ -63,10 +64,13 @@ class SentPackets(Mapping[int, bytes]):
     packet: 9 µs to make one instead of 12.6 with 200 kept.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_ahead", "_kept")
 
     def __init__(self) -> None:
         self._kept: dict[int, bytes | Parts] = {}
+        self._ahead: dict[int, bytes] = {}
+        """Heads of packets that all have and that come after one that somebody lacks: until
+        that is repaired they are acknowledged, and not delivered."""
 
     def keep(self, sequence: int, packet: bytes) -> None:
         """Keep a packet as it is."""
@@ -84,16 +88,32 @@ class SentPackets(Mapping[int, bytes]):
             packet = pop(sequence, None)
             if packet is not None:
                 freed += packet[0] if type(packet) is tuple else len(packet)
+            else:
+                self._ahead.pop(sequence, None)
         return freed
+
+    def forget_ahead(self, first: int, stop: int) -> int:
+        """The same for packets after one that somebody lacks: which messages they had is kept."""
+        kept = self._kept
+        for sequence in range(first, stop):
+            packet = kept.get(sequence)
+            if packet is not None:
+                head = packet[1][0] if isinstance(packet, tuple) else head_of(packet)
+                self._ahead[sequence] = head
+        return self.forget(first, stop)
 
     def newest(self) -> bytes:
         """Return the packet that was kept last."""
         return self[next(reversed(self._kept))]
 
     def heads(self) -> Iterator[bytes]:
-        """Yield the packets, or as much of each as says which messages it has."""
+        """Yield as much of each packet as says which messages it has, delivered to all or not.
+
+        Those that all have and that come after one that somebody lacks are among them.
+        """
         for packet in self._kept.values():
             yield packet[1][0] if isinstance(packet, tuple) else packet
+        yield from self._ahead.values()
 
     def __getitem__(self, sequence: int) -> bytes:
         packet = self._kept[sequence]
@@ -303,7 +323,7 @@ class SendStream:
             start = max(self.low, self._walked)
             self._walked = max(self._walked, limit)
             for first, stop in [*missing, (limit, limit)]:
-                freed += packets.forget(start, min(first, limit))
+                freed += packets.forget_ahead(start, min(first, limit))
                 start = max(start, stop)
         if freed:
             self.flow.release(freed)
