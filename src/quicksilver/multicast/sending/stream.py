@@ -94,13 +94,19 @@ class SentPackets(Mapping[int, bytes]):
 
     def forget_ahead(self, first: int, stop: int) -> int:
         """The same for packets after one that somebody lacks: which messages they had is kept."""
-        kept = self._kept
+        freed = 0
+        pop = self._kept.pop
         for sequence in range(first, stop):
-            packet = kept.get(sequence)
-            if packet is not None:
-                head = packet[1][0] if isinstance(packet, tuple) else head_of(packet)
-                self._ahead[sequence] = head
-        return self.forget(first, stop)
+            packet = pop(sequence, None)
+            if packet is None:
+                continue
+            if isinstance(packet, tuple):
+                freed += packet[0]
+                self._ahead[sequence] = packet[1][0]
+            else:
+                freed += len(packet)
+                self._ahead[sequence] = head_of(packet)
+        return freed
 
     def newest(self) -> bytes:
         """Return the packet that was kept last."""
