@@ -22,7 +22,11 @@ HEARD, SURVIVED = (block.splitlines() for block in blocks(PAGE, "text"))
 
 
 def shape(line: str) -> str:
-    """A line without its measurements and without the spaces that align it."""
+    """A line without its measurements and without the spaces that align it.
+
+    Nor does it matter whether a member that was killed is counted out when ``pub`` begins.
+    """
+    line = re.sub(r" by the members that stayed \([^)]*\)", "", line)
     return " ".join(re.sub(r"\d[\d.,]*( [kM]?msg/s| [kMG]?B/s)?", "0", line).split())
 
 

@@ -13,7 +13,7 @@ from quicksilver.multicast.sending.unconfirmed import (
 )
 from quicksilver.wire import gms
 from quicksilver.wire.control import Ack
-from quicksilver.wire.packets import Fragment, Messages, Start, list_messages, parse_body
+from quicksilver.wire.packets import Fragment, Messages, Start, head_of, list_messages, parse_body
 from tests.kit.packets import bodies, data_packet
 from tests.multicast.test_session import (
     CLUSTER,
@@ -38,6 +38,7 @@ def test_the_head_of_a_packet_says_which_messages_it_has() -> None:
     """Whoever lists what is lost does not cut packets into messages."""
     for flags, parts in bodies().values():
         packet = data_packet(flags, parts)
+        assert list_messages(head_of(packet)) == list_messages(packet)
         body = parse_body(packet, flags, 1, 1)  # type: ignore[arg-type]
         found = [(g, first + i) for g, first, count in list_messages(packet) for i in range(count)]
         if isinstance(body, Messages):
@@ -107,7 +108,9 @@ def transmit(script: Script) -> None:
         pass
 
 
-def acknowledge(script: Script, low: int, view: int = 1) -> None:
+def acknowledge(
+    script: Script, low: int, view: int = 1, missing: tuple[int, ...] = (), limit: int = 0
+) -> None:
     """Let the region's leader, which is the member with the lowest number, acknowledge."""
     ack = Ack(
         cluster=CLUSTER,
@@ -115,9 +118,9 @@ def acknowledge(script: Script, low: int, view: int = 1) -> None:
         region=REGION,
         view=view,
         low=low,
-        high=low,
-        missing=(),
-        missing_limit=low,
+        high=max(low, limit),
+        missing=missing,
+        missing_limit=max(low, limit),
         slowest=0,
         buffer_bytes=1 << 20,
         drops=0,
@@ -168,6 +171,34 @@ def test_what_was_not_acknowledged_is_told_by_the_next_flush_once() -> None:
     script.session.flush()
     assert [event.unconfirmed for event in flushed(script)] == [(expected,), ()]
     assert script.session.engine.counters.unconfirmed == 2
+
+
+def test_what_all_have_past_a_packet_that_somebody_lacks_is_told_as_well() -> None:
+    """They could not deliver it yet, and drop it when the sender is counted out."""
+    script = member_of_a()
+    for payload in (b"had", b"lacked by one", b"had by all", b"not heard of"):
+        send(script, payload)
+    acknowledge(script, 2, missing=(2, 1), limit=4)
+    stream = script.session.engine.outgoing.stream_of(REGION, 1)
+    assert stream is not None
+    assert list(stream.packets) == [2, 4]
+    exclude(script)
+    script.session.flush()
+    (ended,) = flushed(script)
+    assert [note.ranges for note in ended.unconfirmed] == [((1, 3),)]
+
+
+def test_what_was_repaired_since_is_not_told() -> None:
+    """The hole is filled: what came after it is delivered, too."""
+    script = member_of_a()
+    for payload in (b"had", b"lacked by one", b"had by all", b"not heard of"):
+        send(script, payload)
+    acknowledge(script, 2, missing=(2, 1), limit=4)
+    acknowledge(script, 4)
+    exclude(script)
+    script.session.flush()
+    (ended,) = flushed(script)
+    assert [note.ranges for note in ended.unconfirmed] == [((3, 3),)]
 
 
 def test_whoever_flushes_when_it_happens_is_told_each() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from quicksilver.membership.directory import GroupView, RegionView
 from quicksilver.membership.events import ViewsChanged, WasExcluded, Welcomed
-from quicksilver.multicast.events import GroupViewChanged
+from quicksilver.multicast.events import FlushEnded, GroupViewChanged
 from quicksilver.multicast.repair.loss_rounds import RECORDS_SENT_MAX
+from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.checks.cleanup import Cleanup
 from quicksilver.trials.checks.complete import Complete
@@ -30,6 +31,7 @@ from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
 from quicksilver.trials.checks.views import Views
 from quicksilver.trials.checks.views_told import ViewsTold
+from quicksilver.trials.checks.vouched import Vouched
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Watcher
@@ -97,6 +99,57 @@ def test_a_good_run_is_accepted(kind: type[Watcher]) -> None:
     bench.cluster.watching.on_settled()
     assert bench.is_good()
     assert bench.b.delivered[bench.g] == 33
+
+
+class TestVouched:
+    def flush(self, bench: Bench, *unconfirmed: Unconfirmed) -> None:
+        """Say that a sent three messages and flushed, and what the flush said."""
+        bench.a.sent["g"] = 3
+        bench.cluster.watching.on_flushing(bench.a, 1)
+        bench.cluster.watching.on_event(bench.a, FlushEnded(1, unconfirmed))
+
+    def lost(self, bench: Bench, first: int, last: int) -> Unconfirmed:
+        count = last - first + 1
+        return Unconfirmed(Reason.EXCLUDED, bench.a.id, "g", count, ((first, last),), ())
+
+    def test_it_rejects_a_flush_that_says_nothing_of_what_a_member_lacks(self) -> None:
+        bench = Bench(Vouched)
+        bench.deliver(bench.b, 0, 1, 2)
+        bench.deliver(bench.c, 0, 1)
+        self.flush(bench)
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("never got messages 2 to 2", "vouched")
+
+    def test_it_rejects_a_flush_that_says_nothing_of_what_nobody_got(self) -> None:
+        bench = Bench(Vouched)
+        for node in (bench.b, bench.c):
+            bench.deliver(node, 0)
+        self.flush(bench, self.lost(bench, 1, 1))
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("never got messages 2 to 2", "vouched")
+
+    def test_it_accepts_what_was_reported(self) -> None:
+        bench = Bench(Vouched)
+        bench.deliver(bench.b, 0, 1, 2)
+        bench.deliver(bench.c, 0)
+        self.flush(bench, self.lost(bench, 1, 2))
+        bench.cluster.watching.on_settled()
+        assert bench.is_good()
+
+    def test_it_takes_no_excuse_that_members_are_gone_for_those_that_are_not(self) -> None:
+        bench = Bench(Vouched)
+        bench.deliver(bench.b, 0, 1, 2)
+        bench.deliver(bench.c, 0)
+        gone = Unconfirmed(Reason.MEMBERS_GONE, bench.a.id, "g", 2, ((1, 2),), (bench.d.id,))
+        self.flush(bench, gone)
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("never got messages 1 to 2")
+
+    def test_it_rejects_a_flush_that_never_ends(self) -> None:
+        bench = Bench(Vouched)
+        bench.cluster.watching.on_flushing(bench.a, 1)
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("never end")
 
 
 class TestOrder:

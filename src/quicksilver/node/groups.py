@@ -267,7 +267,8 @@ class GroupBase:
                 and the node would end with it.
         """
         sender = self._ready_sender()
-        if self._unconfirmed is not None:
+        if self._lane is not sender.lane:
+            # Not only with something to tell: the core may have set the two one by one.
             found = self._take_unconfirmed()
             if found and not self._thread.is_core():
                 raise UnconfirmedError(found)

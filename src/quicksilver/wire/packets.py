@@ -305,6 +305,16 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
         return None
 
 
+def head_of(packet: bytes) -> bytes:
+    """Return as much of a packet of one's own as ``list_messages`` looks at."""
+    if packet[2] & (FLAG_SINGLE | FLAG_FRAGMENT):
+        return packet[: max(OVERHEAD_SINGLE, OVERHEAD_FRAGMENT)]
+    if packet[2] & FLAG_START:
+        return packet[:HEADER_BYTES]
+    (count, _, _) = _MIXED.unpack_from(packet, HEADER_BYTES)
+    return packet[: OVERHEAD_MIXED + count * PER_MESSAGE_MIXED]
+
+
 def list_messages(packet: bytes) -> list[tuple[int, int, int]]:
     """Return group, first number and count of the messages in a packet of one's own.
 

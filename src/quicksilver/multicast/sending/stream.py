@@ -29,6 +29,7 @@ from quicksilver.wire.packets import (
     encode_mixed_head,
     encode_prefix,
     encode_run_head,
+    head_of,
     stream_key,
 )
 
@@ -65,10 +66,13 @@ class SentPackets(Mapping[int, bytes]):
     packet: 9 µs to make one instead of 12.6 with 200 kept.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_ahead", "_kept")
 
     def __init__(self) -> None:
         self._kept: dict[int, bytes | Parts] = {}
+        self._ahead: dict[int, bytes] = {}
+        """Heads of packets that all have and that come after one that somebody lacks: until
+        that is repaired they are acknowledged, and not delivered."""
 
     def keep(self, sequence: int, packet: bytes) -> None:
         """Keep a packet as it is."""
@@ -86,6 +90,24 @@ class SentPackets(Mapping[int, bytes]):
             packet = pop(sequence, None)
             if packet is not None:
                 freed += packet[0] if type(packet) is tuple else len(packet)
+            else:
+                self._ahead.pop(sequence, None)
+        return freed
+
+    def forget_ahead(self, first: int, stop: int) -> int:
+        """The same for packets after one that somebody lacks: which messages they had is kept."""
+        freed = 0
+        pop = self._kept.pop
+        for sequence in range(first, stop):
+            packet = pop(sequence, None)
+            if packet is None:
+                continue
+            if isinstance(packet, tuple):
+                freed += packet[0]
+                self._ahead[sequence] = packet[1][0]
+            else:
+                freed += len(packet)
+                self._ahead[sequence] = head_of(packet)
         return freed
 
     def size_of(self, sequence: int) -> int:
@@ -98,9 +120,13 @@ class SentPackets(Mapping[int, bytes]):
         return self[next(reversed(self._kept))]
 
     def heads(self) -> Iterator[bytes]:
-        """Yield the packets, or as much of each as says which messages it has."""
+        """Yield as much of each packet as says which messages it has, delivered to all or not.
+
+        Those that all have and that come after one that somebody lacks are among them.
+        """
         for packet in self._kept.values():
             yield packet[1][0] if isinstance(packet, tuple) else packet
+        yield from self._ahead.values()
 
     def __getitem__(self, sequence: int) -> bytes:
         packet = self._kept[sequence]
@@ -324,7 +350,7 @@ class SendStream:
             start = max(self.low, self._walked)
             self._walked = max(self._walked, limit)
             for first, stop in [*missing, (limit, limit)]:
-                freed += packets.forget(start, min(first, limit))
+                freed += packets.forget_ahead(start, min(first, limit))
                 start = max(start, stop)
         if freed:
             self.flow.release(freed)
