@@ -287,8 +287,12 @@ class MembershipClient:
 
     def next_timeout(self) -> float | None:
         """Return when to call ``handle_timeout``, or None."""
-        waits = (self._heartbeat_at, self._resync_at, self._dead_at)
-        return min((when for when in waits if when is not None), default=None)
+        # Asked every turn: no tuple and no generator.
+        soonest, when = self._heartbeat_at, self._dead_at
+        if soonest is None or (when is not None and when < soonest):
+            soonest = when
+        when = self._resync_at
+        return when if soonest is None or (when is not None and when < soonest) else soonest
 
     def poll_close(self) -> str | None:
         """Return why the host is to close the connection now; ``handle_closed`` follows."""

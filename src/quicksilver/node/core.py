@@ -366,8 +366,12 @@ class NodeCore:
             connected=self._control.is_connected,
             counters={**self.session.stats(), "turns": self.thread.turn.count},
             datagrams=asdict(self.sockets.counters),
-            warnings=self.sockets.warnings,
+            warnings=self._warnings(),
         )
+
+    def _warnings(self) -> tuple[str, ...]:
+        waits_for = self._control.waits_for
+        return (*self.sockets.warnings, *([f"waits for {waits_for}"] if waits_for else []))
 
     # Back-pressure
 
