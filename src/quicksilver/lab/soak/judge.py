@@ -60,6 +60,8 @@ class Judge:
 
     def __init__(self) -> None:
         self.violations: list[str] = []
+        self.origin = 0.0
+        """The time from which violations count."""
         self.settled: Counter[str] = Counter()
         """How debts ended: ``delivered``, ``lost``, or why nothing was owed."""
         self.confirmed = 0
@@ -218,9 +220,10 @@ class Judge:
             lacking.discard(start, stop)
         place, life, epoch = debt.stamp
         self._fail(
-            f"worker {place}.{life} (epoch {epoch}) was told that {debt.group} "
-            f"{debt.start} to {debt.stop - 1} had arrived; node {debt.member}, worker "
-            f"{member.life[0]}.{member.life[1]}, lacks {list(lacking)}"
+            f"worker {place}.{life} (epoch {epoch}) sent {debt.group} {debt.start} to "
+            f"{debt.stop - 1} at {debt.began_at - self.origin:.2f} s and was told at "
+            f"{debt.due_at - GRACE_S - self.origin:.2f} s that all had arrived; node "
+            f"{debt.member}, worker {member.life[0]}.{member.life[1]}, lacks {list(lacking)}"
         )
 
     def _fail(self, what: str) -> None:

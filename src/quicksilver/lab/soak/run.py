@@ -111,7 +111,7 @@ class Soak:
             self._gms.start()
             with Relays(self._gms.address) as relays:
                 self._start_workers(relays)
-                self._began = time.monotonic()
+                self._began = self.judge.origin = time.monotonic()
                 self._at(self._began, self._sample)
                 if plan.acts:
                     self._at(self._began + plan.every_s, self._act)
