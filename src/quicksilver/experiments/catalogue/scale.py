@@ -19,7 +19,6 @@ from quicksilver.experiments.base import (
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
 from quicksilver.experiments.scenario import run_scenario
 
-
 LINK_PERCENT_MIN = 95
 LINK_PERCENT_MIN_LARGE = 90
 """What several senders are to carry together, up to 50 nodes and beyond."""

@@ -297,9 +297,7 @@ class Outgoing:
         if ranges.last() >= stream.next_sequence:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if packets := stream.resend(ranges, now):
-            stream.flow.handle_region_loss(
-                now, newest=ranges.last(), sent=stream.next_sequence
-            )
+            stream.flow.handle_region_loss(now, newest=ranges.last(), sent=stream.next_sequence)
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
                 self._env.tracer(

@@ -257,7 +257,9 @@ class Pacer:
                     self._set(self.bytes_per_s * SEARCH)
             case Sharing() as sharing:
                 if is_late:
-                    self._ease(sharing, late_s, BRAKE if late_s > 3 * tolerated_s else EASE, senders)
+                    self._ease(
+                        sharing, late_s, BRAKE if late_s > 3 * tolerated_s else EASE, senders
+                    )
                     return
                 sharing.eased_from = 0.0
                 if self.is_holding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.flow import FlowController
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.wire.ids import Address, RegionId
@@ -33,6 +34,8 @@ class StreamTable:
         self._open_lanes = open_lanes
         self.sending: dict[int, SendStream] = {}
         self.closing: dict[tuple[int, int], SendStream] = {}
+        self._flows: dict[int, FlowController] = {}
+        """How fast the last stream into a region was, until the next one knows."""
         self._left: dict[int, SendStream] = {}
         """Streams into regions that this node no longer sends to. Should it come back
         while the region has the same view, their numbers go on: to members, packets
@@ -65,6 +68,7 @@ class StreamTable:
         self.sending.clear()
         self.closing.clear()
         self._left.clear()
+        self._flows.clear()
         self._given_up.clear()
         self._sets.clear()
 
@@ -121,6 +125,9 @@ class StreamTable:
                 config=env.config,
                 counters=env.counters,
             )
+            older = self._flows.pop(region, None)
+            if older is not None:
+                stream.flow.inherit(older)
         self.sending[region] = stream
         return stream
 
@@ -143,6 +150,9 @@ class StreamTable:
 
     def _close(self, stream: SendStream) -> None:
         stream.is_closed = True
+        self._flows[stream.region] = stream.flow
+        while len(self._flows) > STREAMS_REMEMBERED_MAX:
+            del self._flows[next(iter(self._flows))]
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
         self._sets = {key: streams for key, streams in self._sets.items() if stream not in streams}
