@@ -292,8 +292,7 @@ def _judge(
         * sum(got["alarm_delay_s"])
         / max(1, sum(got["alarms"])),
     }
-    if len(run.senders) > 1:
-        metrics["fairness"] = min(sent["sent_messages"]) / max(1.0, *sent["sent_messages"])
+    metrics["fairness"] = min(sent["sent_messages"]) / max(1.0, *sent["sent_messages"])
     link = run.scenario.machine.host.nic_bytes_per_s
     if link:
         metrics["link_percent"] = 100 * min(rates) * run.scenario.size / link

@@ -171,7 +171,6 @@ class FlowController:
     def inherit(self, older: FlowController) -> None:
         """Go on as a stream did that this one takes over from: the network is the same."""
         self.gauge.least_s = older.gauge.least_s
-        self._limit = older._limit
         if older.pacer is not None:
             self._shared_at = older._shared_at
             self.pacer = Pacer(older.pacer.bytes_per_s, self.gauge, packet_bytes=self._packet_bytes)

@@ -45,7 +45,7 @@ STEPS_EVEN = 5
 """… and after so many decisions to do so twice as much, then three times, and so on: there
 is more room than small steps would find soon."""
 
-DELAY_S = 0.003
+DELAY_S = 0.0015
 DELAY_FACTOR = 1.5
 DELAY_PACKETS = 16
 """What is tolerated above the least delay: this time, or so many times as much, or the time
@@ -263,7 +263,8 @@ class Pacer:
                     return
                 sharing.eased_from = 0.0
                 if self.is_holding:
-                    steps = max(1, sharing.grown - STEPS_EVEN)
+                    is_far_from_late = late_s < tolerated_s / 2
+                    steps = max(1, sharing.grown - STEPS_EVEN) if is_far_from_late else 1
                     sharing.grown += 1
                     steps *= clamp(1.0 - FAIRNESS * self._excess(senders), 0.25, 4.0)
                     self._set(self.bytes_per_s + steps * STEP * total / max(1, senders))

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.flow import FlowController
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import (
     Abandoned,
@@ -46,6 +47,8 @@ class StreamTable:
         self._open_lanes = open_lanes
         self.sending: dict[int, SendStream] = {}
         self.closing: dict[tuple[int, int], SendStream] = {}
+        self._flows: dict[int, FlowController] = {}
+        """How fast the last stream into a region was, until the next one knows."""
         self._left: dict[int, SendStream] = {}
         """Streams into regions that this node no longer sends to. Should it come back
         while the region has the same view, their numbers go on: to members, packets
@@ -92,6 +95,7 @@ class StreamTable:
         self.sending.clear()
         self.closing.clear()
         self._left.clear()
+        self._flows.clear()
         self._given_up.clear()
         self._finished.clear()
         self._sets.clear()
@@ -150,6 +154,9 @@ class StreamTable:
                 config=env.config,
                 counters=env.counters,
             )
+            older = self._flows.pop(region, None)
+            if older is not None:
+                stream.flow.inherit(older)
         self.sending[region] = stream
         return stream
 
@@ -187,6 +194,9 @@ class StreamTable:
     def _close(self, stream: SendStream) -> None:
         if isinstance(stream.state, Open):
             stream.close()
+        self._flows[stream.region] = stream.flow
+        while len(self._flows) > STREAMS_REMEMBERED_MAX:
+            del self._flows[next(iter(self._flows))]
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
         else:
