@@ -52,6 +52,9 @@ class BucketPlanner:
             },
         )
 
+    def adapt(self, rates: Mapping[GroupId, float]) -> bool:
+        return False
+
     def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
         return PlanCost(len(self._joined), 0, len(self._regions), 1, 1, 1, 1, 1, 0.0)
 

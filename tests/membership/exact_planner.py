@@ -65,6 +65,9 @@ class ExactPlanner:
         for group in key:
             self._groups.setdefault(group, set()).add(region)
 
+    def adapt(self, rates: Mapping[GroupId, float]) -> bool:
+        return False
+
     def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
         self.costs += 1
         return PlanCost(

@@ -13,6 +13,7 @@ from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.recovery.ring import Due, RingAgent
 from quicksilver.stdx.ranges import RangeSet
@@ -51,6 +52,7 @@ class Node:
             deliver=self.deliver,
             control=ControlFeed(self._root),
             repairs=RepairFeed(self._root, counters),
+            relays=RelayFeed(self._root, counters),
             counters=counters,
             seed=number,
         )

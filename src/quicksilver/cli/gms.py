@@ -79,6 +79,15 @@ def gms(
     transport: Annotated[
         Transport, typer.Option("--transport", help="unicast: where there is no IP multicast.")
     ] = Transport.MULTICAST,
+    fan_out: Annotated[
+        int,
+        typer.Option(
+            "--fan-out",
+            min=0,
+            help="Without multicast: copies of a packet that one node sends, members hand on the "
+            "rest. 0: senders send to every member.",
+        ),
+    ] = 3,
     partition_size: Annotated[
         int, typer.Option("--partition-size", min=1, help="Nodes of one token ring.")
     ] = 5,
@@ -96,6 +105,14 @@ def gms(
         float,
         typer.Option("--batch-interval", min=0.0, help="Seconds that changes wait for others."),
     ] = 0.02,
+    adapt_interval: Annotated[
+        float,
+        typer.Option(
+            "--adapt-interval",
+            min=0.0,
+            help="Seconds between looks whether other regions would suit the traffic; 0: never.",
+        ),
+    ] = 10.0,
     hybrid: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,6 +149,7 @@ def gms(
         settings=ClusterSettings(
             multicast_port=multicast_port,
             transport=transport.value,
+            fan_out=fan_out,
             partition_size=partition_size,
             replication=replication,
             heartbeat_interval_s=heartbeat,
@@ -139,6 +157,7 @@ def gms(
         ),
         config=ServiceConfig(
             batch_interval_s=batch_interval,
+            adapt_interval_s=adapt_interval,
             hybrid_groups=frozenset(options.check_groups(hybrid or [])),
         ),
         plan=plan,

@@ -31,6 +31,8 @@ class BatchInput:
     """Who asked, on which connection, for what; in the order of arrival."""
     departures: set[NodeId] = field(default_factory=set)
     """Nodes of the tables whose incarnation is over."""
+    is_adapted: bool = False
+    """The planner has moved nodes by itself, for the sake of traffic."""
 
 
 @dataclass(slots=True)
@@ -203,7 +205,7 @@ class _Batch:
     def _plan(self) -> PlanDelta:
         tables = self.tables
         if not tables.is_replanning:
-            if not self.joined_changed:
+            if not self.joined_changed and not self.given.is_adapted:
                 return PlanDelta()
             return self.planner.apply(
                 {node: tables.nodes[node].joined for node in sorted(self.joined_changed)}

@@ -50,6 +50,10 @@ _HEARTBEAT_INTERVAL_MIN_S = 0.01
 
 Stats = Callable[[], dict[str, int | float | str]]
 
+Traffic = Callable[[int], tuple[tuple[int, int], ...]]
+"""Returns the groups that were sent most to since the last time, at most so many, and how
+many messages each got."""
+
 
 class MembershipClient:
     """Speaks with the GMS for one node.
@@ -60,11 +64,20 @@ class MembershipClient:
     raises on what the GMS sends.
     """
 
-    def __init__(self, *, name: str, ip: str, port: int, receive_buffer_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        ip: str,
+        port: int,
+        receive_buffer_bytes: int,
+        has_multicast: bool = True,
+    ) -> None:
         self.name = name
         self.ip = ip
         self.port = port
         self.receive_buffer_bytes = receive_buffer_bytes
+        self.has_multicast = has_multicast
 
         self.state: ClientState = Connecting()
         self.node: NodeId | None = None
@@ -93,6 +106,9 @@ class MembershipClient:
         is in the same groups, with that incarnation's identifiers."""
         self._request = 0
         self._stats: Stats = dict
+        self._traffic: Traffic = lambda _: ()
+        self._traffic_at = 0.0
+        """When a heartbeat tells again what was sent."""
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
@@ -149,6 +165,10 @@ class MembershipClient:
     def set_stats(self, stats: Stats) -> None:
         """Let heartbeats carry what ``stats()`` returns when they are sent."""
         self._stats = stats
+
+    def set_traffic(self, traffic: Traffic) -> None:
+        """Let heartbeats tell, every ``traffic_interval_s``, what was sent to which group."""
+        self._traffic = traffic
 
     # -- inputs
 
@@ -236,8 +256,15 @@ class MembershipClient:
             return gms.encode(self._outgoing.popleft())
         if self._heartbeat_due:
             self._heartbeat_due = False
-            return gms.encode(gms.Heartbeat(self._stats()))
+            return gms.encode(gms.Heartbeat(self._stats(), self._take_traffic(now)))
         return None
+
+    def _take_traffic(self, now: float) -> tuple[tuple[int, int], ...]:
+        interval_s = 0.0 if self.settings is None else self.settings.traffic_interval_s
+        if interval_s <= 0 or now < self._traffic_at:
+            return ()
+        self._traffic_at = now + interval_s
+        return self._traffic(gms.TRAFFIC_GROUPS_MAX)
 
     # -- replies
 
@@ -395,6 +422,7 @@ class MembershipClient:
             self.port,
             self.receive_buffer_bytes,
             resume,
+            self.has_multicast,
         )
 
     def _heartbeat_interval_s(self) -> float:

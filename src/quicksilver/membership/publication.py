@@ -231,7 +231,8 @@ class Publisher:
         part = self._regions.get((row.id, told_senders))
         if part is None:
             senders = self._tables.ids_of(row.senders) if told_senders else ()
-            change = gms.RegionChange(row.id, row.view, 0, row.address, row.member_ids, (), senders)
+            address = self._tables.address_of(row)
+            change = gms.RegionChange(row.id, row.view, 0, address, row.member_ids, (), senders)
             part = msgspec.Raw(gms.encode(change))
             self._regions[row.id, told_senders] = part
         return part
@@ -244,7 +245,7 @@ class Publisher:
             row.id,
             row.view,
             step.base,
-            row.address,
+            self._tables.address_of(row),
             ids_of(now & ~then),
             ids_of(then & ~now),
             ids_of(now_senders & ~then_senders) if told_senders else (),
@@ -255,8 +256,9 @@ class Publisher:
         part = self._groups.get(row.id)
         if part is None:
             members = self._tables.ids_of(row.members)
+            hybrid = self._tables.hybrid_of(row)
             change = gms.GroupChange(
-                row.id, row.name, row.view, 0, self._covering(row), members, (), row.hybrid
+                row.id, row.name, row.view, 0, self._covering(row), members, (), hybrid
             )
             part = msgspec.Raw(gms.encode(change))
             self._groups[row.id] = part
@@ -279,7 +281,7 @@ class Publisher:
             tuple((region, regions[region].view) for region in sorted(changed)),
             ids_of(now & ~then),
             ids_of(then & ~now),
-            row.hybrid,
+            self._tables.hybrid_of(row),
             tuple(sorted(gone)),
         )
 

@@ -43,6 +43,7 @@ from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
 from quicksilver.membership.store import Commit, Store
 from quicksilver.membership.tables import Tables
+from quicksilver.membership.traffic import TrafficMeter
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
@@ -63,12 +64,16 @@ class Timer(enum.Enum):
     """A connection may be idle for only so long."""
     HEALTH = enum.auto()
     """A node may be silent or disconnected for only so long."""
+    TRAFFIC = enum.auto()
+    """The plan is to be compared with one for the traffic of the moment."""
 
 
 @dataclass(slots=True)
 class ServiceCounters:
     """What happened since the service was made."""
 
+    adapted: int = 0
+    """Plans that were made anew because the traffic asked for it."""
     batches: int = 0
     excluded: int = 0
     failed: int = 0
@@ -117,7 +122,11 @@ class MembershipService:
         self.counters = ServiceCounters()
         self._store = store
         self._planner = planner
-        self._tables = Tables(pool=pool, hybrid_names=self.config.hybrid_groups)
+        self._tables = Tables(
+            pool=pool,
+            hybrid_names=self.config.hybrid_groups,
+            has_multicast=settings.transport == "multicast",
+        )
         if on_tables is not None:
             on_tables(self._tables)
         self._publisher = Publisher(self._tables)
@@ -125,6 +134,7 @@ class MembershipService:
         self._timers: TimerTable[tuple[Timer, int]] = TimerTable()
         self._watches: dict[NodeId, Watch] = {}
         self._pending = BatchInput()
+        self._traffic = TrafficMeter()
         self._limits = SubscriptionLimits(self._tables, self.config)
         self._detector = FailureDetector(settings.failure_timeout_s)
         self._is_started = False
@@ -220,6 +230,8 @@ class MembershipService:
                     self._end_idle(key)
                 case Timer.HEALTH:
                     self._check_health(NodeId(key), now)
+                case Timer.TRAFFIC:
+                    self._adapt_plan()
                 case _:
                     assert_never(timer)
         if is_batch_due:
@@ -331,7 +343,7 @@ class MembershipService:
         if problem is not None:
             self._refuse(connection, problem)
             return
-        row = self._tables.make_node(hello.name, hello.ip, hello.port, hello.receive_buffer_bytes)
+        row = self._tables.make_node(hello)
         self._watches[row.id] = Watch(row, connection.id, now)
         self._serve(connection, self._watches[row.id], now)
         self._pending.arrivals.append(row)
@@ -406,6 +418,10 @@ class MembershipService:
             self._refuse(connection, problem)
             return
         watch.stats = heartbeat.stats
+        is_telling = self._traffic.handle_report(watch.row, heartbeat.traffic)
+        interval_s = self.config.adapt_interval_s
+        if is_telling and interval_s > 0 and (Timer.TRAFFIC, 0) not in self._timers:
+            self._timers.set((Timer.TRAFFIC, 0), self._now + interval_s)
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)
@@ -433,6 +449,13 @@ class MembershipService:
         if (Timer.BATCH, 0) not in self._timers:
             self._timers.set((Timer.BATCH, 0), self._now + self.config.batch_interval_s)
 
+    def _adapt_plan(self) -> None:
+        """Move nodes to other regions, if the traffic of late makes that worth while."""
+        if self._planner.adapt(self._traffic.take_rates()):
+            self.counters.adapted += 1
+            self._pending.is_adapted = True
+            self._schedule_batch()
+
     def _run_batch(self) -> None:
         given, self._pending = self._pending, BatchInput()
         self._limits.handle_batch()
@@ -459,6 +482,9 @@ class MembershipService:
             if connection is not None:
                 self._exclude(connection, watch.departs)
         self._tables.remove_nodes(outcome.departed)
+        for step in outcome.groups:
+            if step.is_gone:
+                self._traffic.forget(step.row.id)
         if self._tables.moved_groups and (Timer.CHECKPOINT, 0) not in self._timers:
             self._timers.set((Timer.CHECKPOINT, 0), self._now + CHECKPOINT_S)
 

@@ -76,6 +76,7 @@ class StoredNode:
     receive_buffer_bytes: int
     joined: tuple[GroupId, ...]
     opened: tuple[GroupId, ...]
+    multicast: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
   port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
-  joined BLOB NOT NULL, opened BLOB NOT NULL);
+  joined BLOB NOT NULL, opened BLOB NOT NULL, multicast INTEGER NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
   hybrid TEXT NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
@@ -286,9 +287,11 @@ class SqliteStore:
             planner=meta["planner"],
             counters=Counters(**{key: meta[key] for key in Counters.__dataclass_fields__}),
             nodes={
-                NodeId(key): StoredNode(name, ip, port, size, _groups(joined), _groups(opened))
-                for key, name, ip, port, size, joined, opened in run(
-                    "SELECT id, name, host, port, receive_buffer_bytes, joined, opened"
+                NodeId(key): StoredNode(
+                    name, ip, port, size, _groups(joined), _groups(opened), bool(multicast)
+                )
+                for key, name, ip, port, size, joined, opened, multicast in run(
+                    "SELECT id, name, host, port, receive_buffer_bytes, joined, opened, multicast"
                     " FROM nodes ORDER BY id"
                 )
             },
@@ -338,7 +341,7 @@ class SqliteStore:
         self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
-            7,
+            8,
             (
                 (
                     key,
@@ -348,6 +351,7 @@ class SqliteStore:
                     node.receive_buffer_bytes,
                     _encode_ids(node.joined),
                     _encode_ids(node.opened),
+                    int(node.multicast),
                 )
                 for key, node in commit.nodes.items()
                 if node is not None

@@ -39,6 +39,8 @@ class NodeRow:
     opened: frozenset[GroupId] = frozenset()
     reviewed: tuple[int, int] = (0, 0)
     """The last two batches that gave a region of the node a new view, newest first."""
+    multicast: bool = True
+    """Whether it can send and receive IP multicast."""
 
     @property
     def bit(self) -> int:
@@ -47,7 +49,7 @@ class NodeRow:
 
     def info(self) -> gms.NodeInfo:
         """Return what other nodes are told."""
-        return gms.NodeInfo(self.id, self.name, self.ip, self.port)
+        return gms.NodeInfo(self.id, self.name, self.ip, self.port, self.multicast)
 
     def stored(self) -> StoredNode:
         """Return what is kept."""
@@ -58,6 +60,7 @@ class NodeRow:
             self.receive_buffer_bytes,
             tuple(sorted(self.joined)),
             tuple(sorted(self.opened)),
+            self.multicast,
         )
 
 
@@ -110,8 +113,14 @@ class RegionRow:
 class Tables:
     """Rows, the indexes between them, and the counters."""
 
-    def __init__(self, *, pool: AddressPool, hybrid_names: frozenset[str]) -> None:
+    def __init__(
+        self, *, pool: AddressPool, hybrid_names: frozenset[str], has_multicast: bool = True
+    ) -> None:
+        """``has_multicast``: False if nothing in the cluster is to use it."""
         self.pool = pool
+        self.has_multicast = has_multicast
+        self.without_multicast = 0
+        """The nodes, as bits, that can neither send nor receive it."""
         self.hybrid_names = hybrid_names
         self.nodes: dict[NodeId, NodeRow] = {}
         self.groups: dict[GroupId, GroupRow] = {}
@@ -151,12 +160,29 @@ class Tables:
             address=self.pool.cursor,
         )
 
+    def address_of(self, row: RegionRow) -> str:
+        """Return where packets for a region go, or nothing if a member has no multicast."""
+        return row.address if self._takes_multicast(row.members) else ""
+
+    def hybrid_of(self, row: GroupRow) -> str:
+        """Return a group's own address, or nothing if it has none that all can use."""
+        return row.hybrid if self._takes_multicast(row.members) else ""
+
+    def _takes_multicast(self, members: int) -> bool:
+        return self.has_multicast and not members & self.without_multicast
+
     # -- rows
 
-    def make_node(self, name: str, ip: str, port: int, receive_buffer_bytes: int) -> NodeRow:
+    def make_node(self, hello: gms.Hello) -> NodeRow:
         """Create a node that is part of the tables from its first batch on."""
         row = NodeRow(
-            NodeId(self.next_node), self._slots.acquire(), name, ip, port, receive_buffer_bytes
+            NodeId(self.next_node),
+            self._slots.acquire(),
+            hello.name,
+            hello.ip,
+            hello.port,
+            hello.receive_buffer_bytes,
+            multicast=hello.multicast,
         )
         self.next_node += 1
         return row
@@ -170,12 +196,15 @@ class Tables:
         """Make a node part of the tables."""
         self.nodes[row.id] = row
         self.by_slot[row.slot] = row
+        if not row.multicast:
+            self.without_multicast |= row.bit
 
     def remove_nodes(self, rows: Iterable[NodeRow]) -> None:
         """Forget nodes that no mask mentions any more."""
         for row in rows:
             del self.nodes[row.id]
             del self.by_slot[row.slot]
+            self.without_multicast &= ~row.bit
             self._slots.release(row.slot)
 
     def make_group(self, name: str) -> GroupRow:
@@ -321,6 +350,7 @@ class Tables:
                     node.receive_buffer_bytes,
                     frozenset(node.joined),
                     frozenset(node.opened),
+                    multicast=node.multicast,
                 )
             )
         self._restore_reviews(image)

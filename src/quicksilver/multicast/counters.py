@@ -29,6 +29,8 @@ class Counters:
     pull_sent: int = 0
     pushes: int = 0
     rejected: int = 0
+    relayed_packets: int = 0
+    relays_dropped: int = 0
     repairs_received: int = 0
     repairs_sent: int = 0
     resent: int = 0

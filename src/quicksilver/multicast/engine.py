@@ -24,6 +24,7 @@ from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.tally import GroupTally
@@ -80,6 +81,7 @@ class Engine:
         deliver: Callable[[Messages], None],
         seed: int,
         tracer: Tracer | None = None,
+        has_multicast: bool = True,
     ) -> None:
         """``directory``: the membership as far as it is known; its owner calls
         ``handle_views`` after every change. ``deliver`` takes the messages of each
@@ -103,9 +105,11 @@ class Engine:
             control=ControlFeed(self._root),
             repairs=RepairFeed(self._repair_sink, self.counters),
             counters=self.counters,
+            relays=RelayFeed(self._root, self.counters),
             seed=seed,
             tracer=tracer,
             tally=tally,
+            has_multicast=has_multicast,
         )
         self.outgoing = Outgoing(self.environment, self._root, self._repair_sink)
         """Groups as this node sends to them, their lanes and streams."""
@@ -280,6 +284,7 @@ class Engine:
         self._feeds.clear()
         self.outgoing.become_nobody(reason)
         self.environment.become_nobody()
+        self.environment.relays.clear()
         self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))
         self.intake.early.clear()
@@ -331,8 +336,6 @@ class Engine:
             if group.hybrid and self.node in group.members:
                 wanted.add(group.hybrid)
         wanted.discard("")
-        if self.environment.settings.transport != "multicast":
-            wanted.clear()
         if wanted != self._addresses:
             self._addresses = frozenset(wanted)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from quicksilver.membership.directory import Directory
+from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
@@ -22,6 +23,9 @@ from quicksilver.trace.records import Tracer
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages, stream_key
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.receiving.relaying import RelayFeed
 
 FAILED_REMEMBERED_MAX = 10_000
 
@@ -47,10 +51,12 @@ class Environment:
         deliver: Callable[[Messages], None],
         control: ControlFeed,
         repairs: RepairFeed,
+        relays: RelayFeed,
         counters: Counters,
         seed: int,
         tracer: Tracer | None = None,
         tally: GroupTally | None = None,
+        has_multicast: bool = True,
     ) -> None:
         self.config = config
         self.directory = directory
@@ -59,6 +65,10 @@ class Environment:
         """Takes the messages of a packet, in order: the fast path."""
         self.control = control
         self.repairs = repairs
+        self.relays = relays
+        """Packets to be handed on to other members, where there is no multicast."""
+        self.has_multicast = has_multicast
+        """Whether this node can send and receive IP multicast."""
         self.counters = counters
         self.rng = Rng(seed)
         self.tracer = tracer
@@ -90,12 +100,20 @@ class Environment:
         info = self.directory.nodes.get(NodeId(node))
         return None if info is None else (info.ip, info.port)
 
-    def multicast_address(self, address: str) -> Address | None:
+    def uses_multicast(self, sender: int, view: RegionView) -> bool:
+        """Whether a sender's packets into a region view go to its multicast address."""
+        if not view.address:
+            return False
+        if sender == self.node:
+            return self.has_multicast
+        info = self.directory.nodes.get(NodeId(sender))
+        return info is None or info.multicast
+
+    def multicast_address(self, view: RegionView) -> Address | None:
         """Return where to send what is for a whole region; None where there is no multicast."""
-        settings = self.settings
-        if settings.transport != "multicast" or not address:
+        if not self.uses_multicast(self.node, view):
             return None
-        return (address, settings.multicast_port)
+        return (view.address, self.settings.multicast_port)
 
     def stream_key(self, sender: int, region: int, view: int) -> bytes:
         return stream_key(self.cluster, sender, region, view)

@@ -118,13 +118,16 @@ class Session:
         config: EngineConfig,
         seed: int,
         tracer: Tracer | None = None,
+        has_multicast: bool = True,
     ) -> None:
+        """``has_multicast``: False where the network carries none, or not from this node."""
         self.name = name
         self.client = MembershipClient(
             name=name,
             ip=address[0],
             port=address[1],
             receive_buffer_bytes=config.receive_buffer_bytes,
+            has_multicast=has_multicast,
         )
         self.directory = self.client.directory
         engine = self.engine = Engine(
@@ -133,8 +136,10 @@ class Session:
             deliver=self._deliver,
             seed=seed,
             tracer=tracer,
+            has_multicast=has_multicast,
         )
         self.client.set_stats(engine.stats)
+        self.client.set_traffic(engine.outgoing.take_traffic)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
         self.idle_lane = engine.outgoing.idle_lane()

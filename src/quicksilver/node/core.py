@@ -129,6 +129,9 @@ class NodeCore:
             config=config,
             seed=int.from_bytes(os.urandom(8), "little"),
             tracer=options.tracer,
+            has_multicast=(
+                interface.supports_multicast if options.multicast is None else options.multicast
+            ),
         )
         self._control = ControlStream(self.gms)
         self.thread = CoreThread(

@@ -31,6 +31,11 @@ class NodeOptions:
     """Kernel buffer to ask for; what is granted bounds how far senders run ahead."""
 
     send_buffer_bytes: int = 4 << 20
+    multicast: bool | None = None
+    """Whether this node sends and receives IP multicast; default: if its interface says
+    that it can. False where the network carries none (most clouds, containers, Wi-Fi):
+    regions with this node then hand packets on from member to member."""
+
     multicast_ttl: int = 1
     packet_bytes: int | None = None
     """Largest datagram; default: what the interface carries in one frame."""

@@ -55,11 +55,14 @@ class Cluster:
         digests: bool = False,
         cores: int = 0,
         stands: bool = False,
+        without_multicast: frozenset[int] = frozenset(),
     ) -> None:
         """``fresh_ports``: a node that starts again has another port than before.
 
         ``cores``: all nodes are processes of one machine with so many; 0: each has a
         machine of its own.
+
+        ``without_multicast``: nodes, by index, whose network carries none.
 
         ``stands``: nodes do not ask the GMS; see ``trials.standing_cluster``.
 
@@ -74,6 +77,7 @@ class Cluster:
         self.model = model
         self.fresh_ports = fresh_ports
         self.stands = stands
+        self.without_multicast = without_multicast
         self.tracer = tracer
         self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)
         self.gms = SimGms(

@@ -38,6 +38,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of messages, in bytes; each send draws one."""
     planner: str = "exact"
     transport: str = "multicast"
+    fan_out: int = 0
+    """Copies that one node sends where there is no multicast; 0: senders send all."""
+    without_multicast: tuple[int, ...] = ()
+    """Nodes that can neither send nor receive multicast."""
     hybrid: tuple[str, ...] = ()
     partition_size: int = 5
     replication: int = 5
@@ -56,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     drop_rate: float = 0.0
     """Part of the datagrams lost on the way to any node, while faults last."""
     duplicate_rate: float = 0.0
+    is_adapting: bool = False
+    """True: the GMS plans for the traffic of the moment, several times in a trial."""
     fresh_ports: bool = True
     is_modelled: bool = True
     """False: processors and cards cost no time."""
@@ -101,6 +107,7 @@ def draw_plan(seed: int) -> Plan:
     seconds = 3.0 + 3.0 * load.uniform()
     links = rng.derive("links")
     is_bad = links.chance(0.2)
+    ways = rng.derive("transport")
     pairs = sum(len(m.members) + len(m.openers) for m in memberships)
     # The more nodes a message goes to, the fewer there are: trials cost about the same. But
     # every sender has its chance while faults last, and large clusters have many of them.
@@ -118,6 +125,8 @@ def draw_plan(seed: int) -> Plan:
         sizes=load.choice(((100,), (20, 300, 1200), (100, 100, 100, 40_000), (0, 60), (900,))),
         planner=shape.choice(PLANNERS),
         transport="unicast" if shape.chance(0.15) else "multicast",
+        fan_out=ways.choice((0, 2, 3)),
+        without_multicast=_draw_without_multicast(ways, nodes),
         hybrid=(memberships[0].group,) if shape.chance(0.2) else (),
         partition_size=2 + shape.below(4),
         replication=1 + shape.below(5),
@@ -133,6 +142,7 @@ def draw_plan(seed: int) -> Plan:
         jitter_s=shape.choice((0.0, 0.0, 300e-6)),
         drop_rate=round(0.1 * links.uniform() * links.uniform(), 4) if is_bad else 0.0,
         duplicate_rate=round(0.1 * links.uniform(), 4) if is_bad else 0.0,
+        is_adapting=rng.derive("traffic").chance(0.5),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
     )
@@ -145,6 +155,13 @@ def _draw_size(rng: Rng) -> int:
         if rng.chance(chance):
             return least + rng.below(most - least + 1)
     return rare
+
+
+def _draw_without_multicast(rng: Rng, nodes: int) -> tuple[int, ...]:
+    """Return the nodes whose network carries no multicast: mostly none of them."""
+    if not rng.chance(0.15):
+        return ()
+    return tuple(sorted(rng.sample(range(nodes), 1 + rng.below(max(1, nodes // 2)))))
 
 
 def _draw_memberships(rng: Rng, nodes: int) -> tuple[Membership, ...]:

@@ -83,6 +83,7 @@ class SimNode:
             config=config,
             seed=rng.bits64(),
             tracer=cluster.tracer,
+            has_multicast=index not in cluster.without_multicast,
         )
         self.engine = self.session.engine
         self.host = SimHost(

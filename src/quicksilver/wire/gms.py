@@ -22,6 +22,9 @@ UPDATE_BYTES_MAX = 64 << 20
 
 GROUP_NAME_BYTES_MAX = 255
 
+TRAFFIC_GROUPS_MAX = 64
+"""Groups whose traffic one heartbeat tells."""
+
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What every node of a cluster must agree on; the GMS hands it out."""
@@ -30,7 +33,11 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """UDP port of all region and hybrid-group addresses."""
 
     transport: str = "multicast"
-    """``multicast``, or ``unicast``: senders fan out to each member."""
+    """``multicast``, or ``unicast``: no region has a multicast address."""
+
+    fan_out: int = 3
+    """Without multicast: copies of a packet that one node sends. Members hand it on to
+    so many others each; 0: the sender sends to every member by itself."""
 
     partition_size: int = 5
     """Members of one token ring (dissertation 4.2.1 C)."""
@@ -41,6 +48,10 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_interval_s: float = 0.5
     failure_timeout_s: float = 3.0
     """A node silent for this long is excluded."""
+
+    traffic_interval_s: float = 5.0
+    """How often a node says which groups it sends most to; 0: never. The GMS plans
+    regions for it."""
 
 
 class Resume(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +64,11 @@ class Resume(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """First frame of a node. ``ip`` and ``port`` are its unicast address."""
+    """First frame of a node. ``ip`` and ``port`` are its unicast address.
+
+    ``multicast`` says whether it can send and receive IP multicast; regions with a
+    member that cannot do without it.
+    """
 
     version: int
     name: str
@@ -61,6 +76,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
     port: int
     receive_buffer_bytes: int
     resume: Resume | None = None
+    multicast: bool = True
 
 
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -77,9 +93,14 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Sign of life with the numbers that ``top`` shows."""
+    """Sign of life with the numbers that ``top`` shows.
+
+    ``traffic`` is now and then the groups that the node sent most messages to since it
+    last said so, and how many: at most ``TRAFFIC_GROUPS_MAX``.
+    """
 
     stats: dict[str, int | float | str] = {}
+    traffic: tuple[tuple[int, int], ...] = ()
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -129,10 +150,13 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag=14):
 
 
 class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
+    """What nodes are told of each other; ``multicast``: it can send and receive it."""
+
     id: int
     name: str
     ip: str
     port: int
+    multicast: bool = True
 
 
 class RegionChange(msgspec.Struct, frozen=True, array_like=True):
@@ -142,6 +166,7 @@ class RegionChange(msgspec.Struct, frozen=True, array_like=True):
     ``senders`` are the nodes allowed to send that ``base`` did not have;
     ``senders_gone`` those no longer interested.
     ``view == base`` means that only the senders changed.
+    ``address`` is empty for a region without multicast.
     """
 
     id: int

@@ -55,6 +55,10 @@ class LayoutPlanner(ABC):
             self._place(remaining, touched)
         return layout.take_delta()
 
+    def adapt(self, rates: Mapping[GroupId, float]) -> bool:
+        """Stay: the rule alone decides, whatever the traffic is."""
+        return False
+
     def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost:
         """Return what the plan costs, with equal or the given traffic."""
         return self._layout.cost(traffic)

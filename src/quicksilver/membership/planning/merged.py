@@ -11,8 +11,8 @@ changed choose the cheapest region of each hierarchy, new groups the cheapest
 hierarchy, and nobody else moves. Choices are sticky (a move must save a
 quarter), so that regions do not flutter.
 
-Where the traffic of the groups is known, the whole is planned for it; fitting in
-counts groups alike.
+Where the traffic of the groups is known, the whole is planned for it, and anew when
+the traffic has changed so much that it pays; fitting in counts groups alike.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ _STICKY = 0.75
 _REPLAN_GAIN = 0.9
 """A new plan must cost less than this share of the old to be adopted."""
 
+_ADAPT_GAIN = 0.8
+"""A plan for the traffic of the moment must cost less than this share of the present one:
+traffic changes, and everybody who is moved pays for it."""
+
+_QUIET_RATE = 0.05
+"""What a group counts at least, of the mean: one that is quiet now may speak tomorrow."""
+
 _EXACT_GAIN = 0.75
 """What dropping packets must save before exact regions of good size are given up."""
 
@@ -58,7 +65,7 @@ class Merger:
     ) -> None:
         assert hierarchies
         self._layout = layout
-        self._rates = rates
+        self.rates = rates
         self._hierarchies = list(hierarchies)
         self._packet_cost = layout.limits.region_nodes_min
         self._fitted: dict[GroupId, int] = {}
@@ -88,11 +95,31 @@ class Merger:
 
     def cost(self) -> float:
         """Return what the hierarchies cost, by the formula of ``optimise``."""
+        if self.rates is not None:
+            return self._weighted_cost(self.rates)
         return sum(
             region.heard_count * (len(region.nodes) + self._packet_cost)
             for hierarchy in self._hierarchies
             for region in hierarchy.regions.values()
         )
+
+    def _weighted_cost(self, rates: Mapping[GroupId, float]) -> float:
+        """Return the cost where groups weigh by their traffic, 1 on the mean."""
+        prices = {
+            number: len(region.nodes) + self._packet_cost
+            for hierarchy in self._hierarchies
+            for number, region in hierarchy.regions.items()
+        }
+        groups = sorted(self._layout.member_bits)
+        total = sum(rates.get(group, 0.0) for group in groups)
+        if not total:
+            return 0.0
+        spread = self._layout.spread
+        cost = sum(
+            rates.get(group, 0.0) * sum(prices.get(number, 0) for number in spread.get(group, ()))
+            for group in groups
+        )
+        return cost * len(groups) / total
 
     def plan(
         self, groups: Iterable[GroupId], *, exact_first: bool, work_max: int = WORK_MAX
@@ -114,7 +141,7 @@ class Merger:
             weights=[len(part) for part in members],
             interests=[sorted(number[g] for g in layout.group_slots.keys(bits)) for bits in same],
             groups=len(number),
-            rates=None if self._rates is None else [self._rates.get(g, 0.0) for g in number],
+            rates=None if self.rates is None else [self.rates.get(g, 0.0) for g in number],
         )
         rates = classes.relative_rates()
         price = sum(
@@ -285,6 +312,17 @@ class MergedPlanner(LayoutPlanner):
         self._merger.adopt(groups, bands)
         self._changed_count = 0
 
+    def adapt(self, rates: Mapping[GroupId, float]) -> bool:
+        """Plan for this traffic, if that is much cheaper and can be done in a moment."""
+        groups = sorted(self._layout.member_bits)
+        known = [rates.get(group, 0.0) for group in groups]
+        if not any(known):
+            return False
+        floor = _QUIET_RATE * sum(known) / len(known)
+        self._rates = {g: max(rate, floor) for g, rate in zip(groups, known, strict=True)}
+        self._merger.rates = self._rates
+        return len(self._layout.wants) <= _REPLAN_NODES_MAX and self._replan_if_better(_ADAPT_GAIN)
+
     def _place(self, nodes: list[NodeId], groups: list[GroupId]) -> None:
         layout = self._layout
         new = sum(1 for n in nodes if not any(n in h.place for h in layout.hierarchies))
@@ -294,19 +332,22 @@ class MergedPlanner(LayoutPlanner):
         self._merger.place(nodes, groups)
         self._changed_count += len(nodes)
         if 2 * self._changed_count >= len(layout.wants) <= _REPLAN_NODES_MAX:
-            self._replan_if_better()
+            # Early choices may have had their day.
+            self._changed_count = 0
+            self._replan_if_better(_REPLAN_GAIN)
 
-    def _replan_if_better(self) -> None:
-        """Half of the nodes have changed: early choices may have had their day."""
-        self._changed_count = 0
+    def _replan_if_better(self, gain: float) -> bool:
+        """Adopt a new plan if it costs less than a share of the present one."""
         layout = self._layout
         memberships = sum(bits.bit_count() for bits in layout.want_bits.values())
         if memberships > _REPLAN_MEMBERSHIPS_MAX:
-            return
+            return False
         groups = layout.member_bits.keys()
         bands = self._merger.plan(groups, exact_first=self._exact_first, work_max=_REPLAN_WORK_MAX)
-        if sum(b.cost for b in bands) < _REPLAN_GAIN * self._merger.cost():
-            self._merger.adopt(groups, bands)
+        if sum(b.cost for b in bands) >= gain * self._merger.cost():
+            return False
+        self._merger.adopt(groups, bands)
+        return True
 
 
 class AutoPlanner(MergedPlanner):

@@ -82,6 +82,14 @@ class Planner(Protocol):
         """Set the groups of the given nodes (empty set: the node is gone)."""
         ...
 
+    def adapt(self, rates: Mapping[GroupId, float]) -> bool:
+        """Plan for this traffic, if that is much cheaper; True: the next ``apply`` says who moves.
+
+        Planners whose rule leaves no choice, and plans too large to be made in a
+        moment, stay as they are.
+        """
+        ...
+
     def cost(self, traffic: Mapping[GroupId, float] | None = None) -> PlanCost: ...
 
     def state(self) -> PlanState: ...

@@ -57,7 +57,7 @@ class Intake:
             if kind == KIND_DATA and source == stream.source:
                 stream.handle_packet(data, now)
                 return
-            if kind == KIND_REPAIR and self._may_repair(stream, source):
+            if self._may_repeat(stream, kind, source):
                 stream.handle_packet(data, now)
                 return
             if kind == KIND_DATA or kind == KIND_REPAIR:
@@ -65,8 +65,11 @@ class Intake:
                 return
         self._handle_other(data, source, now)
 
-    def _may_repair(self, stream: ReceiveStream, source: Address) -> bool:
-        return source == stream.source or stream.region.is_member_address(source)
+    def _may_repeat(self, stream: ReceiveStream, kind: int, source: Address) -> bool:
+        """Whether a packet may come from there: again from its sender, or as a repair."""
+        if kind == KIND_REPAIR and stream.region.is_member_address(source):
+            return True
+        return (kind == KIND_DATA or kind == KIND_REPAIR) and source == stream.origin
 
     def handle_segments(self, data: bytes, segment_bytes: int, source: Address, now: float) -> None:
         packets = [

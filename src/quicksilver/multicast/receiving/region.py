@@ -13,7 +13,9 @@ from typing import NamedTuple
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.placement import placement_of
+from quicksilver.multicast.receiving.relaying import RelayingStream
 from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.tree import children_of, parent_of
 from quicksilver.stdx.patience import Patience
 from quicksilver.trace import records as trace
 from quicksilver.wire.ids import Address, NodeId
@@ -102,13 +104,36 @@ class Region:
         stream = self.streams.get(sender)
         if stream is None:
             env = self._env
-            key = env.stream_key(sender, self.id, self.number)
-            stream = ReceiveStream(
-                key, NodeId(sender), self, env.address_of(sender), env.config.parse_body
-            )
+            stream = self._make_stream(sender)
+            key = stream.key
             stream.sender_failed = env.is_failed(sender)
             self.streams[sender] = stream
             env.regions.streams[key] = stream
+        return stream
+
+    def _make_stream(self, sender: int) -> ReceiveStream:
+        env = self._env
+        key = env.stream_key(sender, self.id, self.number)
+        origin = env.address_of(sender)
+        parse_body = env.config.parse_body
+        if env.uses_multicast(sender, self.view):
+            return ReceiveStream(key, NodeId(sender), self, origin, parse_body)
+        members, fan_out = self.view.members, env.settings.fan_out
+        below = children_of(members, sender, env.node, fan_out)
+        children = tuple(a for a in map(env.address_of, below) if a is not None)
+        if children:
+            stream: ReceiveStream = RelayingStream(
+                key,
+                NodeId(sender),
+                self,
+                origin,
+                parse_body,
+                children=children,
+                relays=env.relays,
+            )
+        else:
+            stream = ReceiveStream(key, NodeId(sender), self, origin, parse_body)
+        stream.source = env.address_of(parent_of(members, sender, env.node, fan_out))
         return stream
 
     def is_member_address(self, address: Address) -> bool:

@@ -117,6 +117,7 @@ class ReceiveStream:
         "lost_below",
         "low",
         "missing",
+        "origin",
         "quiet_rounds",
         "region",
         "requested",
@@ -141,8 +142,9 @@ class ReceiveStream:
     ) -> None:
         self.key = key
         self._parse_body = parse_body
-        self.source = source
-        """Where its data comes from."""
+        self.source = self.origin = source
+        """Where its data comes from: the sender, or the member that hands it on. What the
+        sender sends again comes from ``origin``, the sender itself."""
         self.sender = sender
         self.region = region
         self.low = 0
@@ -178,6 +180,10 @@ class ReceiveStream:
         self._cache_floor = 0
 
     # Packets
+
+    def has(self, sequence: int) -> bool:
+        """Whether a packet has arrived."""
+        return sequence < self.low or sequence in self._ahead
 
     def handle_packet(self, data: bytes, now: float) -> None:
         """Take one data or repair packet; ``data`` has a whole header."""
@@ -275,7 +281,7 @@ class ReceiveStream:
         if sequence >= SEQUENCE_MAX:
             region.counters.malformed += 1
             return
-        if sequence < self.low or sequence in self._ahead or 0 <= self.end <= sequence:
+        if self.has(sequence) or 0 <= self.end <= sequence:
             region.counters.duplicates += 1
             if data[1] != KIND_REPAIR:
                 # The sender repeats itself: it has not heard our acknowledgement.

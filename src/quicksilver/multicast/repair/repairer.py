@@ -161,7 +161,7 @@ class Repairer:
         if alone:
             self._send_copies(to, sender, alone)
             self._trace_repair(peer, sender, alone, now)
-        everybody = self._env.multicast_address(self.region.view.address)
+        everybody = self._env.multicast_address(self.region.view)
         if for_all and everybody is not None:
             self._send_copies(everybody, sender, for_all)
             self._trace_repair(peer, sender, for_all, now)
@@ -171,7 +171,7 @@ class Repairer:
         found = self._answers.get(sender)
         if found is None:
             view = self.region.view
-            has_multicast = self._env.multicast_address(view.address) is not None
+            has_multicast = self._env.multicast_address(view) is not None
             found = Answers(len(view.members), has_multicast=has_multicast)
             self._answers[sender] = found
         return found

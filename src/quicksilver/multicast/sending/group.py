@@ -24,12 +24,15 @@ class GroupSender:
         "next_sequence",
         "streams",
         "streams_before",
+        "told_sequence",
     )
 
     def __init__(self, name: str, lane: Lane) -> None:
         self.name = name
         self.id = 0
         self.next_sequence = 0
+        self.told_sequence = 0
+        """How many of its messages the GMS was told of; see ``take_sent``."""
         self.lane = lane
         self.streams: tuple[SendStream, ...] | None = None
         """One per region of the current view; None until the view is known.
@@ -42,3 +45,10 @@ class GroupSender:
         queued; None: whichever is the newest. Nobody who joined since is to get them."""
         self.echo = False
         """True when this node asked to hear its own messages."""
+
+    def take_sent(self) -> int:
+        """Return how many messages were committed since the last time."""
+        sent = self.next_sequence - self.told_sequence
+        self.told_sequence = self.next_sequence
+        # A new incarnation numbers its messages anew.
+        return sent if sent >= 0 else self.next_sequence

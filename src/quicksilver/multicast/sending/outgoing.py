@@ -8,6 +8,7 @@ packets when nobody answers, and tells those who wait for a flush.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nlargest
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
@@ -169,6 +170,12 @@ class Outgoing:
         stats["token_ms"] = round(token_s * 1e3, 3)
         if slow:
             stats["waits_for"] = max(slow, key=lambda node: slow[node])
+
+    def take_traffic(self, most: int) -> tuple[tuple[int, int], ...]:
+        """Return the groups that got most messages since the last time, and how many."""
+        sent = [(sender.take_sent(), group) for group, sender in self._groups_by_id.items()]
+        busy = nlargest(most, (pair for pair in sent if pair[0]))
+        return tuple((group, count) for count, group in busy)
 
     # Groups, lanes, streams
 
@@ -370,8 +377,8 @@ class Outgoing:
             sender.streams_before = streams
         sender.streams = streams
         port = self._env.settings.multicast_port
-        is_multicast = self._env.settings.transport == "multicast"
-        sender.hybrid = (view.hybrid, port) if view.hybrid and is_multicast else None
+        is_hybrid = bool(view.hybrid) and self._env.has_multicast
+        sender.hybrid = (view.hybrid, port) if is_hybrid else None
         sender.lane.is_blocked = False
         self._data.register(sender.lane, PRIORITY_DATA)
 

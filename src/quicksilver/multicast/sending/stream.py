@@ -113,6 +113,7 @@ class SendStream:
         view: int,
         members: tuple[int, ...],
         destinations: tuple[Address, ...],
+        everybody: tuple[Address, ...] = (),
         config: EngineConfig,
         counters: Counters,
     ) -> None:
@@ -121,7 +122,10 @@ class SendStream:
         self.members = members
         self.key = stream_key(cluster, node, region, view)
         self.destinations = destinations
-        """The region's multicast address, or every other member's own."""
+        """The region's multicast address, or the members who hand packets on."""
+        self.everybody = everybody or destinations
+        """The multicast address, or every other member's own: whoever hands packets on
+        may be who has lost them."""
         self.is_closed = False
         """A newer view took over: what was committed is finished, nothing is added."""
         self.is_abandoned = False
@@ -158,7 +162,7 @@ class SendStream:
             flags: encode_prefix(KIND_DATA, flags, self.key)
             for flags in (0, FLAG_SINGLE, FLAG_FRAGMENT, FLAG_START)
         }
-        self._answers = Answers(len(members), has_multicast=len(destinations) == 1)
+        self._answers = Answers(len(members), has_multicast=len(self.everybody) == 1)
         self._resend = RangeSet()
         self._resent_at: dict[int, tuple[float, float]] = {}
         """Packets resent: when, and how long not to do it again."""
@@ -338,8 +342,8 @@ class SendStream:
         return None
 
     def _to_all(self, packet: bytes) -> Transmit:
-        self._fan_out = [Transmit(d, [packet]) for d in self.destinations[1:]]
-        return Transmit(self.destinations[0], [packet])
+        self._fan_out = [Transmit(d, [packet]) for d in self.everybody[1:]]
+        return Transmit(self.everybody[0], [packet])
 
     def abandon(self) -> None:
         """Nobody is left to acknowledge: forget everything."""

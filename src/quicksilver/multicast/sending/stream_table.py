@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.tree import children_of
 from quicksilver.wire.ids import Address, RegionId
 
 STREAMS_REMEMBERED_MAX = 10_000
@@ -117,17 +119,25 @@ class StreamTable:
                 region=region,
                 view=number,
                 members=view.members,
-                destinations=self._destinations(view.address, others),
+                destinations=self._multicast(view) or self._first_members(view),
+                everybody=self._multicast(view) or self._addresses(others),
                 config=env.config,
                 counters=env.counters,
             )
         self.sending[region] = stream
         return stream
 
-    def _destinations(self, multicast: str, members: Iterable[int]) -> tuple[Address, ...]:
-        settings = self._env.settings
-        if settings.transport == "multicast" and multicast:
-            return ((multicast, settings.multicast_port),)
+    def _multicast(self, view: RegionView) -> tuple[Address, ...]:
+        env = self._env
+        if not env.uses_multicast(env.node, view):
+            return ()
+        return ((view.address, env.settings.multicast_port),)
+
+    def _first_members(self, view: RegionView) -> tuple[Address, ...]:
+        env = self._env
+        return self._addresses(children_of(view.members, env.node, env.node, env.settings.fan_out))
+
+    def _addresses(self, members: Iterable[int]) -> tuple[Address, ...]:
         found = [self._env.address_of(member) for member in members]
         return tuple(address for address in found if address is not None)
 
