@@ -15,6 +15,8 @@ NAMES = (
     "replication",
     "sleep",
     "loss",
+    "rain",
+    "stalls",
     "light",
     "groups",
     "overload",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import REORDERED_S, Region
-from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
 from quicksilver.multicast.repair.reports import Kept, Report
 from quicksilver.multicast.repair.requests import LOOKED_UP_MAX, RepairRequests
