@@ -55,7 +55,7 @@ EASE = 0.06
 BRAKE = 0.2
 """What is taken from a pace when the delay is too long, and when it is far too long."""
 
-FAIRNESS = 8.0
+FAIRNESS = 16.0
 """A stream that has a tenth more than its share grows by so many tenths less, and is slowed
 down by as many more."""
 
