@@ -12,7 +12,7 @@ from quicksilver.wire.control import Ack
 PAUSE_S_MAX = 0.4
 
 SPACING_S = 0.002
-SPACING_S_MAX = 0.0065
+SPACING_S_MAX = 0.005
 """Between two acknowledgements, for each further sender, and at most. Each takes 40 µs of
 the leader: for eight senders after every round, 600 rounds a second, a fifth of its time."""
 
