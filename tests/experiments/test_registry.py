@@ -16,7 +16,7 @@ NAMES = (
     "sleep",
     "loss",
     "rain",
-    "stalls",
+    "heavy-loss",
     "light",
     "groups",
     "overload",

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from quicksilver.core.pull import Sink
+from quicksilver.multicast.answers import ANSWERED_S
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.feeds import PEERS_MAX as PEERS_SERVED_MAX
