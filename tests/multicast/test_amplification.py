@@ -272,7 +272,6 @@ class TestCatchingUp:
             receive_buffer_bytes=8 << 20,
             repair_peer_bytes_per_s=1e12,
             repair_peer_burst_bytes=1 << 40,
-            repair_repeat_s=1e-9,
             resend_bytes_per_s=1e12,
         )
         as_limited = self.freeze_and_count(limited)

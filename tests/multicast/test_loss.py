@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from quicksilver.experiments.base import Context
-from quicksilver.experiments.catalogue.rain import Rain, Stalls
+from quicksilver.experiments.catalogue.rain import HeavyLoss, Rain
 from quicksilver.multicast.answers import many_of
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.trials.node import SimNode
@@ -155,7 +155,7 @@ class TestGoals:
     @pytest.mark.parametrize(("loss", "seconds", "stall_s"), [(0.2, 4.0, 0.5), (0.5, 3.0, 2.0)])
     def test_nobody_stalls_for_long(self, loss: float, seconds: float, stall_s: float) -> None:
         """A hundred messages a second, ten nodes, loss of data and control at all of them."""
-        experiment = Stalls()
+        experiment = HeavyLoss()
         (point,) = experiment.points(
             axes={"loss": [loss], "losers": ["all"]},
             settings={**experiment.settings, "seconds": seconds},

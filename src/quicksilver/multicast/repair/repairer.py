@@ -158,11 +158,11 @@ class Repairer:
             return 0
         alone, for_all = self._answers_of(sender).choose(peer, held, now)
         if alone:
-            self._send_copies(to, sender, alone, now)
+            self._send_copies(to, sender, alone)
             self._trace_repair(peer, sender, alone, now)
         everybody = self._env.multicast_address(self.region.view)
         if for_all and everybody is not None:
-            self._send_copies(everybody, sender, for_all, now)
+            self._send_copies(everybody, sender, for_all)
             self._trace_repair(peer, sender, for_all, now)
         return 1 if alone or for_all else 0
 
@@ -175,11 +175,11 @@ class Repairer:
             self._answers[sender] = found
         return found
 
-    def _send_copies(self, to: Address, sender: int, ranges: RangeSet, now: float) -> None:
+    def _send_copies(self, to: Address, sender: int, ranges: RangeSet) -> None:
         copies = self._copies(sender)
         if copies:
             key = self._env.stream_key(sender, self.region.id, self.region.number)
-            self._env.repairs.add(to, key, copies, ranges, now)
+            self._env.repairs.add(to, key, copies, ranges)
 
     def _trace_repair(self, to: int, sender: int, held: RangeSet, now: float) -> None:
         """Note who repairs what for whom, as it is asked for."""
