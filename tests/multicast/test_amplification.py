@@ -446,6 +446,6 @@ def test_shares_of_repairs_are_bounded() -> None:
     """As many nodes as there may be in regions; who was served longest ago goes."""
     feed = RepairFeed(Sink(), Counters(), EngineConfig())
     for number in range(PEERS_SERVED_MAX + 100):
-        feed.add((f"h{number}", 1), b"key", {0: bytes(40)}, RangeSet([(0, 1)]), 0.0)
+        feed.add((f"h{number}", 1), b"key", {0: bytes(40)}, RangeSet([(0, 1)]))
         feed.poll(0.0)
     assert len(feed._rates) == PEERS_SERVED_MAX

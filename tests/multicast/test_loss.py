@@ -79,8 +79,10 @@ class TestAtOnce:
             cluster.run(0.0005)
             send_numbered(sender, "g", 1)
         assert cluster.run(1.0, lambda: have_all([victim]))
-        assert len(set(asked[:3])) == 3
-        assert asked[-1] == sender.address or sender.address in asked
+        # First words between two nodes are repeated: see ``multicast.peers``.
+        in_order = list(dict.fromkeys(asked))
+        assert len(in_order) >= 3
+        assert sender.address in in_order
 
 
 class TestAmplification:
