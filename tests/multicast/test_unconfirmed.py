@@ -301,3 +301,12 @@ def test_what_a_node_leaves_behind_is_what_is_sent_and_what_is_queued() -> None:
         Unconfirmed(Reason.CLOSED, ME, "a", 1, ((0, 0),), (OTHER, 5)),
         Unconfirmed(Reason.CLOSED, 0, "a", 2, (), ()),
     )
+
+
+def test_what_is_put_back_is_there_for_a_flush_that_ended_in_the_same_moment() -> None:
+    """Whoever waited for the first is gone; the second ended with nothing of its own to tell."""
+    script = member_of_a()
+    found = lost(3, (5, 7))
+    script.session.put_back_unconfirmed([found])
+    assert script.session.take_put_back() == (found,)
+    assert script.session.take_put_back() == (), "told once"

@@ -276,6 +276,10 @@ class Session:
         """Whoever flushed could not be told of these: the next one shall be."""
         self.engine.outgoing.put_back_unconfirmed(messages)
 
+    def take_put_back(self) -> tuple[Unconfirmed, ...]:
+        """Return what was put back, for a flush that ended together with the one before."""
+        return self.engine.outgoing.take_put_back()
+
     def take_unfinished(self) -> tuple[Unconfirmed, ...]:
         """Return what this node leaves behind if it ends now."""
         return self.engine.outgoing.take_unfinished()

@@ -453,6 +453,8 @@ class NodeCore:
             if not self._flushes:
                 self._warn(found)
             return
+        # A flush that nobody waits for any more may have ended in the same moment, before it.
+        found = (*found, *self.session.take_put_back())
         for sink in self._warned:
             sink.told_on_core()
         self._warned.clear()

@@ -79,6 +79,10 @@ class Flushes:
         for notes in [flush.notes for flush in self.waiting] or [self.unconfirmed]:
             notes.add(told)
 
+    def take_put_back(self) -> tuple[Unconfirmed, ...]:
+        """Return what was noted and no flush under way will tell."""
+        return self.unconfirmed.take()
+
     def take_unconfirmed(self) -> tuple[Unconfirmed, ...]:
         """Return all that was noted and not told, those who wait will not tell it either."""
         notes = Notes()

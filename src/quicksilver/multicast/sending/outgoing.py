@@ -245,6 +245,10 @@ class Outgoing:
         """Whoever flushed is gone: the next flush tells of what this one would have told."""
         self._flushes.note(found)
 
+    def take_put_back(self) -> tuple[Unconfirmed, ...]:
+        """Return what no flush under way will tell."""
+        return self._flushes.take_put_back()
+
     def _unfinished(self) -> set[tuple[int, int]]:
         """Return the large messages of which pieces are still to come, by group and number."""
         jobs = [lane.large for lane in self._lanes.values()]
