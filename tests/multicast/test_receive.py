@@ -41,6 +41,7 @@ class Region:
         self.caches_everything = keeps == 1
         self.counters = Counters()
         self.copies = Budget(cache)
+        self.copies_for_absent = Budget(cache // 2)
         self.waiting = Room(ahead)
         self.delivered: list[bytes] = []
         self.activity = 0

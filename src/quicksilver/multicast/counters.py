@@ -14,6 +14,7 @@ class Counters:
     ack_sent: int = 0
     ahead_dropped: int = 0
     cache_refused: int = 0
+    absent_dropped: int = 0
     delivered_bytes: int = 0
     delivered_messages: int = 0
     delivered_packets: int = 0

@@ -74,6 +74,10 @@ class Environment:
         """When all that had arrived was last handled."""
         self.copies = Budget(config.cache_bytes_max)
         """Packets kept for the repair of others."""
+        self.copies_for_absent = Budget(min(config.keep_bytes_max, config.cache_bytes_max // 2))
+        """Those of them that only members need whom nobody waits for."""
+        self.kept = Budget(config.keep_bytes_max)
+        """This node's own packets that only such members lack."""
         self.waiting = Room(config.ahead_bytes_max)
         """Packets that wait for an earlier one."""
         self.heard_at: dict[int, float] = {}

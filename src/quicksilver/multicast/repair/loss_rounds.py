@@ -16,6 +16,7 @@ from typing import cast
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.repair.repairer import QUIET_ROUNDS, Repairer
 from quicksilver.multicast.repair.reports import (
+    NOT_WAITED_FOR,
     Report,
     Reporter,
     add_ranges,
@@ -135,6 +136,8 @@ class LossRounds(Rounds[Gathered]):
             high=report.high,
             low=report.low,
             slowest=report.slowest,
+            safe=report.safe,
+            laggard=report.laggard,
             missing=missing,
             missing_limit=missing_limit,
             wanted=(),
@@ -144,6 +147,7 @@ class LossRounds(Rounds[Gathered]):
             unkept=unkept,
             unkept_limit=unkept_limit,
             stable=state.stable,
+            agreed=state.agreed,
             region_unkept=region_unkept,
             region_unkept_limit=region_unkept_limit,
             cut=state.cut,
@@ -182,7 +186,7 @@ class LossRounds(Rounds[Gathered]):
         The nodes passed already have not spoken, so nothing is agreed yet.
         """
         record = self._new_record(sender)
-        record.low = 0
+        record.low = record.safe = 0
         record.missing_limit = 0
         record.unkept_limit = 0
         return record
@@ -193,12 +197,16 @@ class LossRounds(Rounds[Gathered]):
         sender = record.sender
         state = self._repairer.state.of(sender)
         record.stable = max(record.stable, state.stable)
+        record.agreed = max(record.agreed, state.agreed)
         record.cut = earlier_cut(record.cut, state.cut)
         report = self._lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:
             record.low = report.low
             record.slowest = report.slowest
+        if report.laggard and (not record.laggard or report.safe < record.safe):
+            record.laggard = report.laggard
+        record.safe = min(record.safe, report.safe)
         record.missing, record.missing_limit = add_ranges(
             record.missing, record.missing_limit, report.missing, report.missing_limit, self._most
         )
@@ -249,26 +257,28 @@ class LossRounds(Rounds[Gathered]):
 
     def _aggregate(self, record: Record, end: RoundEnd) -> None:
         sender = record.sender
-        low = record.low
+        low, safe, laggard = record.low, record.safe, record.laggard
         limit = record.missing_limit
         before = self._aggregates.get(sender)
+        stable = self._repairer.state.of(sender).stable
         if end.skipped:
-            # Those passed over may lack anything past their last word.
-            held = before.low if before is not None else 0
-            if held < low:
-                low = held
-                record.slowest = end.skipped[0]
-            limit = min(limit, held)
+            # Nobody waits for those passed over; they may lack anything past their last word.
+            held = max(stable, before.safe) if before is not None else stable
+            if not laggard or held < safe:
+                laggard = end.skipped[0]
+            safe = min(safe, held)
         self._aggregates[sender] = Report(
             high=record.high,
             low=low,
             slowest=record.slowest,
+            safe=safe,
+            laggard=laggard,
             missing=parse_ranges(record.missing),
-            missing_limit=max(limit, low),
+            missing_limit=limit if low == NOT_WAITED_FOR else max(limit, low),
             unkept=parse_ranges(record.unkept),
             unkept_limit=record.unkept_limit,
         )
-        is_settled = min(low, self._repairer.state.of(sender).stable) >= record.high
+        is_settled = min(safe, stable) >= record.high
         if is_settled and before is not None and before.high == record.high:
             self._quiet[sender] = self._quiet.get(sender, 0) + 1
         else:

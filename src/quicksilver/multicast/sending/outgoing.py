@@ -238,7 +238,9 @@ class Outgoing:
         stream.flow.handle_report(
             buffer_bytes=ack.buffer_bytes, senders=ack.senders, drops=ack.drops, now=now
         )
-        freed = stream.handle_ack(ack.low, missing, ack.missing_limit)
+        freed = stream.handle_ack(
+            ack.low, missing, ack.missing_limit, safe=ack.safe, laggard=ack.laggard
+        )
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
         if freed or not stream.packets:

@@ -120,6 +120,7 @@ class StreamTable:
                 destinations=self._destinations(view.address, others),
                 config=env.config,
                 counters=env.counters,
+                kept=env.kept,
             )
         self.sending[region] = stream
         return stream
