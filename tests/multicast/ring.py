@@ -201,18 +201,21 @@ class Transcript:
             self.do_arrive()
 
     def do_round(self) -> None:
-        """round: time passes until the next timer; what it causes runs its course."""
-        due = [
-            when
-            for node in self.nodes.values()
-            if not node.is_down
-            and node.member is not None
-            and (when := node.member.next_timeout()) is not None
-        ]
-        if not due:
-            self.say("nothing is due")
-            return
-        self.do_advance(max(0.0, min(due) - self.now))
+        """round: time passes until a timer makes somebody speak; that runs its course."""
+        while True:
+            due = [
+                when
+                for node in self.nodes.values()
+                if not node.is_down
+                and node.member is not None
+                and (when := node.member.next_timeout()) is not None
+            ]
+            if not due:
+                self.say("nothing is due")
+                return
+            self.do_advance(max(0.0, min(due) - self.now))
+            if self.flight:
+                break
         self.do_settle()
 
     def do_lose(self, *words: str) -> None:

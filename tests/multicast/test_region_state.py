@@ -22,7 +22,7 @@ def test_older_news_does_not_take_back_what_is_known() -> None:
     words = RegionState()
     words.learn(7, 10, 10, kept(20, 12, 15), -1, end=100)
     words.learn(7, 4, 4, kept(18, 11, 12), -1, end=100)
-    assert words.of(7) == (10, kept(20, 12), -1)
+    assert words.of(7) == (10, 10, kept(20, 12), -1)
 
 
 def test_nothing_is_stable_past_what_this_node_has() -> None:

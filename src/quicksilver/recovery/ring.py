@@ -229,7 +229,7 @@ class RingAgent(Generic[Content]):
             self.state.seen_at = now
             self.state.unanswered = 0
         if token.leader != self.node:
-            if token.leader == self.domain.leader and not isinstance(self.state, Following):
+            if self._gives_way_to(token.leader) and not isinstance(self.state, Following):
                 self._become_follower(now)
             if sum(isinstance(output, Token) for output in self._outputs) < PASSING_MAX:
                 self._outputs.append(token)
@@ -456,8 +456,14 @@ class RingAgent(Generic[Content]):
     def _wake_s(self) -> float:
         return self._gap_s.late_s(self._timing.wake_s_min, self._timing.timeout_s_max)
 
+    def _gives_way_to(self, leader: int) -> bool:
+        """Whether another one turns the ring who comes before this node."""
+        members = self.domain.members
+        return members.index(leader) < members.index(self.node)
+
     def _become_follower(self, now: float) -> None:
-        """The leader is back: nothing of what this node began goes on."""
+        """The leader is back, or somebody before this node stands in for it: nothing of what
+        this node began goes on."""
         self.state = Following(seen_at=now, wake_at=now + self._wake_s())
         self.suspects.clear()
         self.rounds.handle_deposed()
