@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         AlreadyJoinedError,
         ClosedError,
         CoreFailedError,
-        ExcludedError,
         GmsUnreachableError,
         MessageTooLargeError,
         NotConnectedError,
@@ -24,8 +23,17 @@ if TYPE_CHECKING:
         QueueFullError,
         QuicksilverError,
         RefusedError,
+        UnconfirmedError,
     )
-    from quicksilver.node.messages import Batch, Burst, Message, NodeStats, View
+    from quicksilver.node.messages import (
+        Batch,
+        Burst,
+        Message,
+        NodeStats,
+        Unconfirmed,
+        UnconfirmedReason,
+        View,
+    )
     from quicksilver.node.options import NodeOptions
 
 __version__ = "0.1.0"
@@ -37,7 +45,6 @@ __all__ = [
     "Burst",
     "ClosedError",
     "CoreFailedError",
-    "ExcludedError",
     "GmsUnreachableError",
     "Group",
     "Message",
@@ -51,6 +58,9 @@ __all__ = [
     "QueueFullError",
     "QuicksilverError",
     "RefusedError",
+    "Unconfirmed",
+    "UnconfirmedError",
+    "UnconfirmedReason",
     "View",
     "connect",
     "sync",

@@ -10,6 +10,7 @@ from quicksilver.wire.control import (
     Ack,
     Control,
     Extent,
+    Gone,
     Nak,
     Pull,
     Record,
@@ -117,6 +118,7 @@ def controls() -> list[Control]:
         Pull(1, 5, 3, 4, 2, (41, 2)),
         Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
+        Gone(1, 2, 3, 4, (41, 2)),
     ]
 
 

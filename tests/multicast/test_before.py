@@ -54,7 +54,6 @@ class Bench:
     def opens(self, stream: SendStream) -> list[tuple[int, int]]:
         """Return regions and packets that a START names now."""
         named = self.outgoing._commitments.predecessors(stream)
-        stream.is_opened = True
         stream.after.clear()
         send(stream)
         return [(region, packets) for region, _, packets in named]
@@ -117,6 +116,7 @@ def test_a_stream_given_up_is_named_as_long_as_its_members_live() -> None:
     first, second, third = (bench.stream(region) for region in (1, 2, 3))
     bench.move(first)
     send(first, 3)
+    first.close()
     bench.outgoing.streams.give_up(first)
     bench.move(second)
     assert bench.opens(second) == [(1, 3)]

@@ -34,7 +34,7 @@ def test_whoever_is_counted_out_delivers_nothing_after_a_gap() -> None:
     cluster.run(0.02)
     held = [s for m in b.engine._regions.values() for s in m.streams.values() if s.is_held()]
     assert held, "the scene does not provoke what it is about"
-    b.engine._become_nobody("counted out")
+    b.engine._become_nobody()
     b.session.handle_datagram = whole
     assert [message.sequence for message in inbox(b)] == [0]
 

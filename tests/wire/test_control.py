@@ -13,6 +13,7 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.wire.control import (
     Ack,
     Extent,
+    Gone,
     Nak,
     Pull,
     Record,
@@ -78,11 +79,14 @@ packets = st.one_of(
     st.builds(Pull, **names, sender=u32, ranges=flat),
     st.builds(Wake, **names, level=st.integers(0, 32), ring=u32),
     st.builds(Extent, **names, packets=sequence),
+    st.builds(Gone, **names, ranges=flat),
 )
 
 
 @given(packets)
-def test_control_packets_round_trip(packet: Token | Ack | Nak | Pull | Wake | Extent) -> None:
+def test_control_packets_round_trip(
+    packet: Token | Ack | Nak | Pull | Wake | Extent | Gone,
+) -> None:
     """Every kind comes back as it was; only tokens have the kind that is handled first."""
     data = encode_control(packet)
     assert data[0] == MAGIC

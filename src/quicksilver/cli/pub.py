@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,8 @@ from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
     from quicksilver.node import sync
-    from quicksilver.node.messages import NodeStats
+    from quicksilver.node.messages import NodeStats, Unconfirmed
+    from quicksilver.node.options import NodeOptions
 
 
 def pub(
@@ -45,14 +47,14 @@ def pub(
 ) -> int:
     """Send to groups: every line of standard input, or --count generated messages.
 
-    Each message goes to every group named. At the end, waits until all of them
-    are on every member and says so.
+    Each message goes to every group named. At the end, waits until all of them are on every
+    member that stays, and says so; or says how many may not have arrived, and fails.
     """
     from quicksilver.cli.node_commands import node_options, serving_metrics
     from quicksilver.cli.output import plural
     from quicksilver.cli.traces import name_run, opening_trace
     from quicksilver.node import sync
-    from quicksilver.node.errors import MessageTooLargeError
+    from quicksilver.node.errors import MessageTooLargeError, UnconfirmedError
     from quicksilver.node.samples import sampling
     from quicksilver.stdx.units import format_rate
     from quicksilver.wire.packets import MESSAGE_BYTES_MAX
@@ -69,7 +71,7 @@ def pub(
 
     with (
         opening_trace(trace, name_run("pub"), f"pub-{os.getpid()}") as tracer,
-        sync.Node(gms, node_options(interface, faults, name, tracer)) as node,
+        sync.Node(gms, _telling(node_options(interface, faults, name, tracer))) as node,
         serving_metrics(node, metrics_port),
         sampling(node.core),
     ):
@@ -82,14 +84,19 @@ def pub(
                 target.send(message)
             sent += 1
             size_sent += len(message)
+        lost: UnconfirmedError | None = None
+        gone: tuple[Unconfirmed, ...] = ()
         try:
-            node.flush(flush)
+            gone = node.flush(flush)
+        except UnconfirmedError as error:
+            lost = error
         except TimeoutError:
             raise CommandError(_why_unflushed(node.stats(), sent, flush)) from None
         elapsed = max(1e-9, time.monotonic() - started)
         stats = node.stats()
         sender = node.id
     total = sent * len(names)
+    missed = 0 if lost is None else lost.count
     if as_json:
         from quicksilver.cli.output import emit
 
@@ -99,21 +106,57 @@ def pub(
                 "node": sender,
                 "groups": names,
                 "messages": total,
-                "acknowledged": total,
+                "acknowledged": max(0, total - missed),
+                "unconfirmed": [
+                    _as_row(each) for each in (gone if lost is None else lost.messages)
+                ],
                 "bytes": size_sent * len(names),
                 "seconds": round(elapsed, 6),
                 "per_second": round(total / elapsed, 1),
                 "resent": stats.counters["resent"],
             }
         )
-    else:
-        where = names[0] if len(names) == 1 else f"{len(names)} groups"
+    where = names[0] if len(names) == 1 else f"{len(names)} groups"
+    if lost is not None:
+        raise CommandError(f"sent {plural(total, 'message')} to {where}, but {lost}")
+    if not as_json:
         print(
-            f"sent {plural(total, 'message')} to {where}, all acknowledged, in {elapsed:.2f} s "
-            f"({format_rate(total / elapsed, 'msg')})",
+            f"sent {plural(total, 'message')} to {where}, all acknowledged{_by_whom(gone)}, "
+            f"in {elapsed:.2f} s ({format_rate(total / elapsed, 'msg')})",
             file=sys.stderr,
         )
     return 0
+
+
+def _telling(settings: NodeOptions) -> NodeOptions:
+    """Say at once that messages may be lost: the end may be far."""
+
+    def tell(messages: Unconfirmed) -> None:
+        if messages.reason.is_failure:
+            print(f"quicksilver: {messages}", file=sys.stderr)
+
+    return replace(settings, on_unconfirmed=tell)
+
+
+def _by_whom(gone: tuple[Unconfirmed, ...]) -> str:
+    """Say who did not acknowledge everything, because it is gone."""
+    members = sorted({member for each in gone for member in each.members})
+    if not members:
+        return ""
+    count = sum(each.count for each in gone)
+    who = f"node {members[0]}" if len(members) == 1 else f"{len(members)} nodes"
+    return f" by the members that stayed ({who} left or failed with up to {count:,} to come)"
+
+
+def _as_row(each: Unconfirmed) -> dict[str, object]:
+    return {
+        "group": each.group,
+        "count": each.count,
+        "reason": each.reason.name.lower(),
+        "node": each.node,
+        "ranges": each.ranges,
+        "members": each.members,
+    }
 
 
 def _wait_for_members(targets: list[sync.Group], seconds: float) -> None:
@@ -133,9 +176,11 @@ def _why_unflushed(stats: NodeStats, sent: int, seconds: float) -> str:
     from quicksilver.cli.output import plural
 
     pending = stats.counters["pending_bytes"]
+    lost = stats.counters["unconfirmed"]
+    known = f", and {lost:,} messages may be lost" if lost else ""
     return (
         f"sent {plural(sent, 'message')}, but within {seconds:g} s not all were acknowledged "
-        f"({pending:,} bytes are pending); see quicksilver top"
+        f"({pending:,} bytes are pending{known}); see quicksilver top"
     )
 
 

@@ -20,6 +20,8 @@ class Counters:
     delivered_packets: int = 0
     duplicates: int = 0
     foreign: int = 0
+    gone_received: int = 0
+    gone_sent: int = 0
     lost_to_crash: int = 0
     malformed: int = 0
     missing: int = 0
@@ -40,6 +42,8 @@ class Counters:
     source_failures: int = 0
     tokens_received: int = 0
     tokens_released: int = 0
+    unconfirmed: int = 0
+    unconfirmed_by_gone: int = 0
     unknown_dropped: int = 0
     unknown_kept: int = 0
     unwanted_messages: int = 0

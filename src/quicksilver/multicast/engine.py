@@ -20,18 +20,23 @@ from quicksilver.membership.events import ViewsChanged, Welcomed
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.environment import Environment, Rejection
-from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound
+from quicksilver.multicast.events import EngineEvent, FlushEnded, GapFound, MessagesUnconfirmed
 from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.recovery import RegionRecovery
+from quicksilver.multicast.repair.repairer import STUCK_S
 from quicksilver.multicast.sending.outgoing import Outgoing
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.tally import GroupTally
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.trace.records import GroupSampled, Tracer
 from quicksilver.wire.control import (
+    RANGES_MAX,
     Ack,
     Extent,
+    Gone,
     Nak,
     Pull,
     Token,
@@ -106,7 +111,9 @@ class Engine:
             tracer=tracer,
             tally=tally,
         )
-        self.outgoing = Outgoing(self.environment, self._root, self._repair_sink)
+        self.outgoing = Outgoing(
+            self.environment, self._root, self._repair_sink, self._tell_unconfirmed
+        )
         """Groups as this node sends to them, their lanes and streams."""
         self._deliver_uncounted = deliver
         self._flushes = 0
@@ -147,8 +154,11 @@ class Engine:
         """Wait for all that was sent so far; ``FlushEnded`` carries the number returned."""
         self._flushes += 1
         number = self._flushes
-        self.outgoing.flush(lambda problem: self.events.append(FlushEnded(number, problem)))
+        self.outgoing.flush(lambda lost: self.events.append(FlushEnded(number, lost)))
         return number
+
+    def _tell_unconfirmed(self, messages: tuple[Unconfirmed, ...]) -> None:
+        self.events.append(MessagesUnconfirmed(messages))
 
     # Host inputs
 
@@ -190,8 +200,23 @@ class Engine:
             stream = region.streams.get(packet.origin) if region is not None else None
             if stream is not None:
                 stream.note_extent(packet.packets)
+        elif isinstance(packet, Gone):
+            self._handle_gone(packet, now)
         else:
             self._handle_request(packet, source, now)
+
+    def _handle_gone(self, packet: Gone, now: float) -> None:
+        """A sender no longer has packets that were asked for."""
+        region = self._regions.get((packet.region, packet.view))
+        stream = region.streams.get(packet.origin) if region is not None else None
+        ranges = RangeSet.parse_flat(packet.ranges, RANGES_MAX)
+        if stream is None or ranges is None:
+            self.counters.rejected += 1
+            return
+        self.counters.gone_received += 1
+        if stream.is_lost(ranges, STUCK_S, now):
+            reason = f"node {packet.origin} no longer has packets that it lacks"
+            self.environment.end_incarnation(reason)
 
     def _handle_request(self, packet: Pull | Wake, source: Address, now: float) -> None:
         feed = self._feeds.get((packet.region, packet.view))
@@ -258,7 +283,7 @@ class Engine:
         """This incarnation is over."""
         if self.tracer is not None:
             self.tracer(trace.WasExcluded(now, self.node, reason))
-        self._become_nobody(reason)
+        self._become_nobody()
 
     def handle_views(self, event: ViewsChanged, now: float) -> None:
         """The directory has changed: install its views, then take what came too early.
@@ -268,11 +293,11 @@ class Engine:
         self._install_views(event, now)
         self.intake.handle_views(now)
 
-    def _become_nobody(self, reason: str) -> None:
+    def _become_nobody(self) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""
         self.environment.regions.become_nobody()
         self._feeds.clear()
-        self.outgoing.become_nobody(reason)
+        self.outgoing.become_nobody()
         self.environment.become_nobody()
         self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ClientEvent
 from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 
@@ -28,16 +29,24 @@ class GapFound:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesUnconfirmed:
+    """Messages of this node were lost, or may be: who should have them may not."""
+
+    messages: tuple[Unconfirmed, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FlushEnded:
-    """All that was sent before a flush is on every surviving member, or cannot be confirmed."""
+    """All that was sent before a flush is on every surviving member, or is unconfirmed."""
 
     number: int
     """As ``flush`` returned it."""
-    problem: str | None
-    """Why it cannot be confirmed; None when it is."""
+    unconfirmed: tuple[Unconfirmed, ...]
+    """What nobody can vouch for, and no flush told before. Whoever cannot be told puts it
+    back (``Session.put_back_unconfirmed``)."""
 
 
-EngineEvent = GapFound | FlushEnded
+EngineEvent = GapFound | MessagesUnconfirmed | FlushEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +86,7 @@ class MessagesArrived:
         self.receiver(self.messages)
 
 
-SessionEvent = ClientEvent | GroupReady | GroupViewChanged | FlushEnded | MessagesArrived
+SessionEvent = (
+    ClientEvent | GroupReady | GroupViewChanged | MessagesUnconfirmed | FlushEnded | MessagesArrived
+)
 """The events of a session: what it heard from the GMS, and what follows from that."""

@@ -41,11 +41,13 @@ from quicksilver.multicast.events import (
     GroupReady,
     GroupViewChanged,
     MessagesArrived,
+    MessagesUnconfirmed,
     Receiver,
     SessionEvent,
 )
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Messages
@@ -258,6 +260,14 @@ class Session:
         """Wait for all that was sent so far; ``FlushEnded`` carries the number returned."""
         return self.engine.flush()
 
+    def put_back_unconfirmed(self, messages: Iterable[Unconfirmed]) -> None:
+        """Whoever flushed could not be told of these: the next one shall be."""
+        self.engine.outgoing.put_back_unconfirmed(messages)
+
+    def take_unfinished(self) -> tuple[Unconfirmed, ...]:
+        """Return what this node leaves behind if it ends now."""
+        return self.engine.outgoing.take_unfinished()
+
     def pause(self, name: str) -> None:
         """The application is behind with a group: leave data in the kernel."""
         if name in self._joined:
@@ -333,7 +343,7 @@ class Session:
 
     def _take_engine_events(self) -> None:
         while (event := self.engine.poll_event()) is not None:
-            if isinstance(event, FlushEnded):
+            if isinstance(event, FlushEnded | MessagesUnconfirmed):
                 self._events.append(event)
             elif isinstance(event, GapFound):
                 # The engine's alarm is due by now: the incarnation ends when it fires.

@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import ClosedError, QuicksilverError
+from quicksilver.node.errors import ClosedError, QuicksilverError, UnconfirmedError
 from quicksilver.node.groups import GroupBase, as_bytes, check_payload
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
@@ -78,7 +79,9 @@ class Group(GroupBase):
     async def send(self, message: Any) -> None:
         """Queue one message; waits while flow control says so.
 
-        Returning means accepted, not delivered: ``Node.flush`` waits for that.
+        Returning means accepted, not delivered: ``Node.flush`` waits for that. Raises
+        ``UnconfirmedError``, once, when earlier messages to the group may be lost and no
+        flush told of it; the message is not sent then.
         """
         if type(message) is bytes:
             size = len(message)
@@ -103,7 +106,7 @@ class Group(GroupBase):
 
     def _put(self, payload: bytes) -> Lane:
         """Queue a message whatever room there is; refuse what cannot be sent."""
-        sender = self._ready_sender()
+        sender = self._sender_to_use()
         lane = self._core.session.send(sender, check_payload(payload))
         self._nudge(lane)
         return lane
@@ -119,7 +122,7 @@ class Group(GroupBase):
 
     def post(self, message: Any) -> bool:
         """Queue one message without waiting; False when there is no room."""
-        self._ready_sender()
+        self._sender_to_use()
         if self._lane.room < 0:
             return False
         self._put(self._as_bytes(message))
@@ -319,25 +322,51 @@ class Node(NodeBase[Group]):
         except TimeoutError:
             raise self.core.unreachable() from None
 
-    async def flush(self) -> None:
-        """Wait until everything sent is on every surviving member."""
-        await asyncio.wrap_future(self.core.flush())
+    async def flush(self) -> tuple[Unconfirmed, ...]:
+        """Wait until everything sent is on every surviving member.
+
+        Returns the messages that members who left or failed had not acknowledged: to those
+        nothing is owed.
+
+        Raises:
+            UnconfirmedError: messages sent since the last flush that said so may be lost to
+                members that live. All others have arrived.
+        """
+        future = self.core.flush()
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            self.core.untell(future)
+            raise
 
     async def stats(self) -> NodeStats:
         """Return what this node counted so far."""
         return await asyncio.to_thread(self.core.stats)
 
     async def close(self, flush_timeout_s: float = 5.0) -> None:
-        """Flush, leave the cluster and stop the core thread."""
+        """Flush, leave the cluster and stop the core thread.
+
+        Raises:
+            UnconfirmedError: the node is closed, and messages may be lost, because ``flush``
+                said so or was not done within ``flush_timeout_s``. With 0 there is no flush
+                and nobody is told.
+        """
         core = self._core
         if core is None:
             return
+        lost: UnconfirmedError | None = None
         if flush_timeout_s and not core.is_closed and core.failure is None:
             try:
                 await asyncio.wait_for(self.flush(), flush_timeout_s)
-            except (TimeoutError, QuicksilverError):
-                pass  # the caller who needs certainty flushes before closing
+            except TimeoutError:
+                lost = await asyncio.to_thread(core.take_unfinished)
+            except UnconfirmedError as error:
+                lost = error
+            except QuicksilverError:
+                pass  # the core has failed, or another task closes it
         await asyncio.to_thread(core.close)
+        if lost is not None:
+            raise lost
 
 
 def connect(gms: str, **options: Any) -> Node:

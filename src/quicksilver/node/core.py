@@ -29,10 +29,12 @@ from quicksilver.multicast.events import (
     GroupReady,
     GroupViewChanged,
     MessagesArrived,
+    MessagesUnconfirmed,
     SessionEvent,
 )
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
@@ -42,15 +44,19 @@ from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
     CoreFailedError,
-    ExcludedError,
     GmsUnreachableError,
     OptionError,
     QueueFullError,
+    QuicksilverError,
     RefusedError,
+    UnconfirmedError,
 )
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
+
+UNFINISHED_S = 2.0
+"""How long to wait for the core thread to say what a node that closes leaves behind."""
 
 
 class GroupSink(Protocol):
@@ -64,6 +70,14 @@ class GroupSink(Protocol):
     def deliver_on_core(self, messages: Messages) -> None: ...
 
     def view_on_core(self, view: View) -> None: ...
+
+    def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
+        """Messages that were sent to the group may be lost, and nobody was told yet."""
+        ...
+
+    def told_on_core(self) -> None:
+        """A flush has told of what may be lost."""
+        ...
 
     def fail_on_core(self, error: Exception) -> None:
         """Nothing more will come."""
@@ -149,7 +163,9 @@ class NodeCore:
         """Groups that are not ready yet."""
         self._unanswered: set[Future[Any]] = set()
         """Futures that somebody may wait for; each removes itself when it has an answer."""
-        self._flushes: dict[int, Future[None]] = {}
+        self._flushes: dict[int, Future[tuple[Unconfirmed, ...]]] = {}
+        self._warned: dict[GroupSink, None] = {}
+        """Groups whose next ``send`` tells of messages that may be lost."""
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
@@ -182,7 +198,10 @@ class NodeCore:
         return self._welcome
 
     def close(self) -> None:
-        """Say goodbye and end the core thread; what was not flushed may be lost."""
+        """Say goodbye and end the core thread; what was not flushed may be lost.
+
+        ``take_unfinished`` says what that is, if it is asked before.
+        """
         if self.is_closed:
             return
         self.is_closed = True
@@ -283,16 +302,40 @@ class NodeCore:
         """Run something on the core thread soon."""
         self.thread.submit(work)
 
-    def flush(self) -> Future[None]:
-        """Wait until all that was sent is on every surviving member."""
+    def flush(self) -> Future[tuple[Unconfirmed, ...]]:
+        """Wait until all that was sent is on every surviving member, or known to be lost.
+
+        The future has an ``UnconfirmedError`` for what may be lost, or the messages that
+        only members lack who are gone. Whoever stops waiting cancels it, so that the next
+        flush tells of what this one would have told.
+        """
         self.check_alive()
-        future: Future[None] = self._promise()
+        future: Future[tuple[Unconfirmed, ...]] = self._promise()
 
         def request() -> None:
             self._flushes[self.session.flush()] = future
 
         self.thread.submit(request)
         return future
+
+    def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
+        """Whoever waited for a flush is gone: what it would have told, another one tells."""
+        if future.cancel() or future.cancelled():
+            return
+        error = future.exception()
+        told = error.messages if isinstance(error, UnconfirmedError) else ()
+        if told:
+            self.thread.submit(lambda: self.session.put_back_unconfirmed(told))
+
+    def take_unfinished(self) -> UnconfirmedError | None:
+        """Return what is lost if the node ends now; None where nothing is, or it has ended."""
+        future: Future[tuple[Unconfirmed, ...]] = self._promise()
+        self.thread.submit(lambda: future.set_result(self.session.take_unfinished()))
+        try:
+            found = future.result(timeout=UNFINISHED_S)
+        except (TimeoutError, QuicksilverError):
+            return None
+        return UnconfirmedError(found) if any(each.reason.is_failure for each in found) else None
 
     def stats(self) -> NodeStats:
         """Return what was counted so far; asks the core thread."""
@@ -335,6 +378,8 @@ class NodeCore:
             event.deliver()
         elif isinstance(event, FlushEnded):
             self._handle_flushed(event)
+        elif isinstance(event, MessagesUnconfirmed):
+            self._handle_unconfirmed(event)
         elif isinstance(event, GroupReady):
             for sink in self._waiting.pop(event.name, []):
                 sink.ready_on_core(event.sender)
@@ -375,13 +420,37 @@ class NodeCore:
 
     def _handle_flushed(self, event: FlushEnded) -> None:
         future = self._flushes.pop(event.number, None)
+        found = event.unconfirmed
         # The caller may have given up, or the node may be closed.
         if future is None or future.done() or not future.set_running_or_notify_cancel():
+            self.session.put_back_unconfirmed(found)
+            if not self._flushes:
+                self._warn(found)
             return
-        if event.problem is None:
-            future.set_result(None)
+        for sink in self._warned:
+            sink.told_on_core()
+        self._warned.clear()
+        if any(each.reason.is_failure for each in found):
+            future.set_exception(UnconfirmedError(found))
         else:
-            future.set_exception(ExcludedError(event.problem))
+            future.set_result(found)
+
+    def _handle_unconfirmed(self, event: MessagesUnconfirmed) -> None:
+        if self.options.on_unconfirmed is not None:
+            for each in event.messages:
+                self.options.on_unconfirmed(each)
+        if not self._flushes:
+            self._warn(event.messages)
+
+    def _warn(self, messages: Iterable[Unconfirmed]) -> None:
+        """Let the next ``send`` in each group tell of what may be lost: nobody else does."""
+        if self.options.on_unconfirmed is not None:
+            return
+        for each in messages:
+            for sink in (self._sinks.get(each.group), self._openers.get(each.group)):
+                if sink is not None and each.reason.is_failure:
+                    sink.unconfirmed_on_core(each)
+                    self._warned[sink] = None
 
     def _handle_view(self, event: GroupViewChanged) -> None:
         view = event.view

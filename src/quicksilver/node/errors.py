@@ -6,6 +6,14 @@ what to do next.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.sending.unconfirmed import Unconfirmed
+
+TOLD_MAX = 3
+"""Groups and reasons in the text of one error; all are in its data."""
+
 
 class QuicksilverError(Exception):
     """Base of all errors of quicksilver."""
@@ -48,15 +56,29 @@ class RefusedError(QuicksilverError):
         return f"the GMS refused: {self.reason}"
 
 
-class ExcludedError(QuicksilverError):
-    """The node was counted as failed while something was under way."""
+class UnconfirmedError(QuicksilverError):
+    """Messages that were sent may not have reached everyone who should have them."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, messages: tuple[Unconfirmed, ...]) -> None:
+        super().__init__(messages)
+        self.messages = messages
+        """Which, to whom and why: a note for each group and reason, of at most 256."""
+
+    @property
+    def count(self) -> int:
+        """How many messages may be lost, without those that only members lack who are gone."""
+        return sum(each.count for each in self.messages if each.reason.is_failure)
 
     def __str__(self) -> str:
-        return f"{self.reason}; messages sent before and not flushed may not have arrived"
+        failures = [each for each in self.messages if each.reason.is_failure]
+        told = "; ".join(map(str, failures[:TOLD_MAX]))
+        more = len(failures) - TOLD_MAX
+        others = f"; and {more} more groups or reasons" if more > 0 else ""
+        noun = "message" if self.count == 1 else "messages"
+        return (
+            f"{self.count:,} {noun} may not have arrived: {told}{others}; "
+            "send again what must not be missed"
+        )
 
 
 class ClosedError(QuicksilverError):

@@ -13,12 +13,14 @@ import msgspec
 
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
     MessageTooLargeError,
     NotJoinedError,
     OptionError,
+    UnconfirmedError,
 )
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
@@ -40,6 +42,7 @@ class GroupBase:
         "_lane",
         "_on_batch",
         "_thread",
+        "_unconfirmed",
         "echo",
         "invalid",
         "name",
@@ -63,6 +66,9 @@ class GroupBase:
         self._inbox = inbox
         self._lane: Lane = core.session.idle_lane
         """Where ``send`` queues messages: the idle lane until the group is ready, and after it."""
+        self._unconfirmed: Notes | None = None
+        """Messages that may be lost and that the next ``send`` is to tell of. The lane is the
+        idle one until then, so that ``send`` need not look for each message."""
         self._end: Exception | None = None
         self._current: Iterator[Message] | None = None
         """The batch that an iteration is in the middle of."""
@@ -108,7 +114,8 @@ class GroupBase:
     def ready_on_core(self, sender: GroupSender) -> None:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
-        self._lane = sender.lane
+        if self._unconfirmed is None:
+            self._lane = sender.lane
 
     def deliver_on_core(self, messages: Messages) -> None:
         """Hand messages to the callback or queue them."""
@@ -130,6 +137,23 @@ class GroupBase:
         if self._inbox is not None:
             self._inbox.views.append(view)
         self.notify()
+
+    def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
+        """Let the next ``send`` tell of messages that may be lost."""
+        notes = self._unconfirmed or Notes()
+        notes.add([messages])
+        self._unconfirmed = notes
+        self._lane = self._core.session.idle_lane
+
+    def told_on_core(self) -> None:
+        """Whoever flushed was told: the next ``send`` need not."""
+        self._take_unconfirmed()
+
+    def _take_unconfirmed(self) -> tuple[Unconfirmed, ...]:
+        notes, self._unconfirmed = self._unconfirmed, None
+        if self._end is None and self.sender is not None:
+            self._lane = self.sender.lane
+        return () if notes is None else notes.take()
 
     def fail_on_core(self, error: Exception) -> None:
         """Nothing more will come."""
@@ -233,6 +257,21 @@ class GroupBase:
                 self.invalid += 1
                 continue
             yield Message(value, message.sender, message.sequence, message.group, message.batch)
+
+    def _sender_to_use(self) -> GroupSender:
+        """Return how to send the next message; raises what keeps it from being sent.
+
+        Raises:
+            UnconfirmedError: earlier messages may be lost. This one was not sent; whoever
+                wants to go on sends it again. A callback is not told: it could not help it,
+                and the node would end with it.
+        """
+        sender = self._ready_sender()
+        if self._unconfirmed is not None:
+            found = self._take_unconfirmed()
+            if found and not self._thread.is_core():
+                raise UnconfirmedError(found)
+        return sender
 
     def _ready_sender(self) -> GroupSender:
         self._core.check_alive()

@@ -1,4 +1,4 @@
-"""What an application receives."""
+"""What an application receives, and what it is told of what it sent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import Any
 
 import msgspec
 
+from quicksilver.multicast.sending.unconfirmed import Reason as UnconfirmedReason
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
+
+__all__ = ["Batch", "Burst", "Message", "NodeStats", "Unconfirmed", "UnconfirmedReason", "View"]
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

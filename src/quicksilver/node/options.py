@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.net.faults import FaultPlan
 from quicksilver.node.errors import AddressError, OptionError
 from quicksilver.trace.records import Tracer
@@ -53,6 +55,11 @@ class NodeOptions:
 
     faults: FaultPlan | None = None
     """Harm to do to datagrams, for tests and experiments."""
+
+    on_unconfirmed: Callable[[Unconfirmed], None] | None = None
+    """Told at once, on the core thread, of messages that may not have reached everyone who
+    should have them; it must be short and must not block. ``send`` then does not raise for
+    them; ``flush`` does in any case."""
 
     tracer: Tracer | None = None
     """Takes a record of everything worth knowing, on the core thread."""

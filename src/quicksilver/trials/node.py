@@ -21,6 +21,7 @@ from quicksilver.multicast.events import (
     GroupReady,
     GroupViewChanged,
     MessagesArrived,
+    MessagesUnconfirmed,
     SessionEvent,
 )
 from quicksilver.multicast.sending.group import GroupSender
@@ -246,7 +247,9 @@ class SimNode:
         """Call back when all that was sent is on every surviving member, or cannot be."""
 
         def request() -> None:
-            self._flushes[self.session.flush()] = done
+            number = self.session.flush()
+            self._flushes[number] = done
+            self.cluster.watching.on_flushing(self, number)
 
         self.host.submit(request)
 
@@ -298,6 +301,7 @@ class SimNode:
             event.deliver()
             return
         if isinstance(event, FlushEnded):
+            self.cluster.watching.on_event(self, event)
             self._flushes.pop(event.number)()
             return
         if isinstance(event, ViewsChanged):
@@ -320,7 +324,7 @@ class SimNode:
             self.ready.clear()
         elif isinstance(event, SubscriptionCompleted):
             self._handle_subscribed(event)
-        elif isinstance(event, Welcomed | WasRefused | GroupViewChanged):
+        elif isinstance(event, Welcomed | WasRefused | GroupViewChanged | MessagesUnconfirmed):
             pass
         else:
             assert_never(event)

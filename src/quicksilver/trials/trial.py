@@ -13,6 +13,7 @@ import msgspec
 
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.sim.model import IDEAL, HostModel, LinkModel
+from quicksilver.stdx.rand import Rng
 from quicksilver.trace.records import Tracer
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.cluster import Cluster
@@ -30,6 +31,9 @@ CONVERGE_S_MAX = 30.0
 
 FAREWELL_NODES_MAX = 100
 """In larger clusters so many of them speak."""
+
+FLUSH_S = 0.8
+"""Mean time between two flushes of a node that sends."""
 
 FAREWELL_MESSAGES = 3
 """Messages that every sender sends to every group after the healing."""
@@ -104,6 +108,20 @@ class Application:
             pairs = self._rng.derive("senders").shuffled(pairs)[: self._plan.senders]
         for index, group in pairs:
             self._tick(index, group)
+        # Drawn apart, so that flushes change nothing of the load.
+        rng = self._rng.derive("flushes")
+        for index in sorted({index for index, _ in pairs}):
+            self._flush(index, rng.derive(f"{index}"))
+
+    def _flush(self, index: int, rng: Rng) -> None:
+        """Let a node flush again and again; what it is told is checked in the end."""
+        cluster = self._cluster
+        if cluster.now >= self._plan.seconds:
+            return
+        node = cluster.nodes[index]
+        if not node.is_dead:
+            node.flush(lambda: None)
+        cluster.events.after(FLUSH_S * (0.5 + rng.uniform()), lambda: self._flush(index, rng))
 
     def _tick(self, index: int, group: str) -> None:
         cluster, plan, rng = self._cluster, self._plan, self._rng
@@ -124,6 +142,7 @@ class Application:
         for node in sorted(nodes[:FAREWELL_NODES_MAX], key=lambda node: node.index):
             for group in sorted(node.ready):
                 send_numbered(node, group, FAREWELL_MESSAGES)
+            node.flush(lambda: None)
 
 
 class _Starts(Watcher):

@@ -55,6 +55,9 @@ class Watcher:
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         """A session had an event, and its engine has acted on it already."""
 
+    def on_flushing(self, node: SimNode, number: int) -> None:
+        """An application flushes what it has sent by now; ``FlushEnded`` will name ``number``."""
+
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
         """An application has left groups: nothing of them is for it any more."""
 
@@ -100,6 +103,10 @@ class Watchers(Watcher):
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         for watcher in self.each:
             watcher.on_event(node, event)
+
+    def on_flushing(self, node: SimNode, number: int) -> None:
+        for watcher in self.each:
+            watcher.on_flushing(node, number)
 
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
         for watcher in self.each:

@@ -162,7 +162,17 @@ class Extent(msgspec.Struct, array_like=True, tag=6):
     packets: Sequence
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent
+class Gone(msgspec.Struct, array_like=True, tag=7):
+    """From a sender, to whoever asked for packets: these were sent and are no longer kept."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+    ranges: Flat
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode

@@ -305,6 +305,26 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
         return None
 
 
+def list_messages(packet: bytes) -> list[tuple[int, int, int]]:
+    """Return group, first number and count of the messages in a packet of one's own.
+
+    Payloads are not looked at and need not be there. A large message is named by each piece.
+    """
+    flags = packet[2]
+    if flags & FLAG_SINGLE:
+        count, _, _, group, first = _SINGLE.unpack_from(packet, HEADER_BYTES)
+        return [(group, first, count)]
+    if flags & FLAG_FRAGMENT:
+        group, first, _, _ = _FRAGMENT.unpack_from(packet, HEADER_BYTES)
+        return [(group, first, 1)]
+    if flags & FLAG_START:
+        return []
+    count, _, _ = _MIXED.unpack_from(packet, HEADER_BYTES)
+    groups = unpack_from(f"<{count}I", packet, OVERHEAD_MIXED)
+    numbers = unpack_from(f"<{count}Q", packet, OVERHEAD_MIXED + 4 * count)
+    return [(group, first, 1) for group, first in zip(groups, numbers, strict=True)]
+
+
 def _cut(data: bytes, start: int, sizes: Sequence[int]) -> list[bytes] | None:
     if not sizes or start + sum(sizes) != len(data):
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.sending.flow import FlowController
+from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
@@ -77,6 +78,19 @@ def _abandons() -> AbstractContextManager[None]:
     return patched(StreamTable, "_close", close)
 
 
+def _forgets_exclusions() -> AbstractContextManager[None]:
+    return patched(Outgoing, "_note_excluded", returning(None))
+
+
+def _impatient() -> AbstractContextManager[None]:
+    original = Flushes.__init__
+
+    def init(self: Flushes, _: object) -> None:
+        original(self, list)
+
+    return patched(Flushes, "__init__", init)
+
+
 SENDING = (
     Broken(
         name="no-resends",
@@ -130,5 +144,29 @@ SENDING = (
             interval_s=0.01,
         ),
         caught_by=("complete", "fifo"),
+    ),
+    Broken(
+        name="forgets-exclusions",
+        what="A flush says nothing of what was not acknowledged when this node was excluded.",
+        install=_forgets_exclusions,
+        scene=scene(
+            Partition(at=1.0, for_s=6.0, island=(0,)),
+            nodes=3,
+            seconds=8.0,
+            **FROM_OUTSIDE,
+        ),
+        caught_by=("vouched",),
+    ),
+    Broken(
+        name="impatient-flush",
+        what="A flush ends when all is sent, and does not wait until it is acknowledged.",
+        install=_impatient,
+        scene=scene(
+            Partition(at=1.0, for_s=6.0, island=(0,)),
+            nodes=3,
+            seconds=8.0,
+            **FROM_OUTSIDE,
+        ),
+        caught_by=("vouched",),
     ),
 )

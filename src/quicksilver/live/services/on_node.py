@@ -16,6 +16,7 @@ from functools import partial
 from quicksilver.live.runtime.executor import Executor
 from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
 from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio import Node as AioNode
 from quicksilver.node.core import NodeCore
 from quicksilver.node.inbox import cost
@@ -237,6 +238,12 @@ class _Sink:
                 self._hub.handle_view(self.name, news)
 
         self._hub.put(hand, 0)
+
+    def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
+        """Nothing to tell: whoever lacks them has a gap, and objects compare their states."""
+
+    def told_on_core(self) -> None:
+        """Nothing was to be told."""
 
     def fail_on_core(self, error: Exception) -> None:
         def hand() -> None:

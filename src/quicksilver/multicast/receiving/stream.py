@@ -100,6 +100,7 @@ class ReceiveStream:
         "_parse_body",
         "_usual_bytes",
         "cache",
+        "gone_since",
         "high",
         "key",
         "low",
@@ -146,6 +147,8 @@ class ReceiveStream:
         """Packets asked for: until when not to ask again, and how often it was done."""
         self.stuck_since = (-1, 0.0)
         """``low`` and since when, as tokens found it, while the packet is missing."""
+        self.gone_since = (-1, 0.0)
+        """``low`` and since when its sender says that it no longer has that packet."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -477,6 +480,20 @@ class ReceiveStream:
             return False
         self.stuck_since = (low, now)
         return True
+
+    def is_lost(self, gone: RangeSet, seconds: float, now: float) -> bool:
+        """The sender no longer has some packets; return whether the next one is lost for good.
+
+        A request may have been old, and the answer be about what has come since: only what
+        is still missing counts. Peers may still help for so long after the first answer.
+        """
+        low = self.low
+        is_next_gone = bool(self.missing) and self.missing.first() == low and low in gone
+        if not is_next_gone or self.sender_failed or self.is_over():
+            return False
+        if self.gone_since[0] != low:
+            self.gone_since = (low, now)
+        return now - self.gone_since[1] >= seconds
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""

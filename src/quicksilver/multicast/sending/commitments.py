@@ -8,6 +8,7 @@ come after is known here as well.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
@@ -16,6 +17,7 @@ from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.precedence import Precedence
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
+from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.trace import records as trace
 
@@ -29,11 +31,14 @@ class Commitments:
         streams: StreamTable,
         precedence: Precedence,
         flushes: Flushes,
+        note: Callable[[list[Unconfirmed]], None],
     ) -> None:
+        """``note`` takes messages that nobody can vouch for."""
         self._env = environment
         self._streams = streams
         self._precedence = precedence
         self._flushes = flushes
+        self._note = note
         self.ready: deque[Transmit] = deque()
         """Packets that were committed and not sent yet, of all lanes: they leave before
         any lane commits more, or a stream's packets would overtake each other."""
@@ -68,6 +73,11 @@ class Commitments:
         """
         older = tuple(stream for stream in streams if stream not in group.streams_before)
         self._precedence.put_after(group.streams_before, older)
+
+    def handle_stranded(self, counts: Mapping[str, int]) -> None:
+        """So many messages were queued for groups that can no longer be sent to."""
+        reason = Reason.LEFT
+        self._note([Unconfirmed(reason, 0, name, count, (), ()) for name, count in counts.items()])
 
     def handle_unheard(self) -> None:
         """Messages to nobody count as delivered: whoever flushes may go on."""

@@ -1,7 +1,9 @@
 """Who waits until all that was sent is on every surviving member.
 
 A flush first waits until the lanes have given away what was queued when it began,
-then until the streams that carried it are acknowledged up to where they were.
+then until the streams that carried it are acknowledged up to where they were. A stream
+that ended without acknowledgement is waited for no longer: what it carried was noted as
+unconfirmed. Notes go to every flush that waits then, or to the first that ends after.
 """
 
 from __future__ import annotations
@@ -10,33 +12,38 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
 
 if TYPE_CHECKING:
     from quicksilver.multicast.sending.lane import Lane
 
-OnDone = Callable[[str | None], None]
-"""Called once: with None when everybody has it, or with the reason why that cannot be confirmed."""
+OnDone = Callable[[tuple[Unconfirmed, ...]], None]
+"""Called once, when all is acknowledged or noted: with what nobody can vouch for."""
 
 
 class Flush:
     """Waits until everything sent so far is on all surviving members."""
 
-    __slots__ = ("lanes", "on_done", "streams")
+    __slots__ = ("lanes", "notes", "on_done", "streams")
 
     def __init__(self, lanes: dict[Lane, int], on_done: OnDone) -> None:
         self.lanes = lanes
         self.streams: dict[SendStream, int] | None = None
         self.on_done = on_done
+        self.notes = Notes()
+        """What was lost since it began."""
 
 
 class Flushes:
     """The flushes under way."""
 
-    __slots__ = ("_live", "waiting")
+    __slots__ = ("_live", "unconfirmed", "waiting")
 
     def __init__(self, live: Callable[[], Iterable[SendStream]]) -> None:
         self.waiting: list[Flush] = []
         """Callers look here before they call ``check``, which most often is not needed."""
+        self.unconfirmed = Notes()
+        """What was lost while nobody waited, until a flush tells of it."""
         self._live = live
 
     def begin(self, lanes: Iterable[Lane], on_done: OnDone) -> None:
@@ -50,7 +57,9 @@ class Flushes:
         done = []
         for flush in self.waiting:
             flush.lanes = {
-                lane: mark for lane, mark in flush.lanes.items() if lane.pulled_messages < mark
+                lane: mark
+                for lane, mark in flush.lanes.items()
+                if lane.pulled_messages < mark or lane.large is not None
             }
             if flush.lanes:
                 continue
@@ -61,18 +70,18 @@ class Flushes:
                 done.append(flush)
         for flush in done:
             self.waiting.remove(flush)
-            flush.on_done(None)
+            flush.notes.add(self.unconfirmed.take())
+            flush.on_done(flush.notes.take())
 
-    def fail_stream(self, stream: SendStream, problem: str) -> None:
-        """What was sent on a stream can no longer be confirmed."""
-        failed = [flush for flush in self.waiting if flush.streams and stream in flush.streams]
-        for flush in failed:
-            self.waiting.remove(flush)
-            flush.on_done(problem)
-        self.check()
+    def note(self, found: Iterable[Unconfirmed]) -> None:
+        """Messages are lost: those who flush are told in the end."""
+        told = list(found)
+        for notes in [flush.notes for flush in self.waiting] or [self.unconfirmed]:
+            notes.add(told)
 
-    def fail_all(self, problem: str) -> None:
-        """Nothing that was sent can be confirmed any more."""
-        flushes, self.waiting = self.waiting, []
-        for flush in flushes:
-            flush.on_done(problem)
+    def take_unconfirmed(self) -> tuple[Unconfirmed, ...]:
+        """Return all that was noted and not told, those who wait will not tell it either."""
+        notes = Notes()
+        for each in (self.unconfirmed, *(flush.notes for flush in self.waiting)):
+            notes.add(each.take())
+        return notes.take()

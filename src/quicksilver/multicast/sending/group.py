@@ -17,8 +17,10 @@ class GroupSender:
     __slots__ = (
         "batch",
         "echo",
+        "floor",
         "hybrid",
         "id",
+        "is_stranded",
         "lane",
         "name",
         "next_sequence",
@@ -30,6 +32,10 @@ class GroupSender:
         self.name = name
         self.id = 0
         self.next_sequence = 0
+        self.floor = 0
+        """All messages below are known to be delivered. Moves when the group moves to other
+        streams with nothing under way: what members hold back for an older stream is
+        acknowledged, and not delivered yet."""
         self.lane = lane
         self.streams: tuple[SendStream, ...] | None = None
         """One per region of the current view; None until the view is known.
@@ -42,3 +48,6 @@ class GroupSender:
         queued; None: whichever is the newest. Nobody who joined since is to get them."""
         self.echo = False
         """True when this node asked to hear its own messages."""
+        self.is_stranded = False
+        """True for a group that was left and whose last view cannot be sent to any more,
+        though members of it live: what is still queued for it is lost."""

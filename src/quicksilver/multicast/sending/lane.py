@@ -7,7 +7,7 @@ the current views and packed, once for every region (dissertation 4.2.1, 4.2.2).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from quicksilver.core.ports import Transmit
@@ -80,7 +80,8 @@ class Lane:
         self._env = environment
         self._commitments = commitments
         self._ready = commitments.ready
-        self._large: _LargeMessage | None = None
+        self.large: LargeMessage | None = None
+        """A message of which pieces were committed and pieces are still to come."""
         self._fit = 64
         self._batch = 0
         """What the packets of this poll are committed to."""
@@ -89,7 +90,7 @@ class Lane:
         """Commit and pack what fits, or None when blocked or empty."""
         if self._ready:
             return self._ready.popleft()
-        if self._large is not None:
+        if self.large is not None:
             return self._poll_fragments(now)
         while True:
             if self.sources:
@@ -115,12 +116,12 @@ class Lane:
 
     def is_empty(self) -> bool:
         """True when nothing waits here and nothing is half sent."""
-        return not self.outbox and self._large is None
+        return not self.outbox and self.large is None
 
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
-        job = self._large
-        if job is None or stream not in job.streams or stream.is_abandoned:
+        job = self.large
+        if job is None or stream not in job.streams or stream.has_ended():
             return 0
         room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
         return -(-(len(job.payload) - job.offset) // room)
@@ -128,9 +129,10 @@ class Lane:
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
         self._ready.clear()
-        job, self._large = self._large, None
+        job, self.large = self.large, None
         if job is not None:
-            self.room -= len(job.payload)
+            # Taken once more when it is sent anew: whoever flushes counts what was taken.
+            self._account(-1, -len(job.payload), None)
             self.outbox.is_uniform = False
             self.outbox.size = len(job.payload)
             self.outbox.put_back([job.group], [job.payload])
@@ -222,16 +224,21 @@ class Lane:
     def _drop_unheard(self) -> None:
         """The group's view has no members, so its messages count as delivered."""
         outbox = self.outbox
+        stranded: Counter[str] = Counter()
         while outbox and (group := outbox.head()).streams == ():
             _, payloads = outbox.take(1)
             if not payloads:
                 break
             self._account(len(payloads), sum(map(len, payloads)), group)
+            if group.is_stranded:
+                stranded[group.name] += len(payloads)
             if group.echo:
                 self._echo_run(group, group.next_sequence, payloads)
             group.next_sequence += len(payloads)
         if self.on_room:
             self._tell_room()
+        if stranded:
+            self._commitments.handle_stranded(stranded)
         self._commitments.handle_unheard()
 
     def _account(self, count: int, size: int, group: GroupSender | None) -> None:
@@ -254,7 +261,7 @@ class Lane:
         stream = streams[0]
         packets: list[bytes] = []
         for each in streams:
-            if not each.is_opened or each.after:
+            if each.after or not each.next_sequence:
                 openings = self._open(each, now)
                 if each is stream and len(streams) == 1:
                     packets += openings
@@ -287,12 +294,11 @@ class Lane:
             return Transmit(stream.destinations[0], packets)
         if self._ready:
             return self._ready.popleft()
-        return self._poll_fragments(now) if self._large else None
+        return self._poll_fragments(now) if self.large else None
 
     def _open(self, stream: SendStream, now: float) -> list[bytes]:
         """Return the packets that say after which older streams this one goes on."""
         older = self._commitments.predecessors(stream)
-        stream.is_opened = True
         stream.after.clear()
         parts = [older[i : i + START_ENTRIES_MAX] for i in range(0, len(older), START_ENTRIES_MAX)]
         return [
@@ -471,17 +477,18 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self._large = _LargeMessage(group, group.streams, sequence, payload, self._batch)
+        self.large = LargeMessage(group, group.streams, sequence, payload, self._batch)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
         env = self._env
-        job = self._large
+        job = self.large
         assert job is not None
         # Those who have died meanwhile must not hold up the others' pieces.
-        job.streams = tuple(stream for stream in job.streams if not stream.is_abandoned)
+        job.streams = tuple(stream for stream in job.streams if not stream.has_ended())
         if not job.streams:
-            self._large = None
+            self.large = None
+            self._commitments.handle_unheard()
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
@@ -496,7 +503,7 @@ class Lane:
                 runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
             job.offset += len(chunk)
             if job.offset >= size:
-                self._large = None
+                self.large = None
                 self._commitments.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):
@@ -511,7 +518,7 @@ class Lane:
         return self._ready.popleft() if self._ready else self.poll(now)
 
 
-class _LargeMessage:
+class LargeMessage:
     """A large message on its way, bound to the streams of its view."""
 
     __slots__ = ("batch", "group", "offset", "payload", "sequence", "streams")

@@ -12,6 +12,7 @@ preceded by the group it is for.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ class Outbox:
     def count(self) -> int:
         """Return how many messages wait."""
         return len(self._payloads) - self._at + len(self.bare) + len(self.pairs) // 2
+
+    def count_by_group(self) -> dict[str, int]:
+        """Return how many messages wait for each group, by its name."""
+        self._fill()
+        if self._groups is None:
+            waiting = len(self._payloads)
+            return {self.primary.name: waiting} if self.primary and waiting else {}
+        return dict(Counter(group.name for group in self._groups))
 
     def head(self) -> GroupSender:
         """Return the group of the next message."""

@@ -7,7 +7,7 @@ packets when nobody answers, and tells those who wait for a flush.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
@@ -15,15 +15,22 @@ from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.commitments import Commitments
-from quicksilver.multicast.sending.flush import Flushes
+from quicksilver.multicast.sending.flush import Flushes, OnDone
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.precedence import Precedence
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import Closing, SendStream
 from quicksilver.multicast.sending.stream_table import StreamTable
+from quicksilver.multicast.sending.unconfirmed import (
+    Notes,
+    Reason,
+    Unconfirmed,
+    describe,
+    numbers_in,
+)
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Nak, encode_control
+from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Gone, Nak, encode_control
 from quicksilver.wire.ids import GroupId, RegionId
 from quicksilver.wire.packets import PRIORITY_DATA
 
@@ -31,13 +38,24 @@ LANES_MAX = 256
 SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
+GONE_SPACING_S = 0.1
+"""A member that asks for what is gone is answered no more often."""
+
+GONE_REMEMBERED_MAX = 1024
 
 
 class Outgoing:
     """The sending half of an engine."""
 
-    def __init__(self, environment: Environment, data: Sink, resends: Sink) -> None:
-        """``data`` and ``resends`` are the sinks that pull from lanes and streams."""
+    def __init__(
+        self,
+        environment: Environment,
+        data: Sink,
+        resends: Sink,
+        on_unconfirmed: Callable[[tuple[Unconfirmed, ...]], None] = lambda _: None,
+    ) -> None:
+        """``data`` and ``resends`` are the sinks that pull from lanes and streams;
+        ``on_unconfirmed`` is told of messages that nobody can vouch for."""
         self.config = environment.config
         self.counters = environment.counters
         self._env = environment
@@ -49,7 +67,10 @@ class Outgoing:
         self._precedence = Precedence(self._lanes.values())
         self.streams = StreamTable(environment, self._precedence, self._open_lanes)
         self._flushes = Flushes(self.streams.live)
-        self._commitments = Commitments(environment, self.streams, self._precedence, self._flushes)
+        self._commitments = Commitments(
+            environment, self.streams, self._precedence, self._flushes, self.note
+        )
+        self._on_unconfirmed = on_unconfirmed
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
         self._forgotten: dict[str, GroupSender] = {}
@@ -59,6 +80,7 @@ class Outgoing:
         """Those of them for which messages may wait: these go to the views that follow
         until the group is left, then to the last one that was known."""
         self._extent_at: dict[tuple[int, int], float] = {}
+        self._gone_at: dict[tuple[int, int, int], float] = {}
         self._batch = 0
         """The newest batch whose views senders point to."""
 
@@ -77,6 +99,7 @@ class Outgoing:
         for view in event.regions:
             self.streams.replace(view.id, view.view)
         if event.nodes_failed:
+            self._note_gone(frozenset(event.nodes_failed))
             self.streams.abandon_unheard()
         for group in event.groups_gone:
             sender = self._groups_by_id.get(group)
@@ -104,29 +127,123 @@ class Outgoing:
         if self._flushes.waiting:
             self._flushes.check()
 
-    def become_nobody(self, reason: str) -> None:
-        """This incarnation is over: nothing of it may be sent."""
+    def become_nobody(self) -> None:
+        """This incarnation is over: nothing of it may be sent.
+
+        What was committed and not acknowledged is noted; what is queued waits for the
+        next incarnation, in the same groups.
+        """
+        self._note_excluded()
         self.streams.become_nobody()
         self._groups_by_id.clear()
         self._ids.clear()
         self._subscribed.clear()
         self._extent_at.clear()
+        self._gone_at.clear()
         for sender in self._groups.values():
             sender.streams = None
             sender.streams_before = ()
-            sender.next_sequence = 0
+            sender.next_sequence = sender.floor = 0
         for sender in self._forgotten.values():
             # The group was left: there is no view to which these could go.
+            sender.is_stranded = sender.streams != () or sender.is_stranded
             sender.streams = ()
             sender.batch = None
             sender.streams_before = ()
-            sender.next_sequence = 0
+            sender.next_sequence = sender.floor = 0
         for lane in self._lanes.values():
             lane.forget_streams()
             # What waits for groups that were left has no one to wait for any more.
             lane.is_blocked = False
             self._data.register(lane, PRIORITY_DATA)
-        self._flushes.fail_all(f"this node was excluded: {reason}")
+        if self._flushes.waiting:
+            self._flushes.check()
+
+    # What nobody can vouch for
+
+    def note(self, found: Iterable[Unconfirmed]) -> None:
+        """Messages cannot be vouched for: tell of them, now and at the end of a flush."""
+        told = tuple(found)
+        for each in told:
+            if each.reason.is_failure:
+                self.counters.unconfirmed += each.count
+            else:
+                self.counters.unconfirmed_by_gone += each.count
+        if told:
+            self._flushes.note(told)
+            self._on_unconfirmed(told)
+
+    def _note_excluded(self) -> None:
+        streams = self.streams.live()
+        unfinished = self._unfinished()
+        numbers = numbers_in(streams, unfinished)
+        for sender in [*self._groups.values(), *self._forgotten.values()]:
+            if sender.floor < sender.next_sequence and any(
+                self._precedence.is_held_back(stream) for stream in sender.streams_before
+            ):
+                # Members drop what they hold back, acknowledged or not, if they cannot
+                # complete what comes before it.
+                held = numbers.setdefault(sender.id, RangeSet())
+                held.add(sender.floor, sender.next_sequence)
+        for group, number in unfinished:
+            if group in numbers:
+                numbers[group].discard(number, number + 1)
+        numbers = {group: ranges for group, ranges in numbers.items() if ranges}
+        members = [m for stream in streams if stream.packets for m in self._living(stream)]
+        self.note(describe(Reason.EXCLUDED, self._env.node, numbers, self._names(), members))
+
+    def _note_given_up(self, stream: SendStream) -> None:
+        numbers = numbers_in([stream])
+        for lane in self._lanes.values():
+            job = lane.large
+            if job is not None and stream in job.streams:
+                # The rest of it will not be sent there.
+                ranges = numbers.setdefault(job.group.id, RangeSet())
+                ranges.add(job.sequence, job.sequence + 1)
+        node, names = self._env.node, self._names()
+        self.note(describe(Reason.GIVEN_UP, node, numbers, names, self._living(stream)))
+
+    def _note_gone(self, gone: frozenset[int]) -> None:
+        """Members are gone, and may have lacked what was not acknowledged by then."""
+        for stream in self.streams.live():
+            missed = gone.intersection(stream.members)
+            if missed and stream.packets:
+                numbers = numbers_in([stream])
+                node, names = self._env.node, self._names()
+                self.note(describe(Reason.MEMBERS_GONE, node, numbers, names, missed))
+
+    def take_unfinished(self) -> tuple[Unconfirmed, ...]:
+        """Return what this node leaves behind if it ends now.
+
+        That is what was noted and not told, what is not acknowledged, and what is queued.
+        """
+        streams = self.streams.live()
+        members = [m for stream in streams if stream.packets for m in self._living(stream)]
+        numbers = numbers_in(streams)
+        found = describe(Reason.CLOSED, self._env.node, numbers, self._names(), members)
+        for lane in self._lanes.values():
+            for name, count in lane.outbox.count_by_group().items():
+                found.append(Unconfirmed(Reason.CLOSED, 0, name, count, (), ()))
+        notes = Notes()
+        notes.add([*self._flushes.take_unconfirmed(), *found])
+        return notes.take()
+
+    def put_back_unconfirmed(self, found: Iterable[Unconfirmed]) -> None:
+        """Whoever flushed is gone: the next flush tells of what this one would have told."""
+        self._flushes.note(found)
+
+    def _unfinished(self) -> set[tuple[int, int]]:
+        """Return the large messages of which pieces are still to come, by group and number."""
+        jobs = [lane.large for lane in self._lanes.values()]
+        return {(job.group.id, job.sequence) for job in jobs if job is not None}
+
+    def _living(self, stream: SendStream) -> list[int]:
+        env = self._env
+        return [m for m in stream.members if m != env.node and not env.is_failed(m)]
+
+    def _names(self) -> dict[int, str]:
+        senders = [*self._forgotten.values(), *self._groups.values()]
+        return {sender.id: sender.name for sender in senders}
 
     # Time
 
@@ -184,6 +301,7 @@ class Outgoing:
                 lane.outbox.attach(sender)
             else:
                 sender.streams = sender.batch = None
+                sender.is_stranded = False
                 if sender.lane not in self._lanes.values():
                     sender.lane = lane
                     lane.outbox.attach(sender)
@@ -218,8 +336,8 @@ class Outgoing:
         lane.room = -1
         return lane
 
-    def flush(self, on_done: Callable[[str | None], None]) -> None:
-        """Call back when all that was sent is stable: None, or why it cannot be."""
+    def flush(self, on_done: OnDone) -> None:
+        """Call back when all that was sent is stable, or is known to be unconfirmed."""
         self._flushes.begin(self._lanes.values(), on_done)
 
     def stream_of(self, region: int, view: int) -> SendStream | None:
@@ -278,9 +396,13 @@ class Outgoing:
         ranges = RangeSet.parse_flat(nak.ranges, RANGES_MAX)
         if stream is None:
             self.counters.rejected += 1
-            if not self.streams.was_given_up(nak.region, nak.view):
+            gone = None if not ranges else self.streams.gone_among(nak.region, nak.view, ranges)
+            length = self.streams.length_of(nak.region, nak.view)
+            if gone:
+                self._send_gone(nak, gone, now)
+            elif ranges and ranges.last() >= length:
                 # Finished long ago, or never begun: nothing more is coming.
-                self._send_extent(nak.region, nak.view, 0, now)
+                self._send_extent(nak.region, nak.view, length, now)
             return
         if not ranges or nak.origin not in stream.members:
             self.counters.rejected += 1
@@ -288,6 +410,8 @@ class Outgoing:
         self.counters.nak_received += 1
         if ranges.last() >= stream.next_sequence:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
+        if gone := stream.gone_among(ranges):
+            self._send_gone(nak, gone, now)
         if packets := stream.resend(ranges, now):
             stream.flow.handle_region_loss(now)
             self._resends.register(stream, PRIORITY_DATA)
@@ -317,6 +441,25 @@ class Outgoing:
             if address is not None and member != self._env.node:
                 self._env.control.add(lambda _, to=address: Transmit(to, [packet]))  # type: ignore[misc]
 
+    def _send_gone(self, nak: Nak, gone: RangeSet, now: float) -> None:
+        """A member asks for packets that all have acknowledged, or that were given up.
+
+        Most often its request is old, and it has them by now. If it does not, it can
+        never go on.
+        """
+        name = (nak.region, nak.view, nak.origin)
+        address = self._env.address_of(nak.origin)
+        if address is None or self._gone_at.get(name, -1.0) + GONE_SPACING_S > now:
+            return
+        self._gone_at[name] = now
+        while len(self._gone_at) > GONE_REMEMBERED_MAX:
+            del self._gone_at[next(iter(self._gone_at))]
+        flat = tuple(gone.head(self.config.ranges_told_max).to_flat())
+        word = Gone(self._env.cluster, self._env.node, nak.region, nak.view, flat)
+        packet = encode_control(word, nak.origin)
+        self.counters.gone_sent += 1
+        self._env.control.add(lambda _: Transmit(address, [packet]))
+
     def _view_named(self, name: str) -> GroupView | None:
         group = self._ids.get(name)
         return None if group is None else self._env.directory.groups.get(group)
@@ -341,7 +484,8 @@ class Outgoing:
             self._groups_by_id[view.id] = sender
         streams = self.streams.into(view.regions)
         if streams and streams is not sender.streams_before:
-            self._precedence.put_after(streams, sender.streams_before)
+            if not self._precedence.put_after(streams, sender.streams_before):
+                sender.floor = sender.next_sequence
             sender.streams_before = streams
         sender.streams = streams
         port = self._env.settings.multicast_port
@@ -380,10 +524,16 @@ class Outgoing:
         if stream is None or not stream.packets:
             return
         patience_s = self.config.patience_s(self._env.settings.failure_timeout_s)
-        if stream.is_closed and now >= stream.progress_at + patience_s:
+        if isinstance(stream.state, Closing) and now >= stream.progress_at + patience_s:
+            self._note_given_up(stream)
             self.streams.give_up(stream)
-            problem = f"nobody in view {view} of region {region} acknowledged in time"
-            self._flushes.fail_stream(stream, problem)
+            for sender in self._parting.values():
+                # What waits for a group that was left cannot come after packets that are lost.
+                if sender.streams and stream in sender.streams:
+                    sender.streams = ()
+                    sender.is_stranded = True
+            if self._flushes.waiting:
+                self._flushes.check()
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._resends.register(stream, PRIORITY_DATA)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import GivenUp, SendStream
 
 if TYPE_CHECKING:
     from quicksilver.multicast.sending.lane import Lane
@@ -25,11 +25,12 @@ class Precedence:
         self._lanes = lanes
         """The lanes of this node, as they come and go."""
 
-    def put_after(self, streams: Iterable[SendStream], older: Iterable[SendStream]) -> None:
+    def put_after(self, streams: Iterable[SendStream], older: Iterable[SendStream]) -> bool:
         """A group moves to other streams, which may have begun long ago.
 
         Its messages there must not overtake those still under way in the old
-        ones, which may go on for the sake of other groups.
+        ones, which may go on for the sake of other groups. Returns whether any are
+        under way.
         """
         before: dict[SendStream, None] = {}
         for stream in older:
@@ -38,6 +39,11 @@ class Precedence:
             before.update(self.undelivered(stream))
         for stream in streams:
             stream.after.update((s, None) for s in before if s is not stream)
+        return bool(before)
+
+    def is_held_back(self, stream: SendStream) -> bool:
+        """Whether members that have it may not deliver it yet: it waits for older ones."""
+        return bool(stream.after) or any(self.undelivered(older) for older in stream.before)
 
     def undelivered(self, stream: SendStream) -> dict[SendStream, None]:
         """Return a stream that is unfinished, or else the ones that it waits for.
@@ -50,7 +56,7 @@ class Precedence:
         to_look_at = [stream]
         while to_look_at:
             each = to_look_at.pop()
-            if each.is_given_up or self.is_unfinished(each):
+            if isinstance(each.state, GivenUp) or self.is_unfinished(each):
                 found[each] = None
                 continue
             for older in each.before:
@@ -73,7 +79,7 @@ class Precedence:
         before: dict[SendStream, None] = {}
         for each in stream.after:
             before.update(self.undelivered(each))
-        if not stream.is_opened:
+        if not stream.next_sequence:
             before.update((s, None) for s in closing)
         before.pop(stream, None)
         named = dict(before)

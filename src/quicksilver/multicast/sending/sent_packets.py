@@ -43,7 +43,7 @@ class SentPackets(Mapping[int, bytes]):
         self._window[sequence] = (size, parts)
 
     def forget(self, first: int, stop: int) -> int:
-        """Drop packets from ``first`` to before ``stop``; return how many bytes leave the window."""
+        """Drop packets from ``first`` to before ``stop``; return the bytes that leave the window."""
         freed = 0
         pop = self._window.pop
         for sequence in range(first, stop):
@@ -101,6 +101,12 @@ class SentPackets(Mapping[int, bytes]):
     def newest(self) -> bytes:
         """Return the packet that was sent last of those that are here."""
         return self[next(reversed(self._window)) if self._window else max(self._aside)]
+
+    def heads(self) -> Iterator[bytes]:
+        """Yield the packets, or as much of each as says which messages it has."""
+        for kept in (self._aside, self._window):
+            for packet in kept.values():
+                yield packet[1][0] if isinstance(packet, tuple) else packet
 
     def __getitem__(self, sequence: int) -> bytes:
         packet = self._window.get(sequence)

@@ -7,6 +7,7 @@ committed to it (dissertation 4.2.1).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
@@ -39,6 +40,9 @@ SPAN_PACKETS_MAX = 1 << 15
 RESEND_PAUSE_S_MAX = 0.25
 """A packet that is asked for again and again is resent no more often."""
 
+LOOKED_UP_MAX = 1024
+"""Packets of one request that are looked up one by one."""
+
 RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
@@ -46,6 +50,39 @@ RESENDS_AT_ONCE = 8
 PARTS_PAYLOAD_BYTES_MIN = 256
 """From this size on a payload is kept as the application gave it; shorter ones take
 more memory as objects than in a packet."""
+
+
+# What becomes of packets that are committed
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The view is the newest: packets are added, sent, and kept until they are acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """A newer view took over, or this node sends there no longer: what was committed is
+    finished. Only the rest of what was begun is added."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Nobody is left to hear it: nothing more is sent on it, and nobody is owed anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Members that live did not acknowledge it in time, and may lack some of it."""
+
+    unacknowledged: int
+    """How many packets were dropped."""
+
+
+State = Open | Closing | Abandoned | GivenUp
+OPEN = Open()
+CLOSING = Closing()
+ABANDONED = Abandoned()
 
 
 class SendStream:
@@ -71,13 +108,12 @@ class SendStream:
         self.key = stream_key(cluster, node, region, view)
         self.destinations = destinations
         """The region's multicast address, or every other member's own."""
-        self.is_closed = False
-        """A newer view took over: what was committed is finished, nothing is added."""
-        self.is_abandoned = False
-        """Nobody is left to hear it: nothing more is sent on it."""
-        self.is_given_up = False
-        """It was abandoned although members live, who may lack some of it."""
+        self.state: State = OPEN
+        """Acknowledgements and resends do not ask for it: a stream that has ended has no
+        packets left."""
         self.next_sequence = 0
+        """How many packets were committed; the first is a START, which says which older
+        streams come before."""
         self.sampled = -1
         """The last packet whose departure was recorded."""
         self.low = 0
@@ -92,8 +128,6 @@ class SendStream:
         self.flow = FlowController(
             window_initial=config.window_bytes_initial, window_max=config.window_bytes_max
         )
-        self.is_opened = False
-        """True once its first packet has said which older streams come before it."""
         self.after: dict[SendStream, None] = {}
         """Streams whose groups moved here since: the next START names them."""
         self.before: dict[SendStream, None] = {}
@@ -258,7 +292,7 @@ class SendStream:
         """Queue packets that nobody in the region holds; return how many."""
         count = 0
         retry_s = self._config.request_retry_s
-        for sequence in ranges.values(1024):
+        for sequence in ranges.values(LOOKED_UP_MAX):
             if sequence not in self.packets:
                 continue
             at, pause = self._resent_at.get(sequence, (-1.0, 0.0))
@@ -268,6 +302,14 @@ class SendStream:
                 self._resend.add(sequence, sequence + 1)
                 count += 1
         return count
+
+    def gone_among(self, ranges: RangeSet) -> RangeSet:
+        """Return those packets that were committed and are no longer kept."""
+        gone = ranges.clamped(0, self.low)
+        for sequence in ranges.clamped(self.low, self.next_sequence).values(LOOKED_UP_MAX):
+            if sequence not in self.packets:
+                gone.add(sequence, sequence + 1)
+        return gone
 
     def probe(self, now: float) -> bool:
         """Repeat the newest packet, because no acknowledgement came."""
@@ -302,10 +344,32 @@ class SendStream:
         self._fan_out = [Transmit(d, [packet]) for d in self.destinations[1:]]
         return Transmit(self.destinations[0], [packet])
 
+    # Endings
+
+    def close(self) -> None:
+        """Packets go to another stream from now on: finish what was committed."""
+        assert isinstance(self.state, Open)
+        self.state = CLOSING
+
+    def reopen(self) -> None:
+        """This node is back in the view: the numbers go on."""
+        assert not isinstance(self.state, Open | GivenUp)
+        self.state = OPEN
+
     def abandon(self) -> None:
         """Nobody is left to acknowledge: forget everything."""
-        self.is_abandoned = True
+        self.state = ABANDONED
+        self._forget()
+
+    def give_up(self) -> None:
+        """Members that live stay silent: forget what they may lack, and that they may."""
+        assert isinstance(self.state, Closing)
+        self.state = GivenUp(len(self.packets))
+        self._forget()
+
+    def _forget(self) -> None:
         self.handle_ack(self.next_sequence, RangeSet(), 0)
 
-    def is_done(self) -> bool:
-        return self.is_closed and not self.packets
+    def has_ended(self) -> bool:
+        """Whether nothing more is sent on it, whatever was begun."""
+        return isinstance(self.state, Abandoned | GivenUp)

@@ -7,13 +7,24 @@ it is finished, or given up when living members stay silent for too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import assert_never
 
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.precedence import Precedence
-from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.stream import (
+    Abandoned,
+    Closing,
+    GivenUp,
+    Open,
+    SendStream,
+)
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address, RegionId
 
 STREAMS_REMEMBERED_MAX = 10_000
+
+FINISHED_MAX = 1024
+"""Streams that all have acknowledged and whose length is remembered."""
 
 GIVEN_UP_MAX = 64
 """Streams given up that STARTs go on to name."""
@@ -40,6 +51,8 @@ class StreamTable:
         self._given_up: dict[tuple[int, int], SendStream] = {}
         """Streams that living members did not acknowledge in time. Whoever lacks some of
         them must hear of it: it may not go on as if nothing were missing."""
+        self._finished: dict[tuple[int, int], int] = {}
+        """How many packets streams had that all have acknowledged, should anybody ask."""
         self._sets: dict[tuple[tuple[int, int], ...], tuple[SendStream, ...]] = {}
         """The streams of each set of region views, so that groups share the tuple."""
 
@@ -54,9 +67,21 @@ class StreamTable:
             return stream
         return self.closing.get((region, view))
 
-    def was_given_up(self, region: int, view: int) -> bool:
-        """Whether somebody may lack packets of it that cannot be had any more."""
-        return (region, view) in self._given_up
+    def gone_among(self, region: int, view: int, ranges: RangeSet) -> RangeSet | None:
+        """Return the packets into a view that has ended and that cannot be had any more.
+
+        None for a view that is not known to have had any.
+        """
+        given_up = self._given_up.get((region, view))
+        if given_up is not None:
+            return given_up.gone_among(ranges)
+        length = self._finished.get((region, view))
+        return None if length is None else ranges.clamped(0, length)
+
+    def length_of(self, region: int, view: int) -> int:
+        """Return how many packets a stream has, or had; 0 if it is not known."""
+        stream = self.find(region, view) or self._given_up.get((region, view))
+        return self._finished.get((region, view), 0) if stream is None else stream.next_sequence
 
     def become_nobody(self) -> None:
         """This incarnation is over: nothing of it may be sent."""
@@ -66,6 +91,7 @@ class StreamTable:
         self.closing.clear()
         self._left.clear()
         self._given_up.clear()
+        self._finished.clear()
         self._sets.clear()
 
     # Views
@@ -134,30 +160,46 @@ class StreamTable:
 
     def _resume(self, stream: SendStream) -> None:
         """This node is back in a view that it left: its numbers there go on."""
-        if stream.is_given_up:
-            # They cannot go on after packets that nobody will ever have.
-            self._env.end_incarnation("members of a view that it came back to lack its packets")
-        stream.is_closed = stream.is_abandoned = False
-        self.closing.pop((stream.region, stream.view), None)
+        match stream.state:
+            case GivenUp():
+                # They cannot go on after packets that nobody will ever have.
+                reason = "members of a view that it came back to lack its packets"
+                self._env.end_incarnation(reason)
+            case Closing() | Abandoned():
+                stream.reopen()
+                self.closing.pop((stream.region, stream.view), None)
+            case Open():
+                raise AssertionError("only streams that were closed are left")
+            case other:
+                assert_never(other)
 
     # Endings
 
     def _close(self, stream: SendStream) -> None:
-        stream.is_closed = True
+        if isinstance(stream.state, Open):
+            stream.close()
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
+        else:
+            self._note_finished(stream)
         self._sets = {key: streams for key, streams in self._sets.items() if stream not in streams}
 
     def handle_committed(self, stream: SendStream) -> None:
         """Packets were added to a stream."""
-        if stream.is_closed:
+        if isinstance(stream.state, Closing):
             # The rest of a large message, committed before the view changed.
             self.closing[stream.region, stream.view] = stream
 
     def handle_acknowledged(self, stream: SendStream) -> None:
         """A stream got an acknowledgement: it may be over with it."""
-        if stream.is_done() and not self._precedence.is_unfinished(stream):
+        if isinstance(stream.state, Closing) and not self._precedence.is_unfinished(stream):
             self.closing.pop((stream.region, stream.view), None)
+            self._note_finished(stream)
+
+    def _note_finished(self, stream: SendStream) -> None:
+        self._finished[stream.region, stream.view] = stream.next_sequence
+        if len(self._finished) > FINISHED_MAX:
+            del self._finished[next(iter(self._finished))]
 
     def abandon_unheard(self) -> None:
         """Streams into views of which no member is left have nobody to wait for."""
@@ -168,7 +210,7 @@ class StreamTable:
                 del self.closing[name]
         for name, stream in list(self._given_up.items()):
             if not self.has_living_members(stream):
-                stream.is_given_up = False
+                stream.abandon()
                 del self._given_up[name]
 
     def has_living_members(self, stream: SendStream) -> bool:
@@ -179,10 +221,9 @@ class StreamTable:
     def give_up(self, stream: SendStream) -> None:
         """Give a stream up: members that live have not acknowledged it in time."""
         self._env.counters.abandoned += len(stream.packets)
-        stream.abandon()
+        stream.give_up()
         self._open_lanes(stream)
         self.closing.pop((stream.region, stream.view), None)
-        stream.is_given_up = True
         self._given_up[stream.region, stream.view] = stream
         while len(self._given_up) > GIVEN_UP_MAX:
-            self._given_up.pop(next(iter(self._given_up))).is_given_up = False
+            self._given_up.pop(next(iter(self._given_up))).abandon()

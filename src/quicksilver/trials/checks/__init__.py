@@ -22,6 +22,7 @@ from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
 from quicksilver.trials.checks.views import Views
 from quicksilver.trials.checks.views_told import ViewsTold
+from quicksilver.trials.checks.vouched import Vouched
 from quicksilver.trials.watch import Watcher
 
 ALL: tuple[type[Watcher], ...] = (
@@ -32,6 +33,7 @@ ALL: tuple[type[Watcher], ...] = (
     MembersOnly,
     Complete,
     Survivors,
+    Vouched,
     Views,
     ViewsTold,
     Cleanup,

@@ -125,6 +125,16 @@ class Ledger(Watcher):
         """Return the groups of which a node was given a view."""
         return sorted(group for known, group in self._views if known == node)
 
+    def groups_by_life(self) -> dict[tuple[SimNode, str], list[tuple[int, int]]]:
+        """Return the incarnations of every life that knew a group of a name, and its number."""
+        found: dict[tuple[SimNode, str], list[tuple[int, int]]] = {}
+        for node, group in sorted(self._views):
+            life = self.life_of.get(node)
+            if life is not None:
+                name = (life, self.cluster.group_name(group))
+                found.setdefault(name, []).append((node, group))
+        return found
+
     def view_at(self, node: int, group: int, batch: int) -> GroupView | None:
         """Return the view of a group that a node had in a batch.
 
