@@ -11,6 +11,7 @@ from quicksilver.wire.control import (
     Control,
     Extent,
     Gone,
+    Hail,
     Nak,
     Pull,
     Record,
@@ -118,6 +119,7 @@ def controls() -> list[Control]:
         Pull(1, 5, 3, 4, 2, (41, 2)),
         Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
+        Hail(1, 5, False),
         Gone(1, 2, 3, 4, (41, 2)),
     ]
 

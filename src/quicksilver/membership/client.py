@@ -47,6 +47,8 @@ NAMES_PER_FRAME_MAX = 8192
 below ``REQUEST_BYTES_MAX``."""
 
 _HEARTBEAT_INTERVAL_MIN_S = 0.01
+_NEWS_SPACING_S = 0.1
+"""Least time between two heartbeats that come early because there is news."""
 
 Stats = Callable[[], dict[str, int | float | str]]
 
@@ -93,6 +95,10 @@ class MembershipClient:
         is in the same groups, with that incarnation's identifiers."""
         self._request = 0
         self._stats: Stats = dict
+        self._silent: Callable[[], tuple[int, ...]] = tuple
+        self._told_silent: tuple[int, ...] = ()
+        """Whom the last heartbeat called silent."""
+        self._beaten_at = 0.0
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
@@ -150,6 +156,10 @@ class MembershipClient:
         """Let heartbeats carry what ``stats()`` returns when they are sent."""
         self._stats = stats
 
+    def set_silent(self, silent: Callable[[], tuple[int, ...]]) -> None:
+        """Let heartbeats say whom this node does not hear; the next comes soon on a change."""
+        self._silent = silent
+
     # -- inputs
 
     def handle_opened(self, now: float) -> None:
@@ -203,8 +213,9 @@ class MembershipClient:
 
     def handle_timeout(self, now: float) -> None:
         """Wake up; ``poll_transmit`` may have a heartbeat afterwards."""
-        if self._heartbeat_at is not None and now >= self._heartbeat_at:
+        if self._heartbeat_at is not None and (now >= self._heartbeat_at or self._has_news(now)):
             self._heartbeat_due = True
+            self._beaten_at = now
             self._heartbeat_at = now + self._heartbeat_interval_s()
         if self._resync_at is not None and now >= self._resync_at:
             self._resync_at = None
@@ -236,7 +247,8 @@ class MembershipClient:
             return gms.encode(self._outgoing.popleft())
         if self._heartbeat_due:
             self._heartbeat_due = False
-            return gms.encode(gms.Heartbeat(self._stats()))
+            self._told_silent = self._silent()
+            return gms.encode(gms.Heartbeat(self._stats(), self._told_silent))
         return None
 
     # -- replies
@@ -396,6 +408,11 @@ class MembershipClient:
             self.receive_buffer_bytes,
             resume,
         )
+
+    def _has_news(self, now: float) -> bool:
+        """Whether somebody has fallen silent, or spoken again, that the GMS should hear of."""
+        is_told = self._heartbeat_due or self._silent() == self._told_silent
+        return not is_told and now >= self._beaten_at + _NEWS_SPACING_S
 
     def _heartbeat_interval_s(self) -> float:
         assert self.settings is not None

@@ -42,11 +42,15 @@ from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
 from quicksilver.membership.store import Commit, Store
+from quicksilver.membership.suspicion import Suspicions
 from quicksilver.membership.tables import Tables
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
+
+SILENT_TAKEN_MAX = 16
+"""Silent nodes that one heartbeat may name."""
 
 CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
@@ -63,6 +67,8 @@ class Timer(enum.Enum):
     """A connection may be idle for only so long."""
     HEALTH = enum.auto()
     """A node may be silent or disconnected for only so long."""
+    SILENCE = enum.auto()
+    """A node may be silent for only so long to its peers."""
 
 
 @dataclass(slots=True)
@@ -84,6 +90,8 @@ class ServiceCounters:
     refused: int = 0
     refused_subscriptions: int = 0
     resumed: int = 0
+    silent: int = 0
+    """Nodes that peers could not reach for too long, whatever the GMS heard of them."""
     slow: int = 0
     """Nodes that did not read what they were sent."""
 
@@ -127,6 +135,7 @@ class MembershipService:
         self._pending = BatchInput()
         self._limits = SubscriptionLimits(self._tables, self.config)
         self._detector = FailureDetector(settings.failure_timeout_s)
+        self._suspicions = Suspicions(settings.failure_timeout_s)
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
@@ -220,6 +229,8 @@ class MembershipService:
                     self._end_idle(key)
                 case Timer.HEALTH:
                     self._check_health(NodeId(key), now)
+                case Timer.SILENCE:
+                    self._end_silent(now)
                 case _:
                     assert_never(timer)
         if is_batch_due:
@@ -252,6 +263,8 @@ class MembershipService:
         self._now = now
         if self._detector.handle_time(now, self._timers.next()):
             self.counters.held_up += 1
+            self._suspicions.handle_held_up(now)
+            self._time_silence()
         if self._is_started:
             return
         self._is_started = True
@@ -268,6 +281,8 @@ class MembershipService:
         if watch is None or watch.conn != conn:
             return
         watch.conn = None
+        self._suspicions.handle_report(node, (), self._now)
+        self._time_silence()
         self._publisher.forget(watch.row)
         if node not in self._tables.nodes:
             self._abandon(watch)
@@ -295,6 +310,24 @@ class MembershipService:
         self.counters.failed += 1
         self._depart(watch, self._detector.reason(watch))
 
+    def _time_silence(self) -> None:
+        due = self._suspicions.next_timeout()
+        if due is None:
+            self._timers.cancel((Timer.SILENCE, 0))
+        else:
+            self._timers.set((Timer.SILENCE, 0), due)
+
+    def _end_silent(self, now: float) -> None:
+        """Let those go whom their peers have not reached for too long."""
+        for node, reason in self._suspicions.convicted(now):
+            watch = self._watches.get(NodeId(node))
+            if watch is None or watch.departs:
+                self._suspicions.handle_gone(node, now)
+            else:
+                self.counters.silent += 1
+                self._depart(watch, reason)
+        self._time_silence()
+
     def _depart(self, watch: Watch, reason: str) -> None:
         """Let a node's incarnation end with the next batch."""
         if watch.departs:
@@ -303,6 +336,8 @@ class MembershipService:
             self._abandon(watch)
             return
         watch.departs = reason
+        self._suspicions.handle_gone(watch.row.id, self._now)
+        self._time_silence()
         self._pending.departures.add(watch.row.id)
         self._timers.cancel((Timer.HEALTH, watch.row.id))
         self._schedule_batch()
@@ -406,6 +441,10 @@ class MembershipService:
             self._refuse(connection, problem)
             return
         watch.stats = heartbeat.stats
+        if not watch.departs:
+            known = [n for n in heartbeat.silent[:SILENT_TAKEN_MAX] if n in self._watches]
+            self._suspicions.handle_report(watch.row.id, known, self._now)
+            self._time_silence()
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)

@@ -26,6 +26,7 @@ from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.repair.repairer import STUCK_S
+from quicksilver.multicast.repair.silence import Silence
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.tally import GroupTally
@@ -37,6 +38,7 @@ from quicksilver.wire.control import (
     Ack,
     Extent,
     Gone,
+    Hail,
     Nak,
     Pull,
     Token,
@@ -125,6 +127,9 @@ class Engine:
         self.classify = self.intake.classify
         self.handle_datagram = self.intake.handle_datagram
         self.handle_segments = self.intake.handle_segments
+        self.silence = Silence(self.environment)
+        """Members that do not answer; heartbeats tell of them."""
+        self.environment.on_passed_over = self.silence.handle_passed_over
         self._addresses: frozenset[str] = frozenset()
         self._is_gap_told = False
 
@@ -200,6 +205,8 @@ class Engine:
             stream = region.streams.get(packet.origin) if region is not None else None
             if stream is not None:
                 stream.note_extent(packet.packets)
+        elif isinstance(packet, Hail):
+            self.silence.handle_hail(packet, now)
         elif isinstance(packet, Gone):
             self._handle_gone(packet, now)
         else:
@@ -299,6 +306,7 @@ class Engine:
         self._feeds.clear()
         self.outgoing.become_nobody()
         self.environment.become_nobody()
+        self.silence.become_nobody()
         self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))
         self.intake.early.clear()
@@ -376,6 +384,9 @@ class Engine:
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
+        when = self.silence.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         when = self.intake.early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -393,6 +404,7 @@ class Engine:
                 self._register(feed, now)
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
+        self.silence.handle_timeout(now)
         self.intake.early.handle_timeout(now)
         if self._repair_sink.is_waiting and self._repair_rate.is_open(now):
             self._repair_sink.resume()

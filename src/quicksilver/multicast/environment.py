@@ -36,6 +36,10 @@ class Rejection(enum.Enum):
     """Of this cluster, but not from where it should come, or not for this node."""
 
 
+def _ignore(_node: int, _now: float) -> None:
+    """Nobody wants to know."""
+
+
 class Environment:
     """What the parts of one engine share, and the budgets that they draw on together."""
 
@@ -70,6 +74,8 @@ class Environment:
         self.cluster = 0
         self.batch = 0
         """The newest batch of membership changes that was applied."""
+        self.on_passed_over: Callable[[int, float], None] = _ignore
+        """Told of every member that others do not wait for, and when."""
         self.drained_at = 0.0
         """When all that had arrived was last handled."""
         self.copies = Budget(config.cache_bytes_max)

@@ -218,7 +218,6 @@ class RingAgent(Generic[Content]):
     def handle_wake(self, wake: Wake, now: float) -> None:
         """A member has news that may not have reached this node: ask around."""
         self._is_woken = True
-        self.suspects.discard(wake.origin)
         self.handle_news(now, urgent=True)
 
     def handle_token(self, token: Token[Content], now: float) -> None:

@@ -172,7 +172,15 @@ class Gone(msgspec.Struct, array_like=True, tag=7):
     ranges: Flat
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent | Gone
+class Hail(msgspec.Struct, array_like=True, tag=8):
+    """Asks one node, about nothing but whether it is there; or answers that."""
+
+    cluster: U32
+    origin: U32
+    is_answer: bool
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Hail
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode: Callable[[memoryview], Control] = msgspec.msgpack.Decoder(Control).decode

@@ -80,6 +80,8 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """Sign of life with the numbers that ``top`` shows."""
 
     stats: dict[str, int | float | str] = {}
+    silent: tuple[int, ...] = ()
+    """Nodes that do not answer the one who says this, on the data path."""
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag=4):

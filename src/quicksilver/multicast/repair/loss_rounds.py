@@ -227,6 +227,8 @@ class LossRounds(Rounds[Gathered]):
 
     def close_round(self, content: Gathered, end: RoundEnd, now: float) -> Pace:
         records = self._honest(content)
+        for node in end.skipped:
+            self._env.on_passed_over(node, now)
         is_troubled = False
         for record in records:
             self._note_last(record, end, now)

@@ -113,7 +113,12 @@ class RegionRecovery:
             token.skipped,
             content,
         )
-        return self.stack.handle_token(taken, now)
+        if not self.stack.handle_token(taken, now):
+            return False
+        for node in token.skipped:
+            if node in self.region.view.members:
+                self._env.on_passed_over(node, now)
+        return True
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         self.stack.handle_wake(rounds.Wake((wake.level, wake.ring), wake.origin), now)

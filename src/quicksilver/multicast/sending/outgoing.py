@@ -359,6 +359,8 @@ class Outgoing:
         freed = stream.handle_ack(
             ack.low, missing, ack.missing_limit, safe=ack.safe, laggard=ack.laggard
         )
+        if ack.laggard in stream.members:
+            self._env.on_passed_over(ack.laggard, now)
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
         if freed or not stream.packets:
