@@ -67,14 +67,14 @@ class EngineConfig:
 
     token_spacing_s: float = 0.001
     token_timeout_s_min: float = 0.1
-    """A round that takes this long, and four times as long as rounds usually do, is given up
+    """A round that takes this long, and twice as long as any of the last ones, is given up
     and the ring called by roll: who does not answer is no longer waited for …"""
 
     token_timeout_s: float = 0.25
     """… and so is any that takes longer than this."""
 
     token_wake_s: float = 0.06
-    """A member with news that sees no token for this long, and for four times as long as
+    """A member with news that sees no token for this long, and for twice as long as
     tokens were apart, tells its ring's leader; after three times as long the first of them
     stands in for the leader."""
 

@@ -33,9 +33,9 @@ PASSING_MAX = 64
 WAKES_BEFORE_ACTING = 2
 """Wakes without an answer, after which the first follower stands in for the leader."""
 
-ROUNDS_LATE = 4
-"""A token that takes so many times as long as tokens do is late, and so is one that does
-not come by for so many times as long as the last ones were apart."""
+ROUNDS_LATE = 2
+"""A token that takes so many times as long as the slowest of the last ones is late, and so
+is one that does not come by for so many times as long as those were apart."""
 
 ROLL_S_MIN = 0.05
 """How long members have at least to answer when the roll is called."""

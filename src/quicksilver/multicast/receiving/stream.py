@@ -470,6 +470,10 @@ class ReceiveStream:
             end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
         return missing.clamped(0, end)
 
+    def usual_bytes(self) -> int:
+        """Return what the last packet took that was not simply the next one."""
+        return self._usual_bytes
+
     def is_stuck(self, seconds: float, now: float) -> bool:
         """Whether the next packet is missing and nothing helped for so long."""
         low, since = self.stuck_since

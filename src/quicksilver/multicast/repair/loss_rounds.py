@@ -421,6 +421,10 @@ class PartitionRounds(LossRounds):
             return
         if not self._env.is_failed(sender):
             repairer.requests.ask_sender(sender, wanted, now)
+        elif wanted.first() < repairer.state.of(sender).agreed:
+            # Others have delivered it: whoever lacks it has to begin again (``Repairer``),
+            # for a stream that ends there would end earlier than theirs.
+            return
         elif not end.skipped and repairer.state.vote_cut(sender, wanted.first()):
             # Someone who was passed over might have had the only copy.
             repairer.cut(sender, wanted.first())

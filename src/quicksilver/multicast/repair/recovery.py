@@ -200,6 +200,7 @@ class RegionRecovery:
             if report.low == NOT_WAITED_FOR:
                 # All are absent or far behind, and nobody is held up by waiting for them.
                 report.low, report.slowest = report.safe, report.laggard or report.slowest
+                report.missing_limit = report.safe
             stable = max(report.safe, agreed.stable[sender])
             kept = Kept(report.unkept_limit, report.unkept)
             low = max(report.low, stable)

@@ -24,6 +24,10 @@ from quicksilver.wire.ids import Address
 QUIET_ROUNDS = 3
 """Rounds in which nothing happened, after which a sender leaves the token."""
 
+GONE_S = 2.0
+"""What a member lacks of a dead sender, others have delivered, and nobody sends for so long is
+gone: copies are kept for the absent only within a budget."""
+
 STUCK_S = 0.2
 """A packet for which no neighbour and no keeper could be asked is the sender's to resend."""
 
@@ -246,6 +250,11 @@ class Repairer:
     def _ask(self, stream: ReceiveStream, now: float) -> None:
         if not self.region.caches_everything and not self.region.is_alone:
             self.requests.pull_from_keepers(stream, self.state.of(stream.sender).kept, now)
-        if not stream.sender_failed and stream.is_stuck(STUCK_S, now):
-            # Who should keep it lacks it, too, or had no room for a copy.
-            self.requests.send_nak(stream.sender, stream.askable().copy())
+        if not stream.sender_failed:
+            if stream.is_stuck(STUCK_S, now):
+                # Who should keep it lacks it, too, or had no room for a copy.
+                self.requests.send_nak(stream.sender, stream.askable().copy())
+        elif stream.low < self.state.of(stream.sender).agreed and stream.is_stuck(GONE_S, now):
+            # Others have it from a sender that is dead, and keep it for the absent no more.
+            reason = f"nobody has packets of node {stream.sender} any more that it lacks"
+            self._env.end_incarnation(reason)

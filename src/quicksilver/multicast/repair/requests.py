@@ -19,6 +19,12 @@ from quicksilver.wire.control import Nak, Pull, encode_control
 PULLS_AT_ONCE = 256
 """Packets asked of one node in one request."""
 
+UNDER_WAY_BYTES = 512 << 10
+"""Repairs of one stream that are asked for and have not come: a part of what a switch holds …"""
+
+UNDER_WAY_MIN = 8
+"""… but this many packets however large."""
+
 LOOKED_UP_MAX = 512
 """Packets of which it is looked up who keeps them, in one round."""
 
@@ -35,6 +41,15 @@ class RepairRequests:
         self._wanted: dict[int, tuple[RangeSet, float]] = {}
         """What a sender was asked for by NAK, and until when not to ask again."""
 
+    def _room(self, stream: ReceiveStream) -> int:
+        """Return how many packets to ask for at once.
+
+        Who comes back after a while lacks a lot: all at once it would fill links, and
+        neither tokens nor news would pass.
+        """
+        room = max(UNDER_WAY_MIN, UNDER_WAY_BYTES // stream.usual_bytes())
+        return min(PULLS_AT_ONCE, room)
+
     # Of members
 
     def pull(self, peer: int, stream: ReceiveStream, ranges: RangeSet, now: float) -> None:
@@ -45,7 +60,7 @@ class RepairRequests:
         until = now + env.config.request_retry_s
         asked = RangeSet()
         in_vain = RangeSet()
-        for sequence in ranges.values(PULLS_AT_ONCE):
+        for sequence in ranges.values(self._room(stream)):
             again_at, tries = stream.requested.get(sequence, (0.0, 0))
             if again_at <= now:
                 stream.requested[sequence] = (until, tries + 1)
@@ -151,9 +166,12 @@ class RepairRequests:
         self.send_nak(sender, wanted)
 
     def send_nak(self, sender: int, wanted: RangeSet) -> None:
-        """Ask the sender itself."""
+        """Ask the sender itself, for what is needed first: it resends to everybody."""
         env = self._env
         region = self._region
+        stream = region.streams.get(sender)
+        if stream is not None and (first := wanted.values(self._room(stream))):
+            wanted = wanted.clamped(0, first[-1] + 1)
 
         def intent(_: float) -> Transmit | None:
             address = env.address_of(sender)

@@ -43,7 +43,7 @@ class SentPackets(Mapping[int, bytes]):
         self._window[sequence] = (size, parts)
 
     def forget(self, first: int, stop: int) -> int:
-        """Drop packets from ``first`` to before ``stop``; return the bytes that leave the window."""
+        """Drop packets from ``first`` to before ``stop``; return the bytes that left the window."""
         freed = 0
         pop = self._window.pop
         for sequence in range(first, stop):
