@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from quicksilver.multicast.environment import Environment
@@ -100,7 +100,13 @@ class LossRounds(Rounds[Gathered]):
     def report(self, sender: int) -> Report:
         """Return what the domain agreed on last."""
         found = self._aggregates.get(sender)
-        return self._repairer.report_quiet(sender) if found is None else found
+        if found is None:
+            found = self._repairer.report_quiet(sender)
+        if found.low < self._repairer.state.of(sender).agreed:
+            # Its leader was away, and the region went on without it: this is an old story.
+            laggard = found.laggard or found.slowest
+            return replace(found, low=NOT_WAITED_FOR, laggard=laggard)
+        return found
 
     # Rounds
 

@@ -414,7 +414,13 @@ class Outgoing:
             self._send_extent(nak.region, nak.view, stream.next_sequence, now)
         if gone := stream.gone_among(ranges):
             self._send_gone(nak, gone, now)
-        if packets := stream.resend(ranges, now):
+        late = ranges.clamped(stream.safe, stream.low)
+        address = self._env.address_of(nak.origin)
+        if late and address is not None:
+            # Only members lack it that nobody waits for: no loss of the region's, and no
+            # business of the others.
+            self._env.repairs.add(address, stream.key, stream.packets, late)
+        if packets := stream.resend(ranges.clamped(stream.low, stream.next_sequence), now):
             stream.flow.handle_region_loss(now)
             self._resends.register(stream, PRIORITY_DATA)
             if self._env.tracer is not None:
