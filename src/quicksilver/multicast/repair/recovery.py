@@ -246,7 +246,10 @@ class RegionRecovery:
             if stream is not None:
                 stream.forget_below(min(state.stable, stream.low))
                 stream.keep_for_absent(state.agreed)
-            self._acknowledge(sender, report, agreed, now)
+            if not self._env.is_failed(sender):
+                # Who was counted out and has not heard of it would take the end of its
+                # stream for an acknowledgement of all that it sent.
+                self._acknowledge(sender, report, agreed, now)
 
     def _acknowledge(self, sender: int, report: Report, agreed: Agreed, now: float) -> None:
         env = self._env
