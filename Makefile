@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 
 # How many seeds `make sim` runs, and how many of them are part of `make test`.
 SIM_SEEDS ?= 1000
-TEST_SEEDS ?= 120
+TEST_SEEDS ?= 80
 # How long mishaps happen in `make soak`, in seconds.
 SOAK_SECONDS ?= 1800
 # How often `make soak-spark` kills.

@@ -21,6 +21,7 @@ from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.shared_parser import SharedParser
 from quicksilver.lab.instruments import Observed, Usage
 from quicksilver.lab.latency import summarise_ages
+from quicksilver.multicast.receiving.stream import REORDERED_S
 from quicksilver.wire.packets import parse_body
 
 
@@ -154,7 +155,8 @@ def test_a_lossy_point_times_packets_tokens_and_repairs() -> None:
     )
     found = experiment.run(point, Context(seed=1))
     assert 0 < found["packet_ms_mean"] < found["ack_ms_mean"]
-    assert found["repair_ms_mean"] > found["packet_ms_mean"]
+    # Counted from when a packet leaves the card: late ones are waited for, then it is asked for.
+    assert found["repair_ms_mean"] > 1e3 * REORDERED_S
     assert 0 < found["token_interval_ms"] <= 51
     assert found["disturbed_memory_bytes_mean"] > 0
     assert sum(count for _, count in found["token_rtt_bins"]) > 10

@@ -15,6 +15,8 @@ NAMES = (
     "replication",
     "sleep",
     "loss",
+    "rain",
+    "heavy-loss",
     "light",
     "groups",
     "overload",

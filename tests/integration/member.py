@@ -84,6 +84,8 @@ def main() -> None:
     options: dict[str, Any] = {
         "name": settings.get("name", ""),
         "interface": settings.get("interface", "lo"),
+        # What may be lost is a matter of the reports, and no reason to stop sending.
+        "on_unconfirmed": lambda _: None,
     }
     if settings.get("faults"):
         options["faults"] = parse_faults(settings["faults"])

@@ -284,7 +284,9 @@ class Cluster:
 
     def settle(self) -> None:
         """Let everything happen that must, and check that all agree."""
-        self.run(self.settings.failure_timeout_s * 2 + self.config.resume_grace_s + 1)
+        # A GMS that hears hardly anybody suspects itself for a while.
+        patience_s = self.config.resume_grace_s + self.config.silence_s_max
+        self.run(self.settings.failure_timeout_s * 2 + patience_s + 1)
         self.check()
 
     def check(self) -> None:

@@ -75,7 +75,7 @@ class TestRepairFeed:
         """The packet is the one that was lost, marked so that it is handled sooner."""
         counters = Counters()
         feed = RepairFeed(Sink(), counters, EngineConfig())
-        feed.add(A, b"key", copies(*range(5)), RangeSet([(1, 4)]), 0.0)
+        feed.add(A, b"key", copies(*range(5)), RangeSet([(1, 4)]))
         transmit = feed.poll(0.0)
         assert numbers(transmit) == [1, 2, 3]
         assert transmit is not None
@@ -88,8 +88,8 @@ class TestRepairFeed:
         """Requests for the same packets join; recovery must not amplify."""
         feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(5))
-        feed.add(A, b"key", held, RangeSet([(1, 3)]), 0.0)
-        feed.add(A, b"key", held, RangeSet([(2, 4)]), 0.0)
+        feed.add(A, b"key", held, RangeSet([(1, 3)]))
+        feed.add(A, b"key", held, RangeSet([(2, 4)]))
         assert numbers(feed.poll(0.0)) == [1, 2, 3]
         assert feed.poll(0.0) is None
 
@@ -97,7 +97,7 @@ class TestRepairFeed:
         """A packet that became stable before its turn is gone, and no longer wanted."""
         feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(6))
-        feed.add(A, b"key", held, RangeSet([(0, 6)]), 0.0)
+        feed.add(A, b"key", held, RangeSet([(0, 6)]))
         for sequence in (0, 2, 5):
             del held[sequence]
         assert numbers(feed.poll(0.0)) == [1, 3, 4]
@@ -107,8 +107,8 @@ class TestRepairFeed:
         """One node's long burst does not keep another waiting."""
         feed = RepairFeed(Sink(), Counters(), EngineConfig())
         many = copies(*range(300), size=1000)
-        feed.add(A, b"key", many, RangeSet([(0, 300)]), 0.0)
-        feed.add(B, b"key", many, RangeSet([(7, 8)]), 0.0)
+        feed.add(A, b"key", many, RangeSet([(0, 300)]))
+        feed.add(B, b"key", many, RangeSet([(7, 8)]))
         first = feed.poll(0.0)
         assert first is not None
         assert sum(map(len, first.packets)) < BURST_BYTES + 2000
@@ -121,7 +121,7 @@ class TestRepairFeed:
     def test_a_huge_range_is_not_walked(self) -> None:
         """A request for 2**62 packets is answered with the few that are held."""
         feed = RepairFeed(Sink(), Counters(), EngineConfig())
-        feed.add(A, b"key", copies(3, 1 << 40), RangeSet([(0, 1 << 62)]), 0.0)
+        feed.add(A, b"key", copies(3, 1 << 40), RangeSet([(0, 1 << 62)]))
         assert numbers(feed.poll(0.0)) == [3, 1 << 40]
         assert feed.poll(0.0) is None
 
@@ -130,13 +130,13 @@ class TestRepairFeed:
         feed = RepairFeed(Sink(), Counters(), EngineConfig())
         held = copies(*range(0, 6 * REPAIR_RANGES_MAX, 2), size=0)
         scattered = RangeSet((s, s + 1) for s in range(0, 6 * REPAIR_RANGES_MAX, 2))
-        feed.add(A, b"key", held, scattered, 0.0)
+        feed.add(A, b"key", held, scattered)
         sent = 0
         while (more := feed.poll(0.0)) is not None:
             sent += len(more.packets)
         assert sent <= REPAIR_RANGES_MAX
         for number in range(JOBS_MAX + 5):
-            feed.add(A, b"%d" % number, held, RangeSet([(0, 1)]), 0.0)
+            feed.add(A, b"%d" % number, held, RangeSet([(0, 1)]))
         left = 0
         while feed.poll(0.0) is not None:
             left += 1

@@ -81,7 +81,7 @@ class Region:
         self.tokens_due += 1
         self.token_due_bytes = 1 << 30
 
-    def handle_hole(self, now: float) -> None:
+    def handle_hole(self, lost_at: float) -> None:
         self.holes += 1
 
     def handle_sample(self, stream: ReceiveStream, sequence: int, now: float) -> None:

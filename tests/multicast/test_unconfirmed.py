@@ -141,7 +141,7 @@ def return_as(script: Script, node: int, view: int) -> None:
     group = gms.GroupChange(7, "a", view, 0, ((REGION, view),), (OTHER, node))
     nodes = (NODES[1], gms.NodeInfo(node, "n", "10.0.0.3", 9000))
     for reply in (
-        gms.Welcome(1, CLUSTER, node, False, SETTINGS),
+        gms.Welcome(1, CLUSTER, node, False, SETTINGS, b"secret"),
         gms.Update(9, nodes=nodes, regions=(region,), groups=(group,)),
         gms.Subscribed(0, (7,)),
     ):

@@ -37,7 +37,8 @@ def test_it_comes_back_as_a_new_node_rather_than_skip_messages(
         cluster.network.mend(sender.index, cut_off.index)
         cluster.run(0.005)
         sender.send("g", b"heard")
-        cluster.run(0.005)
+        # Long enough for a packet, and too short to be asked for what is missing before it.
+        cluster.run(0.001)
         cluster.network.cut(sender.index, cut_off.index)
     newcomer.join("g")
     cluster.run(1.0)

@@ -67,11 +67,6 @@ class EngineConfig:
     """… and at once: all that is kept for others, so that one which stood still catches up
     at the full rate."""
 
-    repair_repeat_s: float = 0.003
-    """A node that asks for a packet within this time after it was sent there is not answered,
-    within twice the time perhaps not: the request has crossed the packet. Less than
-    half of the shortest time after which nodes ask again."""
-
     resend_bytes_per_s: float = 75e6
     """What one stream sends to its whole region again, in the long run; at once a window."""
 

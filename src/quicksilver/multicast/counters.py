@@ -39,7 +39,6 @@ class Counters:
     repairs_received: int = 0
     repairs_refused: int = 0
     repairs_sent: int = 0
-    repairs_suppressed: int = 0
     resends_refused: int = 0
     resent: int = 0
     roll_calls: int = 0

@@ -90,9 +90,8 @@ class ControlFeed:
 class RepairFeed:
     """Copies of packets on their way to nodes that lack them, in turn.
 
-    A node gets a packet once, however often it asked before that left; what it asks for
-    within ``repair_repeat_s`` after that has crossed the packet on its way. A node that
-    asks for more than ``repair_peer_bytes_per_s`` in the long run is not served until it
+    A node gets a packet once, however often it asked before that left. A node that asks for
+    more than ``repair_peer_bytes_per_s`` in the long run is not served until it
     has room again, and may then ask once more.
     """
 
@@ -103,33 +102,16 @@ class RepairFeed:
         self._config = config
         self._rates: dict[Address, RatePolicy] = {}
         """What each node may be sent at the moment."""
-        self._sent: dict[Job, RangeSet] = {}
-        """What was sent since ``_turned_at``, and …"""
-        self._sent_before: dict[Job, RangeSet] = {}
-        """… in the time of equal length before that."""
-        self._turned_at = 0.0
 
     def used_bytes(self) -> int:
-        """Return about how much requests take, and what is remembered of repairs sent."""
+        """Return about how much requests take."""
         sets = [waiting for _, waiting in self._jobs.values()]
-        sets += [*self._sent.values(), *self._sent_before.values()]
         ranges = sum(each.range_count() for each in sets)
         return JOB_BYTES * (len(sets) + len(self._rates)) + RANGE_BYTES * ranges
 
-    def add(
-        self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet, now: float
-    ) -> None:
+    def add(self, to: Address, key: bytes, copies: Mapping[int, bytes], ranges: RangeSet) -> None:
         """Queue what ``ranges`` names of a stream's copies for one node."""
         name = (to, key)
-        self._turn(now)
-        for sent in (self._sent.get(name), self._sent_before.get(name)):
-            if sent is not None:
-                fresh = ranges.difference(sent)
-                if fresh != ranges:
-                    self._counters.repairs_suppressed += 1
-                ranges = fresh
-        if not ranges:
-            return
         job = self._jobs.get(name)
         if job is None:
             if len(self._jobs) >= JOBS_MAX:
@@ -156,7 +138,6 @@ class RepairFeed:
                 self._jobs[name] = (copies, waiting)
             if packets:
                 rate.charge(size, now)
-                self._note(name, packets, now)
                 self._counters.repairs_sent += len(packets)
                 return Transmit(name[0], [as_repair(packet) for _, packet in packets])
         return None
@@ -192,23 +173,3 @@ class RepairFeed:
         if len(self._rates) > PEERS_MAX:
             del self._rates[next(iter(self._rates))]
         return rate
-
-    def _note(self, name: Job, packets: list[tuple[int, bytes]], now: float) -> None:
-        self._turn(now)
-        sent = self._sent.get(name)
-        if sent is None:
-            if len(self._sent) >= JOBS_MAX:
-                return
-            sent = self._sent[name] = RangeSet()
-        for sequence, _ in packets:
-            if sent.range_count() < REPAIR_RANGES_MAX:
-                sent.add(sequence, sequence + 1)
-
-    def _turn(self, now: float) -> None:
-        """Forget what was sent long enough ago: it may be asked for again."""
-        passed = now - self._turned_at
-        if passed >= self._config.repair_repeat_s:
-            is_late = passed >= 2 * self._config.repair_repeat_s
-            self._sent_before = {} if is_late else self._sent
-            self._sent = {}
-            self._turned_at = now

@@ -85,7 +85,8 @@ class Peers:
 
     async def run(self) -> None:
         """Announce, listen and fetch until cancelled."""
-        options = replace(self._options, name="", port=0)
+        # An announcement that may be lost is followed by the next one: nothing to raise for.
+        options = replace(self._options, name="", port=0, on_unconfirmed=lambda _: None)
         async with Node(self._gms, options) as node:
             group = await node.join(CONTROL_GROUP)
             async with asyncio.TaskGroup() as tasks:

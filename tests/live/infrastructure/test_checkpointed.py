@@ -185,8 +185,9 @@ def test_all_are_counted_out_at_once_and_nothing_is_lost() -> None:
     talk(stage, pairs, 5)
     stage.cluster.run(1)
     for node, _ in pairs:
-        node.freeze(8.0)
-    stage.cluster.run(20)
+        # Longer than a GMS that hears nobody suspects itself.
+        node.freeze(35.0)
+    stage.cluster.run(50)
     assert all(node.exclusions for node, _ in pairs)
     talk(stage, pairs, 3, "b")
     assert stage.cluster.run(20, lambda: stage.agree(lambda items: len(items) == 24))

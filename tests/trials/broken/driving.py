@@ -163,7 +163,7 @@ DRIVING = (
         what="Now and then a turn ends without a plan for the next alarm.",
         install=_forgets_alarms,
         scene=scene(),
-        caught_by=("convergence", "cleanup"),
+        caught_by=("convergence",),
     ),
     Broken(
         name="always-drained",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from quicksilver.multicast.engine import Engine
 from quicksilver.multicast.repair import loss_rounds, recovery, repairer, reports
 from quicksilver.multicast.repair.loss_rounds import Gathered, LossRounds
 from quicksilver.multicast.repair.repairer import Repairer
@@ -31,6 +32,12 @@ def _no_naks() -> AbstractContextManager[None]:
     )
 
 
+def _deaf_to_gone(mistake: AbstractContextManager[None]) -> AbstractContextManager[None]:
+    """A member that is told that packets are gone begins anew, and is owed nothing more: what
+    a mistake freed too early shows only where nobody hears of it."""
+    return all_of(mistake, patched(Engine, "_handle_gone", returning(None)))
+
+
 def _acks_too_much() -> AbstractContextManager[None]:
     original = Repairer.report
 
@@ -42,7 +49,7 @@ def _acks_too_much() -> AbstractContextManager[None]:
             found.missing = found.missing.difference(RangeSet([(0, found.low)]))
         return found
 
-    return patched(Repairer, "report", report)
+    return _deaf_to_gone(patched(Repairer, "report", report))
 
 
 def _silent_member() -> AbstractContextManager[None]:
@@ -53,7 +60,7 @@ def _silent_member() -> AbstractContextManager[None]:
             return record
         return original(self, record, previous, now)
 
-    return patched(LossRounds, "_merge", merge)
+    return _deaf_to_gone(patched(LossRounds, "_merge", merge))
 
 
 def _no_aggregate() -> AbstractContextManager[None]:
@@ -75,7 +82,7 @@ def _counts_the_silent_in() -> AbstractContextManager[None]:
     def close_round(self: LossRounds, content: Gathered, end: RoundEnd, now: float) -> Pace:
         return original(self, content, RoundEnd(end.last, (), end.seconds), now)
 
-    return patched(LossRounds, "close_round", close_round)
+    return _deaf_to_gone(patched(LossRounds, "close_round", close_round))
 
 
 def _long_tokens() -> AbstractContextManager[None]:

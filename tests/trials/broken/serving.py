@@ -72,6 +72,7 @@ SERVING = (
             Leave(at=1.5, for_s=0.2, node=2, group="g0"),
         ),
         caught_by=("views",),
+        seeds=3,
     ),
     Broken(
         name="never-excludes",

@@ -28,7 +28,8 @@ FLUSH_S_MAX = 60.0
 SHARE_WANTED = {0.01: 0.8, 0.05: 0.5}
 """What part of the lossless rate is to be left with a part of the datagrams lost."""
 
-VARIATION_WANTED = 0.2
+VARIATION_WANTED = {0.01: 0.2}
+"""How much the rates of a run's twentieths may vary at most."""
 
 STALL_S_WANTED = {0.2: 0.5, 0.5: 2.0}
 """How long nobody may wait for the next message with a part of the datagrams lost."""
@@ -91,7 +92,7 @@ class Rain(Experiment):
                         f"{100 * worst:.1f} %, {unsteady:.3f}",
                         None
                         if wanted is None
-                        else worst >= wanted and unsteady <= VARIATION_WANTED,
+                        else worst >= wanted and unsteady <= VARIATION_WANTED.get(loss, unsteady),
                     )
                 )
         return found

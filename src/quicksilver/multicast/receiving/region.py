@@ -24,9 +24,6 @@ from quicksilver.wire.packets import Start
 UNANNOUNCED_MAX = 64
 """Nodes whose streams into a view are heard of only after they have failed."""
 
-REORDERED_S = 0.002
-"""A packet that others have overtaken is waited for so long before it is asked for."""
-
 RETRY_S_MIN = 0.008
 """Whoever asked again sooner would ask for what waits behind other packets at a switch."""
 
@@ -200,13 +197,13 @@ class Region:
         if self._stirred_at is None:
             self._stirred_at = now
 
-    def handle_hole(self, now: float) -> None:
-        """A packet has overtaken others: unless they are only late, they are asked for.
+    def handle_hole(self, lost_at: float) -> None:
+        """A packet has overtaken others: unless they come until then, they are asked for.
 
         If this node leads a ring, its next round is soon: all may have lost them.
         """
-        self.look_for_holes(now + REORDERED_S)
-        round_at = now + self._env.config.token_loss_interval_s
+        self.look_for_holes(lost_at)
+        round_at = lost_at + self._env.config.token_loss_interval_s
         if self._due_at is None or round_at < self._due_at:
             self._due_at = round_at
 

@@ -45,6 +45,9 @@ is thousands of times smaller, so more comes from a peer that lies, or from a bu
 GONE_S = 0.2
 """How long peers may still have what a sender says it no longer has."""
 
+REORDERED_S = 0.002
+"""A packet that others have overtaken is waited for so long before it is asked for."""
+
 IN_ORDER_ASKED_MAX = 32
 """Packets asked for without room for them, in the hope that they come in order."""
 
@@ -115,12 +118,14 @@ class ReceiveStream:
         "_ahead",
         "_assembly",
         "_cache_floor",
+        "_holes",
         "_is_waiting",
         "_parse_body",
         "cache",
         "gone_since",
         "high",
         "key",
+        "lost_below",
         "low",
         "missing",
         "origin",
@@ -164,6 +169,11 @@ class ReceiveStream:
         """Every member has everything below; copies below are gone."""
         self.state: State = IN_ORDER
         self.cache: dict[int, bytes] = {}
+        self.lost_below = 0
+        """Missing packets below are lost; later ones may only be late."""
+        self._holes: deque[tuple[float, int]] = deque()
+        """When packets overtook others, and which they were; at most those of the time that
+        late ones are waited for, or until somebody looks."""
         self.requested: dict[int, Request] = {}
         """Packets asked for; every one of them is missing."""
         self.stuck_since = (-1, 0.0)
@@ -327,7 +337,8 @@ class ReceiveStream:
             if sequence > self.high:
                 self.missing.add(self.high, sequence)
                 region.counters.missing += sequence - self.high
-                region.handle_hole(now)
+                self._holes.append((now + REORDERED_S, sequence))
+                region.handle_hole(now + REORDERED_S)
             self.high = sequence + 1
         else:
             self._repaired(sequence, data, now)
@@ -569,9 +580,17 @@ class ReceiveStream:
             return False
         return now - since >= seconds
 
+    def next_lost(self, now: float) -> float | None:
+        """Count as lost what has been late for too long; return when more may be."""
+        holes = self._holes
+        while holes and holes[0][0] <= now:
+            self.lost_below = max(self.lost_below, holes.popleft()[1])
+        return holes[0][0] if holes else None
+
     def unrequested(self, now: float) -> RangeSet:
-        """Return what is missing, could be taken, and is not under way."""
-        askable = self.askable()
+        """Return what is lost, could be taken, and is not under way."""
+        self.next_lost(now)
+        askable = self.askable().clamped(0, self.lost_below)
         if not self.requested:
             return askable
         under_way = RangeSet(
@@ -601,7 +620,7 @@ class ReceiveStream:
         if high > self.high:
             self.missing.add(self.high, high)
             self.region.counters.missing += high - self.high
-            self.high = high
+            self.high = self.lost_below = high
 
     def note_extent(self, packets: int) -> None:
         """The sender says how long its stream is: forget what cannot exist."""

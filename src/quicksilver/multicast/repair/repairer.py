@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import REORDERED_S, Region
-from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
 from quicksilver.multicast.repair.reports import NOT_WAITED_FOR, Kept, Report
 from quicksilver.multicast.repair.requests import LOOKED_UP_MAX, RepairRequests
@@ -169,11 +169,11 @@ class Repairer:
             return 0
         alone, for_all = self._answers_of(sender).choose(peer, held, now)
         if alone:
-            self._send_copies(to, sender, alone, now)
+            self._send_copies(to, sender, alone)
             self._trace_repair(peer, sender, alone, now)
         everybody = self._env.multicast_address(self.region.view)
         if for_all and everybody is not None:
-            self._send_copies(everybody, sender, for_all, now)
+            self._send_copies(everybody, sender, for_all)
             self._trace_repair(peer, sender, for_all, now)
         return 1 if alone or for_all else 0
 
@@ -186,11 +186,11 @@ class Repairer:
             self._answers[sender] = found
         return found
 
-    def _send_copies(self, to: Address, sender: int, ranges: RangeSet, now: float) -> None:
+    def _send_copies(self, to: Address, sender: int, ranges: RangeSet) -> None:
         copies = self._copies(sender)
         if copies:
             key = self._env.stream_key(sender, self.region.id, self.region.number)
-            self._env.repairs.add(to, key, copies, ranges, now)
+            self._env.repairs.add(to, key, copies, ranges)
 
     def _trace_repair(self, to: int, sender: int, held: RangeSet, now: float) -> None:
         """Note who repairs what for whom, as it is asked for."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.receiving.region import REORDERED_S, Region
-from quicksilver.multicast.receiving.stream import ReceiveStream, Request
+from quicksilver.multicast.receiving.region import Region
+from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream, Request
 from quicksilver.multicast.repair.reports import Kept, trim_ranges
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
@@ -85,15 +85,16 @@ class RepairRequests:
             self._region.look_for_holes(now + self._region.repair_patience.seconds)
 
     def ask(self, stream: ReceiveStream, kept: Kept, now: float) -> float | None:
-        """Ask for what is missing and not under way; return when to look again.
+        """Ask for what is lost and not under way; return when to look again.
 
         ``kept`` says which packets have arrived where copies are kept.
         """
         most = self._env.config.ranges_told_max
         by_peer: dict[int, RangeSet] = {}
         count = 0
-        soonest: float | None = None
-        for sequence in stream.askable().values(self._room(stream)):
+        soonest = stream.next_lost(now)
+        lost = stream.askable().clamped(0, stream.lost_below)
+        for sequence in lost.values(self._room(stream)):
             known = stream.requested.get(sequence)
             if known is not None and known.again_at > now:
                 again_at = known.again_at

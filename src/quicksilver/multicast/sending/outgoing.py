@@ -480,7 +480,7 @@ class Outgoing:
         self._tell_what_is_not_there(pull, stream, ranges, now)
         alone, for_all = stream.answer(pull.origin, ranges, now)
         if alone:
-            self._env.repairs.add(to, stream.key, stream.packets, alone, now)
+            self._env.repairs.add(to, stream.key, stream.packets, alone)
         if for_all:
             stream.flow.handle_region_loss(now, newest=for_all.last(), sent=stream.next_sequence)
             self._resends.register(stream, PRIORITY_DATA)

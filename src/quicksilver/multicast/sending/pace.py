@@ -55,7 +55,7 @@ EASE = 0.06
 BRAKE = 0.2
 """What is taken from a pace when the delay is too long, and when it is far too long."""
 
-FAIRNESS = 8.0
+FAIRNESS = 16.0
 """A stream that has a tenth more than its share grows by so many tenths less, and is slowed
 down by as many more."""
 
@@ -264,7 +264,7 @@ class Pacer:
                 sharing.eased_from = 0.0
                 if self.is_holding:
                     is_far_from_late = late_s < tolerated_s / 2
-                    steps = float(max(1, sharing.grown - STEPS_EVEN)) if is_far_from_late else 1
+                    steps = max(1.0, sharing.grown - STEPS_EVEN) if is_far_from_late else 1.0
                     sharing.grown += 1
                     steps *= clamp(1.0 - FAIRNESS * self._excess(senders), 0.25, 4.0)
                     self._set(self.bytes_per_s + steps * STEP * total / max(1, senders))
