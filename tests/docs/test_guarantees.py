@@ -24,6 +24,8 @@ VERBS = (
     "exclusion",
     "empty group",
     "restart of the GMS",
+    "recorder",
+    "strangers",
 )
 
 
