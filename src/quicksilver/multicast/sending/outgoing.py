@@ -455,7 +455,7 @@ class Outgoing:
         if late and address is not None:
             # Only members lack it that nobody waits for: no loss of the region's, and no
             # business of the others.
-            self._env.repairs.add(address, stream.key, stream.packets, late, now)
+            self._env.repairs.add(address, stream.key, stream.packets, late)
         ranges = ranges.clamped(stream.low, stream.next_sequence)
         if packets := stream.resend(ranges, now):
             stream.flow.handle_region_loss(now, newest=ranges.last(), sent=stream.next_sequence)
