@@ -113,7 +113,7 @@ def forgeries(field: Field) -> dict[str, tuple[SimNode, Control]]:
         "roll call": (a, token(**names, **(leading | {"leader": mute}), direct=True, records=())),
         "wake": (a, Wake(*field.names(field.mute), 0, 0)),
         "extent": (a, Extent(*field.names(sender), 0)),
-        "ack": (sender, Ack(*field.names(a), 0, 1 << 40, (), 0, 0, 1 << 20, 9, 1, 0.0)),
+        "ack": (sender, Ack(*field.names(a), 0, 0, 0, 1 << 40, (), 0, 0, 1 << 20, 9, 1, 0.0)),
         "challenge": (a, Challenge(cluster, mute)),
     }
 
@@ -284,7 +284,7 @@ class TestCatchingUp:
 def acknowledgement(field: Field, origin: SimNode) -> Ack:
     """Return what frees all that the sender has sent."""
     end = 1 << 40
-    return Ack(*field.names(origin), end, end, (), end, 0, 1 << 20, 0, 1, 0.0)
+    return Ack(*field.names(origin), end, end, 0, end, (), end, 0, 1 << 20, 0, 1, 0.0)
 
 
 class TestWhoAcknowledges:
@@ -345,7 +345,7 @@ class TestWhoAcknowledges:
         counted = []
         for node in cluster.nodes[:12]:
             held = len(stream.packets)
-            ack = Ack(names[0], node.id, *names[1:], 1, 1, (), 1, 0, 1 << 20, 0, 1, 0.0)
+            ack = Ack(names[0], node.id, *names[1:], 1, 1, 0, 1, (), 1, 0, 1 << 20, 0, 1, 0.0)
             before = sender.engine.counters.ack_received
             inject(sender, forge(sender, node, ack), node.address)
             cluster.run(0.001)

@@ -261,6 +261,8 @@ def controls_of_strangers(siege: Siege) -> Iterator[tuple[bytes, Address]]:
             Ack(
                 **names,
                 low=1 << 60,
+                safe=1 << 60,
+                laggard=1,
                 high=1 << 60,
                 missing=(),
                 missing_limit=1 << 60,
@@ -343,6 +345,8 @@ def gloomy_acknowledgements(siege: Siege) -> Iterator[tuple[bytes, Address]]:
             ack = Ack(
                 **siege.names(liar),
                 low=0,
+                safe=SEQUENCE_MAX,
+                laggard=senders,
                 high=SEQUENCE_MAX,
                 missing=missing,
                 missing_limit=0,

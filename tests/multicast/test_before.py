@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from quicksilver.core.pull import Sink
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.receiving.memory import Budget
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.stream import SendStream
@@ -42,6 +43,7 @@ class Bench:
             destinations=(("239.0.0.1", 7400),),
             config=self.config,
             counters=self.counters,
+            kept=Budget(1 << 20),
         )
 
     def move(self, *streams: SendStream) -> None:

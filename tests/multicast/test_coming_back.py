@@ -109,7 +109,7 @@ def test_what_is_meant_for_a_former_life_is_not_taken() -> None:
     cluster.run(0.01)
     (stream,) = a.engine.outgoing.streams.sending.values()
     name = (a.engine.cluster, b.id, stream.region, stream.view)
-    ack = Ack(*name, 9, 9, (), 9, b.id, 1 << 20, 0, 1, 0.0)
+    ack = Ack(*name, 9, 9, 0, 9, (), 9, b.id, 1 << 20, 0, 1, 0.0)
     for packet in (ack, Nak(*name, (0, 1))):
         inject(a, encode_control(packet, to=a.id + 100), b.address)
     cluster.run(0.01)

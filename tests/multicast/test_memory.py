@@ -204,7 +204,7 @@ def requests(target: Target, rng: Rng, regions: list[int]) -> Attack:
                     Nak(*names, SCATTERED),
                     Wake(*names, turn % 2, turn % 3),
                     Extent(*names, rng.below(HUGE)),
-                    Ack(*names, 0, HUGE, SCATTERED, HUGE, 0, 0, 1, 1, 0.0),
+                    Ack(*names, 0, 0, 0, HUGE, SCATTERED, HUGE, 0, 0, 1, 1, 0.0),
                 ]
                 for packet in packets:
                     yield target.proven(liar, packet), address_of(liar)

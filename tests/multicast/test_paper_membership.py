@@ -272,7 +272,6 @@ def test_a_slow_receiver_slows_the_sender_instead_of_being_flooded() -> None:
     send_numbered(sender, "g", 5000, size=1000)
     cluster.run(1)
     assert sender.engine.stats()["pending_bytes"] <= 110_000
-    assert sender.engine.stats()["waits_for"] == slow.id
     assert cluster.run(20, lambda: have_all(cluster.nodes[:3]))
     cluster.run(10)
     check_all(cluster)

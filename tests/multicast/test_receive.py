@@ -52,6 +52,7 @@ class Region:
         self.caches_everything = keeps == 1
         self.counters = Counters()
         self.copies = Budget(cache)
+        self.copies_for_absent = Budget(cache // 2)
         self.waiting = Room(ahead)
         self.assembly = assembly or AssemblyRoom(BYTES_MAX_LEAST)
         self.delivered: list[bytes] = []

@@ -20,19 +20,19 @@ def test_nothing_is_known_of_a_sender_before_somebody_spoke() -> None:
 
 def test_older_news_does_not_take_back_what_is_known() -> None:
     words = RegionState()
-    words.learn(7, 10, kept(20, 12, 15), -1, end=100)
-    words.learn(7, 4, kept(18, 11, 12), -1, end=100)
-    assert words.of(7) == (10, kept(20, 12), -1)
+    words.learn(7, 10, 10, kept(20, 12, 15), -1, end=100)
+    words.learn(7, 4, 4, kept(18, 11, 12), -1, end=100)
+    assert words.of(7) == (10, 10, kept(20, 12), -1)
 
 
 def test_nothing_is_stable_past_what_this_node_has() -> None:
     words = RegionState()
-    assert words.learn(7, 50, NOTHING_KEPT, -1, end=20).stable == 20
+    assert words.learn(7, 50, 50, NOTHING_KEPT, -1, end=20).stable == 20
 
 
 def test_what_is_stable_is_no_longer_told_as_lacking() -> None:
     words = RegionState()
-    assert words.conclude(7, 10, kept(30, 4, 12)).kept == kept(30, 12)
+    assert words.conclude(7, 10, 10, kept(30, 4, 12)).kept == kept(30, 12)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.sets(st.integers(0, 40))), min_size=1, max_size=5))
@@ -63,6 +63,6 @@ def test_votes_for_another_packet_begin_anew() -> None:
 
 def test_the_earliest_end_stays() -> None:
     words = RegionState()
-    words.learn(7, 0, NOTHING_KEPT, 12, end=100)
-    words.learn(7, 0, NOTHING_KEPT, 20, end=100)
+    words.learn(7, 0, 0, NOTHING_KEPT, 12, end=100)
+    words.learn(7, 0, 0, NOTHING_KEPT, 20, end=100)
     assert words.of(7).cut == 12

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.receiving.memory import Budget
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.stream import SendStream
@@ -85,6 +86,7 @@ class Host:
             destinations=destinations,
             config=self.config,
             counters=self.counters,
+            kept=Budget(1 << 20),
         )
         self.all_streams.append(stream)
         return stream

@@ -118,6 +118,8 @@ def acknowledge(
         region=REGION,
         view=view,
         low=low,
+        safe=low,
+        laggard=0,
         high=max(low, limit),
         missing=missing,
         missing_limit=max(low, limit),

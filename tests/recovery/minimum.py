@@ -17,7 +17,13 @@ from quicksilver.recovery.stack import AgentStack
 from quicksilver.stdx.rand import Rng
 
 TIMING = Timing(
-    interval_s=0.05, trouble_interval_s=0.01, spacing_s=0.001, timeout_s=0.25, in_flight_max=2
+    interval_s=0.05,
+    trouble_interval_s=0.01,
+    spacing_s=0.001,
+    timeout_s_min=0.1,
+    timeout_s_max=0.25,
+    wake_s_min=0.06,
+    in_flight_max=2,
 )
 DELAY_S = 0.001
 

@@ -50,7 +50,7 @@ def test_it_comes_back_as_a_new_node_rather_than_skip_messages(
     sender.send("g", *[b"after"] * 3)
     cluster.run(30.0)
     assert [str(v) for v in cluster.violations() if v.check in ("gaps", "fifo")] == []
-    assert cut_off.exclusions == 1
+    assert cut_off.exclusions >= 1, "peers report it, as often as it comes back and is mute"
     assert other.exclusions == newcomer.exclusions == sender.exclusions == 0
     assert cluster.is_settled()
     sender.send("g", b"last")

@@ -53,6 +53,8 @@ NAMES_PER_FRAME_MAX = 8192
 below ``REQUEST_BYTES_MAX``."""
 
 _HEARTBEAT_INTERVAL_MIN_S = 0.01
+_NEWS_SPACING_S = 0.1
+"""Least time between two heartbeats that come early because there is news."""
 
 ANSWER_S = 5.0
 """How long the GMS may be silent before it has said what the failure timeout is."""
@@ -127,6 +129,10 @@ class MembershipClient:
         self._traffic: Traffic = lambda _: ()
         self._traffic_at = 0.0
         """When a heartbeat tells again what was sent."""
+        self._silent: Callable[[], tuple[int, ...]] = tuple
+        self._told_silent: tuple[int, ...] = ()
+        """Whom the last heartbeat called silent."""
+        self._beaten_at = 0.0
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
@@ -197,6 +203,10 @@ class MembershipClient:
         """Let heartbeats tell, every ``traffic_interval_s``, what was sent to which group."""
         self._traffic = traffic
 
+    def set_silent(self, silent: Callable[[], tuple[int, ...]]) -> None:
+        """Let heartbeats say whom this node does not hear; the next comes soon on a change."""
+        self._silent = silent
+
     # -- inputs
 
     def handle_address(self, ip: str, port: int) -> None:
@@ -262,8 +272,9 @@ class MembershipClient:
 
     def handle_timeout(self, now: float) -> None:
         """Wake up; ``poll_transmit`` may have a heartbeat afterwards."""
-        if self._heartbeat_at is not None and now >= self._heartbeat_at:
+        if self._heartbeat_at is not None and (now >= self._heartbeat_at or self._has_news(now)):
             self._heartbeat_due = True
+            self._beaten_at = now
             self._heartbeat_at = now + self._heartbeat_interval_s()
         if self._resync_at is not None and now >= self._resync_at:
             self._resync_at = None
@@ -316,7 +327,9 @@ class MembershipClient:
             return gms.encode(self._outgoing.popleft())
         if self._heartbeat_due:
             self._heartbeat_due = False
-            return gms.encode(gms.Heartbeat(self._stats(), self._take_traffic(now)))
+            self._told_silent = self._silent()
+            traffic = self._take_traffic(now)
+            return gms.encode(gms.Heartbeat(self._stats(), traffic, self._told_silent))
         return None
 
     def _take_traffic(self, now: float) -> tuple[tuple[int, int], ...]:
@@ -489,6 +502,11 @@ class MembershipClient:
 
     def _answer_s(self) -> float:
         return ANSWER_S if self.settings is None else self.settings.failure_timeout_s
+
+    def _has_news(self, now: float) -> bool:
+        """Whether somebody has fallen silent, or spoken again, that the GMS should hear of."""
+        is_told = self._heartbeat_due or self._silent() == self._told_silent
+        return not is_told and now >= self._beaten_at + _NEWS_SPACING_S
 
     def _heartbeat_interval_s(self) -> float:
         assert self.settings is not None

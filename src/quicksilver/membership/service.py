@@ -47,12 +47,16 @@ from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
 from quicksilver.membership.soundness import find_image_problem
 from quicksilver.membership.store import Commit, Store, StoreError
+from quicksilver.membership.suspicion import Suspicions
 from quicksilver.membership.tables import NodeRow, Tables
 from quicksilver.membership.traffic import TrafficMeter
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
+
+SILENT_TAKEN_MAX = 16
+"""Silent nodes that one heartbeat may name."""
 
 CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
@@ -75,6 +79,8 @@ class Timer(enum.Enum):
     """The plan is to be compared with one for the traffic of the moment."""
     INSPECT = enum.auto()
     """Tools wait for the rate of snapshots."""
+    SILENCE = enum.auto()
+    """A node may be silent for only so long to its peers."""
 
 
 @dataclass(slots=True)
@@ -109,6 +115,8 @@ class ServiceCounters:
     resumed: int = 0
     silent: int = 0
     """Nodes that failed without their connection having ended."""
+    unreached: int = 0
+    """Nodes that peers could not reach for too long, whatever the GMS heard of them."""
     slow: int = 0
     """Nodes that did not read what they were sent."""
 
@@ -166,6 +174,7 @@ class MembershipService:
         self._notes: deque[Noted] = deque()
         self._doubt: Judging | Holding = self._detector.state
         """The detector's state, as far as it has been noted."""
+        self._suspicions = Suspicions(settings.failure_timeout_s)
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
@@ -287,6 +296,8 @@ class MembershipService:
                     self._adapt_plan()
                 case Timer.INSPECT:
                     self._answer_inspects()
+                case Timer.SILENCE:
+                    self._end_silent(now)
                 case _:
                     assert_never(timer)
         if is_batch_due:
@@ -321,6 +332,8 @@ class MembershipService:
         self._now = now
         if self._detector.handle_time(now, self._timers.next()):
             self.counters.held_up += 1
+            self._suspicions.handle_held_up(now)
+            self._time_silence()
         if self._is_started:
             return
         self._is_started = True
@@ -337,6 +350,8 @@ class MembershipService:
         if watch is None or watch.conn != conn:
             return
         watch.conn = None
+        self._suspicions.handle_report(node, (), self._now)
+        self._time_silence()
         self._publisher.forget(watch.row)
         if node not in self._tables.nodes:
             self._abandon(watch)
@@ -394,6 +409,24 @@ class MembershipService:
             case _:
                 pass
 
+    def _time_silence(self) -> None:
+        due = self._suspicions.next_timeout()
+        if due is None:
+            self._timers.cancel((Timer.SILENCE, 0))
+        else:
+            self._timers.set((Timer.SILENCE, 0), due)
+
+    def _end_silent(self, now: float) -> None:
+        """Let those go whom their peers have not reached for too long."""
+        for node, reason in self._suspicions.convicted(now):
+            watch = self._watches.get(NodeId(node))
+            if watch is None or watch.departs:
+                self._suspicions.handle_gone(node, now)
+            else:
+                self.counters.unreached += 1
+                self._depart(watch, reason)
+        self._time_silence()
+
     def _depart(self, watch: Watch, reason: str) -> None:
         """Let a node's incarnation end with the next batch."""
         if watch.departs:
@@ -402,6 +435,8 @@ class MembershipService:
             self._abandon(watch)
             return
         watch.departs = reason
+        self._suspicions.handle_gone(watch.row.id, self._now)
+        self._time_silence()
         self._pending.departures.add(watch.row.id)
         self._timers.cancel((Timer.HEALTH, watch.row.id))
         self._schedule_batch()
@@ -529,6 +564,10 @@ class MembershipService:
         interval_s = self.config.adapt_interval_s
         if is_telling and interval_s > 0 and (Timer.TRAFFIC, 0) not in self._timers:
             self._timers.set((Timer.TRAFFIC, 0), self._now + interval_s)
+        if not watch.departs:
+            known = [n for n in heartbeat.silent[:SILENT_TAKEN_MAX] if n in self._watches]
+            self._suspicions.handle_report(watch.row.id, known, self._now)
+            self._time_silence()
         if connection.is_clear:
             # Whatever else is under way proves the same.
             self._connections.send(connection, _HEARD)

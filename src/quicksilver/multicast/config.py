@@ -38,6 +38,12 @@ class EngineConfig:
     cache_bytes_max: int = 128 << 20
     """Packets kept for others' repair; past it new ones are not kept."""
 
+    keep_bytes_max: int = 64 << 20
+    """Packets kept for members that are not waited for: they are silent, or too slow. At a
+    sender this is memory besides the windows, at others a part of ``cache_bytes_max``, half
+    of it at most. Past it the oldest are dropped: who needs them is told that they are gone,
+    and comes back as a new node. More outlasts longer absences, and nobody waits either way."""
+
     ahead_bytes_max: int = 128 << 20
     """Packets that wait for an earlier one; past it new ones are dropped."""
 
@@ -74,8 +80,17 @@ class EngineConfig:
     """… or this, while packets are known to be missing."""
 
     token_spacing_s: float = 0.001
+    token_timeout_s_min: float = 0.1
+    """A round that takes this long, and twice as long as any of the last ones, is given up
+    and the ring called by roll: who does not answer is no longer waited for …"""
+
     token_timeout_s: float = 0.25
-    """A round that takes longer is given up and the ring called by roll."""
+    """… and so is any that takes longer than this."""
+
+    token_wake_s: float = 0.06
+    """A member with news that sees no token for this long, and for twice as long as
+    tokens were apart, tells its ring's leader; after three times as long the first of them
+    stands in for the leader."""
 
     stand_in_s: float = 0.15
     """A member that may stand in for a region's leader may acknowledge once the leader has not

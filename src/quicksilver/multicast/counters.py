@@ -16,6 +16,7 @@ class Counters:
     ahead_dropped: int = 0
     assembly_waits: int = 0
     cache_refused: int = 0
+    absent_dropped: int = 0
     delivered_bytes: int = 0
     delivered_messages: int = 0
     delivered_packets: int = 0

@@ -27,6 +27,7 @@ from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
+from quicksilver.multicast.repair.silence import Silence
 from quicksilver.multicast.sending.outgoing import Outgoing
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.tally import GroupTally
@@ -40,6 +41,7 @@ from quicksilver.wire.control import (
     Control,
     Extent,
     Gone,
+    Hail,
     Nak,
     Pull,
     Receipt,
@@ -137,6 +139,9 @@ class Engine:
         self.classify = self.intake.classify
         self.handle_datagram = self.intake.handle_datagram
         self.handle_segments = self.intake.handle_segments
+        self.silence = Silence(self.environment)
+        """Members that do not answer; heartbeats tell of them."""
+        self.environment.on_passed_over = self.silence.handle_passed_over
         self._addresses: frozenset[str] = frozenset()
         self._is_gap_told = False
 
@@ -219,6 +224,8 @@ class Engine:
             stream = region.streams.get(packet.origin) if region is not None else None
             if stream is not None:
                 stream.note_extent(packet.packets)
+        elif isinstance(packet, Hail):
+            self.silence.handle_hail(packet, now)
         elif isinstance(packet, Gone):
             self._handle_gone(packet, now)
         else:
@@ -339,6 +346,7 @@ class Engine:
         self.outgoing.become_nobody()
         self.environment.become_nobody()
         self.environment.relays.clear()
+        self.silence.become_nobody()
         self._is_gap_told = False
         self.events = deque(event for event in self.events if not isinstance(event, GapFound))
         self.intake.early.clear()
@@ -421,6 +429,9 @@ class Engine:
         when = self.environment.assembly.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
+        when = self.silence.next_timeout()
+        if when is not None and (soonest is None or when < soonest):
+            soonest = when
         when = self.intake.early.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -438,6 +449,7 @@ class Engine:
                 self._register(feed, now)
             self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
+        self.silence.handle_timeout(now)
         self.intake.early.handle_timeout(now)
         for peer, packet in self.environment.peers.take_due(now):
             address = self.environment.address_of(peer)

@@ -45,6 +45,10 @@ class Rejection(enum.Enum):
     """Of this cluster, but not from where it should come, or not for this node."""
 
 
+def _ignore(_node: int, _now: float) -> None:
+    """Nobody wants to know."""
+
+
 class Environment:
     """What the parts of one engine share, and the budgets that they draw on together."""
 
@@ -88,10 +92,16 @@ class Environment:
         self.cluster = 0
         self.batch = 0
         """The newest batch of membership changes that was applied."""
+        self.on_passed_over: Callable[[int, float], None] = _ignore
+        """Told of every member that others do not wait for, and when."""
         self.drained_at = 0.0
         """When all that had arrived was last handled."""
         self.copies = Budget(config.cache_bytes_max)
         """Packets kept for the repair of others."""
+        self.copies_for_absent = Budget(min(config.keep_bytes_max, config.cache_bytes_max // 2))
+        """Those of them that only members need whom nobody waits for."""
+        self.kept = Budget(config.keep_bytes_max)
+        """This node's own packets that only such members lack."""
         self.waiting = Room(config.ahead_bytes_max)
         """Packets that wait for an earlier one."""
         self.assembly = AssemblyRoom(config.assembly_bytes_max)

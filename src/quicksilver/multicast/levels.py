@@ -57,6 +57,7 @@ def levels_of(engine: Engine) -> dict[str, Level]:
             sum(lane.held_bytes() for lane in lanes), sum(lane.held_bytes_max() for lane in lanes)
         ),
         "sent": Level(engine.outgoing.pending_bytes(), window * len(live)),
+        "kept": Level(env.kept.used, env.kept.limit),
         "cache": Level(env.copies.used, env.copies.limit),
         "ahead": Level(env.waiting.used, env.waiting.limit),
         "assembly": Level(env.assembly.used, env.assembly.limit),

@@ -148,6 +148,7 @@ class Session:
         )
         self.client.set_stats(self.stats)
         self.client.set_traffic(engine.outgoing.take_traffic)
+        self.client.set_silent(engine.silence.silent)
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
         self.idle_lane = engine.outgoing.idle_lane()
@@ -350,8 +351,9 @@ class Session:
         return when
 
     def handle_timeout(self, now: float) -> None:
-        self.client.handle_timeout(now)
         self.engine.handle_timeout(now)
+        # After the engine: a heartbeat tells whom it has found to be silent.
+        self.client.handle_timeout(now)
         self._take_engine_events()
         if self._gap is not None:
             self.client.begin_again(self._gap)

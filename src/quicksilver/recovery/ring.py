@@ -4,8 +4,10 @@ The leader releases a token when there is news, and another one whenever the las
 back and something is still to be agreed on. While packets or tokens get lost, members
 confirm tokens to the one before (``hops``). If none comes back all the same, somebody on
 the way is gone: the leader calls the roll and passes over those who do not answer, until
-they do or the members change. A follower with news that sees no token wakes
-the leader, and stands in for it if that does not help.
+they do or the members change. It goes on asking them, while rounds go on without them. A
+follower with news that sees no token wakes the leader, and stands in for it if that does
+not help. How long to wait follows from how long rounds take: who is silent for several of
+them is passed over, and to be passed over costs little.
 
 The agent is sans IO: it is told of tokens, wakes and time, and asked with
 ``poll_message`` for what it has to say. Tokens are made at that moment, from the freshest
@@ -15,6 +17,7 @@ state there is.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, assert_never
 
@@ -29,17 +32,27 @@ SKIPPED_MAX = 64
 PASSING_MAX = 16
 """Tokens that wait to be passed on; a ring has a few under way at most."""
 
-WAKE_S = 0.2
-"""A follower with news that sees no token for this long tells its leader."""
-
 CONFIRMED_ROUNDS = 64
 """Rounds whose tokens are confirmed after one in which something was wrong."""
 
 CALLS_MAX = 8
 """Times that a member is asked in one roll call."""
 
-WAKES_BEFORE_ACTING = 3
+WAKES_BEFORE_ACTING = 2
 """Wakes without an answer, after which the first follower stands in for the leader."""
+
+ROUNDS_LATE = 2
+"""A token that takes so many times as long as the slowest of the last ones is late, and so
+is one that does not come by for so many times as long as those were apart."""
+
+ROLL_S_MIN = 0.05
+"""How long members have at least to answer when the roll is called."""
+
+ASK_AGAIN_S = 0.1
+"""How often those who are passed over are asked whether they are back."""
+
+GAP_S_MAX = 1.0
+"""Tokens further apart than this were so because there was nothing to agree on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +65,32 @@ class Timing:
     """… and while something is wrong."""
     spacing_s: float
     """The shortest time between two releases."""
-    timeout_s: float
-    """A round that takes longer is lost."""
+    timeout_s_min: float
+    """A round that takes longer is lost, if rounds usually take much less …"""
+    timeout_s_max: float
+    """… and in any case if it takes longer than this."""
+    wake_s_min: float
+    """A follower with news that sees no token for this long tells its leader, unless tokens
+    are rare."""
     in_flight_max: int
     """Tokens of one ring under way at once."""
+
+
+class Pauses:
+    """How long something usually takes, and so when it is late."""
+
+    __slots__ = ("_mean_s",)
+
+    def __init__(self) -> None:
+        self._mean_s = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Take the newest one for an eighth of the mean; a longer one counts at once."""
+        self._mean_s = max(seconds, self._mean_s + (seconds - self._mean_s) / 8)
+
+    def late_s(self, least: float, most: float) -> float:
+        """Return after how long it is late."""
+        return min(most, max(least, ROUNDS_LATE * self._mean_s))
 
 
 class RingCounters(Protocol):
@@ -107,6 +142,7 @@ class CallingRoll:
     """Leads; a token was lost, and every member is asked by itself."""
 
     round: int
+    begun_at: float
     ends_at: float
     again_at: float
     """When to ask those once more who have not answered: calls get lost as well."""
@@ -156,6 +192,10 @@ class RingAgent(Generic[Content]):
         self.suspects: set[int] = set()
         """Members that did not answer; rounds pass over them."""
         self._timing = timing
+        self._round_s = Pauses()
+        """How long rounds take."""
+        self._gap_s = Pauses()
+        """How far apart tokens are that come by."""
         self._counters = counters
         self._outputs: deque[Call | Wake | Token[Content] | _Direct[Content]] = deque()
         """Said before a new token; at most PASSING_MAX tokens of others, one roll, one wake,
@@ -195,17 +235,18 @@ class RingAgent(Generic[Content]):
         state = self.state
         if isinstance(state, Following) and state.wake_at is None:
             state.seen_at = now
-            state.wake_at = now + WAKE_S
+            state.wake_at = now + self._wake_s()
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         """A member has news that may not have reached this node: ask around."""
         self._is_woken = True
-        self.suspects.discard(wake.origin)
         self.handle_news(now, urgent=True)
 
     def handle_token(self, token: Token[Content], now: float) -> None:
         """Take a token from a peer."""
-        if isinstance(self.state, Following):
+        if isinstance(self.state, Following) and token.content is not None:
+            if now - self.state.seen_at < GAP_S_MAX:
+                self._gap_s.note(now - self.state.seen_at)
             self.state.seen_at = now
             self.state.unanswered = 0
         receipt: _Direct[Content] | None = None
@@ -216,7 +257,7 @@ class RingAgent(Generic[Content]):
                 self._outputs.append(receipt)
                 return
         if token.leader != self.node:
-            if token.leader == self.domain.leader and not isinstance(self.state, Following):
+            if self._gives_way_to(token.leader) and not isinstance(self.state, Following):
                 self._become_follower(now)
             if self.passing_count() < PASSING_MAX:
                 self._outputs.append(token)
@@ -253,9 +294,11 @@ class RingAgent(Generic[Content]):
                 assert_never(self.state)
 
     def _handle_leaders_timeout(self, state: Quiet | Due | Circulating, now: float) -> None:
-        if self._is_lost(state, now) or self._is_time_to_ask(state, now):
+        if self._is_lost(state, now):
             self._call_roll(now)
             return
+        if self.suspects and now >= self._ask_again_at:
+            self._ask_suspects(now)
         match state:
             case Quiet():
                 pass
@@ -292,11 +335,11 @@ class RingAgent(Generic[Content]):
         elif isinstance(state, Circulating):
             due = state.due_at
             if state.released:
-                lost_at = next(iter(state.released.values())) + self._timing.timeout_s
+                lost_at = next(iter(state.released.values())) + self._timeout_s()
                 due = lost_at if due is None or lost_at < due else due
         elif not isinstance(state, Quiet):
             assert_never(state)
-        if self._may_ask_again(state) and (due is None or self._ask_again_at < due):
+        if self.suspects and (due is None or self._ask_again_at < due):
             due = self._ask_again_at
         return due
 
@@ -385,12 +428,14 @@ class RingAgent(Generic[Content]):
     def _complete(self, token: Token[Content], seconds: float, now: float) -> None:
         """A token is back: its content is what the domain has to say."""
         assert token.content is not None
+        self._round_s.note(seconds)
         end = RoundEnd(token.origin, token.skipped, seconds)
         pace = self.rounds.close_round(token.content, end, now)
         if pace is Pace.TROUBLED:
             self._rounds_to_confirm = CONFIRMED_ROUNDS
         if self.above is not None:
             self.above.handle_news(now, urgent=True)
+            self.above.expect_token(now)
         state = self.state
         assert isinstance(state, Circulating)
         due_at = state.due_at
@@ -414,32 +459,34 @@ class RingAgent(Generic[Content]):
     def _is_lost(self, state: Quiet | Due | Circulating, now: float) -> bool:
         if not isinstance(state, Circulating) or not state.released:
             return False
-        return now >= next(iter(state.released.values())) + self._timing.timeout_s
+        return now >= next(iter(state.released.values())) + self._timeout_s()
 
-    def _may_ask_again(self, state: State) -> bool:
-        """Whether suspects are asked as soon as it is time: not while a token is under way."""
-        return bool(self.suspects) and not (isinstance(state, Circulating) and state.released)
-
-    def _is_time_to_ask(self, state: State, now: float) -> bool:
-        return self._may_ask_again(state) and now >= self._ask_again_at
+    def _timeout_s(self) -> float:
+        return self._round_s.late_s(self._timing.timeout_s_min, self._timing.timeout_s_max)
 
     def _call_roll(self, now: float) -> None:
-        """A token is lost, or some were silent: ask every member by itself."""
+        """A token is lost: ask every member by itself."""
         self._round += 1
         self._counters.roll_calls += 1
         self._rounds_to_confirm = CONFIRMED_ROUNDS
-        self.state = roll = CallingRoll(self._round, now + self._timing.timeout_s, now)
+        self.state = roll = CallingRoll(self._round, now, now + self._timeout_s(), now)
         self._wants_release = False
         self._hops.forget()
         self._call(roll, now)
 
     def _call(self, roll: CallingRoll, now: float) -> None:
         """Ask those who have not answered."""
-        roll.again_at = now + self._timing.timeout_s / CALLS_MAX
+        roll.again_at = now + (roll.ends_at - roll.begun_at) / CALLS_MAX
+        self._ask(peer for peer in self.domain.members if peer not in roll.answered)
+
+    def _ask_suspects(self, now: float) -> None:
+        """See whether somebody who is passed over is back; rounds do not wait for it."""
+        self._ask_again_at = now + ASK_AGAIN_S
+        self._ask(sorted(self.suspects))
+
+    def _ask(self, peers: Iterable[int]) -> None:
         self._outputs = deque(o for o in self._outputs if not isinstance(o, Call))
-        for peer in self.domain.members:
-            if peer != self.node and peer not in roll.answered:
-                self._outputs.append(Call(peer, roll.round))
+        self._outputs += [Call(peer, self._round) for peer in peers if peer != self.node]
 
     def _handle_answer(self, token: Token[Content], now: float) -> None:
         state = self.state
@@ -447,13 +494,16 @@ class RingAgent(Generic[Content]):
             self.suspects.discard(token.origin)
             return
         state.answered.add(token.origin)
+        # Who takes many times as long as the others is passed over.
+        usual_s = max(ROLL_S_MIN, ROUNDS_LATE * (now - state.begun_at))
+        state.ends_at = min(state.begun_at + self._timeout_s(), state.begun_at + usual_s)
         if len(state.answered) == len(self.domain.members) - 1:
             self._end_roll(state, now)
 
     def _end_roll(self, roll: CallingRoll, now: float) -> None:
         """Pass over those who did not answer, and go on."""
         self.suspects = {peer for peer in self.domain.members if peer != self.node} - roll.answered
-        self._ask_again_at = now + 4 * self._timing.timeout_s
+        self._ask_again_at = now + ASK_AGAIN_S
         self.state = Due(max(now, self._last_released + self._timing.spacing_s))
 
     # A leader that does not answer
@@ -463,9 +513,11 @@ class RingAgent(Generic[Content]):
         if not self.rounds.has_news():
             state.wake_at = None
             return
-        state.wake_at = now + WAKE_S
-        if now - state.seen_at < WAKE_S:
+        wake_s = self._wake_s()
+        state.wake_at = state.seen_at + wake_s
+        if now < state.wake_at:
             return
+        state.wake_at = now + wake_s
         state.unanswered += 1
         rank = self.domain.members.index(self.node)
         if state.unanswered < WAKES_BEFORE_ACTING + rank:
@@ -473,12 +525,21 @@ class RingAgent(Generic[Content]):
                 self._outputs.append(Wake(self.domain.name, self.node))
             return
         self.suspects.add(self.domain.leader)
-        self._ask_again_at = now + 4 * self._timing.timeout_s
+        self._ask_again_at = now + ASK_AGAIN_S
         self.state = Due(now)
 
+    def _wake_s(self) -> float:
+        return self._gap_s.late_s(self._timing.wake_s_min, self._timing.timeout_s_max)
+
+    def _gives_way_to(self, leader: int) -> bool:
+        """Whether another one turns the ring who comes before this node."""
+        members = self.domain.members
+        return members.index(leader) < members.index(self.node)
+
     def _become_follower(self, now: float) -> None:
-        """The leader is back: nothing of what this node began goes on."""
-        self.state = Following(seen_at=now, wake_at=now + WAKE_S)
+        """The leader is back, or somebody before this node stands in for it: nothing of what
+        this node began goes on."""
+        self.state = Following(seen_at=now, wake_at=now + self._wake_s())
         self.suspects.clear()
         self.rounds.handle_deposed()
         self._hops.forget()

@@ -187,6 +187,17 @@ def _draw_faults(
     return tuple(sorted(drawn, key=lambda fault: fault.at))
 
 
+def _draw_cut(rng: Rng, nodes: int, node: int, at: float, for_s: float) -> faults.Cut:
+    targets = [index for index in range(GMS_INDEX, nodes) if index != node]
+    chosen = sorted(rng.sample(targets, 1 + rng.below(len(targets))))
+    return faults.Cut(at=at, for_s=for_s, source=node, targets=tuple(chosen))
+
+
+def _draw_mute(rng: Rng, node: int, at: float, for_s: float) -> faults.Mute:
+    way = rng.below(4)
+    return faults.Mute(at=at, for_s=for_s, node=node, is_heard=way == 1, hears=way == 2)
+
+
 def _draw_fault(
     rng: Rng, nodes: int, memberships: tuple[Membership, ...], seconds: float
 ) -> AnyFault:
@@ -234,10 +245,9 @@ def _draw_fault(
             if rng.chance(0.3):
                 island.insert(0, GMS_INDEX)
             return faults.Partition(at=at, for_s=for_s, island=tuple(island))
-        case faults.Cut:
-            targets = [index for index in range(GMS_INDEX, nodes) if index != node]
-            chosen = sorted(rng.sample(targets, 1 + rng.below(len(targets))))
-            return faults.Cut(at=at, for_s=for_s, source=node, targets=tuple(chosen))
+        case faults.Cut | faults.Mute as kind:
+            cut = _draw_cut(rng, nodes, node, at, for_s)
+            return cut if kind is faults.Cut else _draw_mute(rng, node, at, for_s)
         case faults.Leave:
             node = rng.choice(membership.members)
             return faults.Leave(at=at, for_s=for_s, node=node, group=membership.group)

@@ -225,6 +225,29 @@ class Cut(Fault, frozen=True, kw_only=True):
             cluster.network.mend(self.source, target)
 
 
+class Mute(NodeFault, frozen=True, kw_only=True):
+    """A node's datagrams reach nobody, or nobody's reach it; its stream to the GMS works."""
+
+    is_heard: bool = False
+    """True: only what others send is lost."""
+    hears: bool = False
+    """True: only what it sends is lost."""
+
+    def begin(self, cluster: Cluster) -> None:
+        for source, target in self._ways(cluster):
+            cluster.network.cut(source, target)
+
+    def end(self, cluster: Cluster) -> None:
+        for source, target in self._ways(cluster):
+            cluster.network.mend(source, target)
+
+    def _ways(self, cluster: Cluster) -> list[tuple[int, int]]:
+        others = [node.index for node in cluster.nodes if node.index != self.node]
+        outward = [] if self.is_heard else [(self.node, other) for other in others]
+        inward = [] if self.hears else [(other, self.node) for other in others]
+        return outward + inward
+
+
 class Leave(NodeFault, frozen=True, kw_only=True):
     """A node leaves a group and joins it again ``for_s`` later."""
 
@@ -292,6 +315,7 @@ AnyFault = (
     | Crash
     | Partition
     | Cut
+    | Mute
     | Leave
     | Join
     | GmsRestart

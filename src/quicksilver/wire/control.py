@@ -38,9 +38,14 @@ class Record(msgspec.Struct, array_like=True):
     high: Sequence
     """One past the newest packet anyone in the ring has heard of."""
     low: Sequence
-    """Every visited node has all packets below this."""
+    """Every visited node that is waited for has all packets below this; ``SEQUENCE_MAX``
+    when none of them is waited for."""
     slowest: U32
     """The node that ``low`` is about."""
+    safe: Sequence
+    """Every node of the ring, whether it is waited for or not, has all packets below this."""
+    laggard: U32
+    """The node that ``safe`` is about, if it is not waited for; 0: all of them are."""
     missing: Flat
     """Packets that some visited node lacks, exact below ``missing_limit``."""
     missing_limit: Sequence
@@ -58,6 +63,9 @@ class Record(msgspec.Struct, array_like=True):
 
     stable: Sequence
     """Every node of the region has everything below this: caches may forget it."""
+    agreed: Sequence
+    """Every node of the region that is waited for has everything below this. Who lacks any
+    of it has fallen behind: nobody waits for it until it has caught up."""
     region_unkept: Flat
     """``unkept`` of the whole region as its leader knew it, exact below …"""
     region_unkept_limit: Sequence
@@ -100,6 +108,11 @@ class Ack(msgspec.Struct, array_like=True, tag=2):
     region: U32
     view: U32
     low: Sequence
+    """Everybody who is waited for has all packets below this."""
+    safe: Sequence
+    """Everybody has; the packets in between are kept for the rest."""
+    laggard: U32
+    """Who of those who are not waited for has the least; 0: all are waited for."""
     high: Sequence
     missing: Flat
     missing_limit: Sequence
@@ -186,7 +199,15 @@ class Challenge(msgspec.Struct, array_like=True, tag=9):
     origin: U32
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Receipt | Challenge
+class Hail(msgspec.Struct, array_like=True, tag=10):
+    """Asks one node, about nothing but whether it is there; or answers that."""
+
+    cluster: U32
+    origin: U32
+    is_answer: bool
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Receipt | Challenge | Hail
 
 CONTROL_BYTES_MAX = 34_000
 """The longest control packet that is decoded: no honest token is longer. Decoded, small

@@ -109,6 +109,8 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     stats: dict[str, int | float | str] = {}
     traffic: tuple[tuple[int, int], ...] = ()
+    silent: tuple[int, ...] = ()
+    """Nodes that do not answer the one who says this, on the data path."""
 
 
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag=4):

@@ -45,6 +45,7 @@ def _acks_too_much() -> AbstractContextManager[None]:
         found = original(self, sender)
         if found.low < found.high:
             found.low += 1
+            found.safe = found.low
             found.missing = found.missing.difference(RangeSet([(0, found.low)]))
         return found
 

@@ -55,6 +55,7 @@ class Region:
         # For streams, which need them for every packet.
         self.counters = environment.counters
         self.copies = environment.copies
+        self.copies_for_absent = environment.copies_for_absent
         self.waiting = environment.waiting
         self.assembly = environment.assembly
         self.deliver = environment.deliver

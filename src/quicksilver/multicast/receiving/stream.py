@@ -114,6 +114,7 @@ class ReceiveStream:
     """Order, holes and copies of one stream."""
 
     __slots__ = (
+        "_absent_end",
         "_ahead",
         "_assembly",
         "_cache_floor",
@@ -136,6 +137,7 @@ class ReceiveStream:
         "source",
         "stable",
         "state",
+        "stuck_since",
         "tail_claim",
         "tail_claimed_at",
         "usual_bytes",
@@ -174,6 +176,8 @@ class ReceiveStream:
         late ones are waited for, or until somebody looks."""
         self.requested: dict[int, Request] = {}
         """Packets asked for; every one of them is missing."""
+        self.stuck_since = (-1, 0.0)
+        """``low`` and since when that packet is missing, as far as ``is_stuck`` was asked."""
         self.gone_since = (-1, 0.0)
         """``low`` and since when its sender says that it no longer has that packet."""
         self.quiet_rounds = 1
@@ -191,6 +195,8 @@ class ReceiveStream:
         self._assembly: Assembly | None = None
         """The large message under way; a sender has one at a time in a stream."""
         self._cache_floor = 0
+        self._absent_end = 0
+        """Copies below are for members only that nobody waits for: see ``keep_for_absent``."""
 
     # Packets
 
@@ -395,7 +401,7 @@ class ReceiveStream:
         if budget.used + len(data) > budget.limit:
             self.region.counters.cache_refused += 1
             return
-        if sequence not in self.cache:
+        if sequence not in self.cache and sequence >= self._absent_end:
             self.cache[sequence] = data
             budget.used += len(data)
 
@@ -566,6 +572,14 @@ class ReceiveStream:
         known = self.requested.get(sequence)
         return known is not None and known.again_at > now
 
+    def is_stuck(self, seconds: float, now: float) -> bool:
+        """Whether the next packet is missing and nothing helped for so long."""
+        low, since = self.stuck_since
+        if low != self.low or not self.missing or self.missing.first() != low:
+            self.stuck_since = (self.low, now)
+            return False
+        return now - since >= seconds
+
     def next_lost(self, now: float) -> float | None:
         """Count as lost what has been late for too long; return when more may be."""
         holes = self._holes
@@ -628,9 +642,41 @@ class ReceiveStream:
             gone = [sequence for sequence in cache if sequence < stable]
         else:
             gone = [s for s in range(self._cache_floor, stable) if s in cache]
+        absent, absent_end = self.region.copies_for_absent, self._absent_end
         for sequence in gone:
-            budget.used -= len(cache.pop(sequence))
-        self._cache_floor = stable
+            size = len(cache.pop(sequence))
+            budget.used -= size
+            if sequence < absent_end:
+                absent.used -= size
+        self._cache_floor = max(stable, self._cache_floor)
+
+    def keep_for_absent(self, agreed: int) -> None:
+        """All who are waited for have what is below ``agreed``: the rest is kept for others.
+
+        Copies of that have a budget of their own, and the oldest of them go first: who is
+        absent must not use up the room that repairs of the others need.
+        """
+        if agreed <= max(self.stable, self._absent_end):
+            return
+        absent, cache = self.region.copies_for_absent, self.cache
+        start = max(self._absent_end, self._cache_floor)
+        if len(cache) < agreed - start:
+            added = [s for s in cache if start <= s < agreed]
+        else:
+            added = [s for s in range(start, agreed) if s in cache]
+        absent.used += sum(len(cache[s]) for s in added)
+        self._absent_end = agreed
+        while absent.used > absent.limit and self._cache_floor < agreed:
+            if self._cache_floor in cache:
+                self._drop_copy(self._cache_floor)
+                self.region.counters.absent_dropped += 1
+            self._cache_floor += 1
+
+    def _drop_copy(self, sequence: int) -> None:
+        size = len(self.cache.pop(sequence))
+        self.region.copies.used -= size
+        if sequence < self._absent_end:
+            self.region.copies_for_absent.used -= size
 
     def cut_at(self, sequence: int) -> None:
         """End a dead sender's stream before a packet that nobody holds.
@@ -698,7 +744,7 @@ class ReceiveStream:
             self.region.waiting.used -= self._ahead.pop(number)[1]
         self._count_waiting()
         for number in [s for s in self.cache if s >= sequence]:
-            self.region.copies.used -= len(self.cache.pop(number))
+            self._drop_copy(number)
 
     def _drop_ahead(self) -> None:
         self.region.waiting.used -= sum(size for _, size in self._ahead.values())
@@ -707,10 +753,8 @@ class ReceiveStream:
 
     def close(self) -> None:
         """Free all copies; the region view is over."""
-        budget = self.region.copies
-        for data in self.cache.values():
-            budget.used -= len(data)
-        self.cache.clear()
+        for sequence in list(self.cache):
+            self._drop_copy(sequence)
         self._drop_ahead()
         if isinstance(self.state, Holding):
             self._drop_held(self.state)

@@ -31,7 +31,16 @@ class Acknowledgements:
 
     def is_news(self, ack: Ack, sender: int, now: float) -> bool:
         """Return whether to send an acknowledgement, and note it as sent if so."""
-        content = (ack.low, ack.high, ack.missing, ack.missing_limit, ack.buffer_bytes, ack.senders)
+        content = (
+            ack.low,
+            ack.safe,
+            ack.laggard,
+            ack.high,
+            ack.missing,
+            ack.missing_limit,
+            ack.buffer_bytes,
+            ack.senders,
+        )
         said, until, pause = self._said.get(sender, ((), 0.0, 0.0))
         if said and not ack.drops and now < until - pause + self._spacing_s(ack):
             return False

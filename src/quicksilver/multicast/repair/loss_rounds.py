@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.repair.repairer import QUIET_ROUNDS, Repairer
 from quicksilver.multicast.repair.reports import (
+    NOT_WAITED_FOR,
     Report,
     Reporter,
     add_ranges,
@@ -99,7 +100,13 @@ class LossRounds(Rounds[Gathered]):
     def report(self, sender: int) -> Report:
         """Return what the domain agreed on last."""
         found = self._aggregates.get(sender)
-        return self._repairer.report_quiet(sender) if found is None else found
+        if found is None:
+            found = self._repairer.report_quiet(sender)
+        if found.low < self._repairer.state.of(sender).agreed:
+            # Its leader was away, and the region went on without it: this is an old story.
+            laggard = found.laggard or found.slowest
+            return replace(found, low=NOT_WAITED_FOR, laggard=laggard)
+        return found
 
     def count_ranges(self) -> int:
         """Return how many ranges the last reports consist of; a set has RANGES_MAX at most."""
@@ -140,6 +147,8 @@ class LossRounds(Rounds[Gathered]):
             high=report.high,
             low=report.low,
             slowest=report.slowest,
+            safe=report.safe,
+            laggard=report.laggard,
             missing=missing,
             missing_limit=missing_limit,
             wanted=(),
@@ -149,6 +158,7 @@ class LossRounds(Rounds[Gathered]):
             unkept=unkept,
             unkept_limit=unkept_limit,
             stable=state.stable,
+            agreed=state.agreed,
             region_unkept=region_unkept,
             region_unkept_limit=region_unkept_limit,
             cut=state.cut,
@@ -187,7 +197,7 @@ class LossRounds(Rounds[Gathered]):
         The nodes passed already have not spoken, so nothing is agreed yet.
         """
         record = self._new_record(sender)
-        record.low = 0
+        record.low = record.safe = 0
         record.missing_limit = 0
         record.unkept_limit = 0
         return record
@@ -198,12 +208,16 @@ class LossRounds(Rounds[Gathered]):
         sender = record.sender
         state = self._repairer.state.of(sender)
         record.stable = max(record.stable, state.stable)
+        record.agreed = max(record.agreed, state.agreed)
         record.cut = earlier_cut(record.cut, state.cut)
         report = self._lower.report(sender)
         record.high = max(record.high, report.high)
         if report.low < record.low:
             record.low = report.low
             record.slowest = report.slowest
+        if report.laggard and (not record.laggard or report.safe < record.safe):
+            record.laggard = report.laggard
+        record.safe = min(record.safe, report.safe)
         record.missing, record.missing_limit = add_ranges(
             record.missing, record.missing_limit, report.missing, report.missing_limit, self._most
         )
@@ -224,6 +238,8 @@ class LossRounds(Rounds[Gathered]):
 
     def close_round(self, content: Gathered, end: RoundEnd, now: float) -> Pace:
         records = self._honest(content)
+        for node in end.skipped:
+            self._env.on_passed_over(node, now)
         is_troubled = False
         for record in records:
             self._note_last(record, end, now)
@@ -254,26 +270,28 @@ class LossRounds(Rounds[Gathered]):
 
     def _aggregate(self, record: Record, end: RoundEnd) -> None:
         sender = record.sender
-        low = record.low
+        low, safe, laggard = record.low, record.safe, record.laggard
         limit = record.missing_limit
         before = self._aggregates.get(sender)
+        stable = self._repairer.state.of(sender).stable
         if end.skipped:
-            # Those passed over may lack anything past their last word.
-            held = before.low if before is not None else 0
-            if held < low:
-                low = held
-                record.slowest = end.skipped[0]
-            limit = min(limit, held)
+            # Nobody waits for those passed over; they may lack anything past their last word.
+            held = max(stable, before.safe) if before is not None else stable
+            if not laggard or held < safe:
+                laggard = end.skipped[0]
+            safe = min(safe, held)
         self._aggregates[sender] = Report(
             high=record.high,
             low=low,
             slowest=record.slowest,
+            safe=safe,
+            laggard=laggard,
             missing=parse_ranges(record.missing),
-            missing_limit=max(limit, low),
+            missing_limit=limit if low == NOT_WAITED_FOR else max(limit, low),
             unkept=parse_ranges(record.unkept),
             unkept_limit=record.unkept_limit,
         )
-        is_settled = min(low, self._repairer.state.of(sender).stable) >= record.high
+        is_settled = min(safe, stable) >= record.high
         if is_settled and before is not None and before.high == record.high:
             self._quiet[sender] = self._quiet.get(sender, 0) + 1
         else:
@@ -414,6 +432,10 @@ class PartitionRounds(LossRounds):
             return
         if not self._env.is_failed(sender):
             repairer.requests.ask_sender(sender, wanted, now)
+        elif wanted.first() < repairer.state.of(sender).agreed:
+            # Others have delivered it: whoever lacks it has to begin again (``Repairer``),
+            # for a stream that ends there would end earlier than theirs.
+            return
         elif not end.skipped and repairer.state.vote_cut(sender, wanted.first()):
             # Someone who was passed over might have had the only copy.
             repairer.cut(sender, wanted.first())

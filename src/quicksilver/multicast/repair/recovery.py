@@ -22,7 +22,13 @@ from quicksilver.multicast.repair.loss_rounds import (
     PartitionRounds,
 )
 from quicksilver.multicast.repair.repairer import Repairer
-from quicksilver.multicast.repair.reports import Kept, Report, shorten_record, trim_ranges
+from quicksilver.multicast.repair.reports import (
+    NOT_WAITED_FOR,
+    Kept,
+    Report,
+    shorten_record,
+    trim_ranges,
+)
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
 from quicksilver.recovery.agent import Message
@@ -57,7 +63,9 @@ class RegionRecovery:
             interval_s=config.token_interval_s,
             trouble_interval_s=config.token_loss_interval_s,
             spacing_s=config.token_spacing_s,
-            timeout_s=config.token_timeout_s,
+            timeout_s_min=min(config.token_timeout_s_min, config.token_timeout_s),
+            timeout_s_max=config.token_timeout_s,
+            wake_s_min=config.token_wake_s,
             in_flight_max=config.tokens_in_flight,
         )
         self.stack: AgentStack[Gathered] = AgentStack(self._make_agent)
@@ -110,7 +118,12 @@ class RegionRecovery:
             content,
             token.confirmed and content is not None,
         )
-        return self.stack.handle_token(taken, now)
+        if not self.stack.handle_token(taken, now):
+            return False
+        for node in token.skipped:
+            if node in self.region.view.members:
+                self._env.on_passed_over(node, now)
+        return True
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         self.stack.handle_wake(rounds.Wake((wake.level, wake.ring), wake.origin), now)
@@ -221,13 +234,22 @@ class RegionRecovery:
         region = self.region
         region.handle_buffers(agreed.gathered.buffer_bytes)
         for sender, report in agreed.reports.items():
-            stable = max(report.low, agreed.stable[sender])
+            if report.low == NOT_WAITED_FOR:
+                # All are absent or far behind, and nobody is held up by waiting for them.
+                report.low, report.slowest = report.safe, report.laggard or report.slowest
+                report.missing_limit = report.safe
+            stable = max(report.safe, agreed.stable[sender])
             kept = Kept(report.unkept_limit, report.unkept)
-            state = self.repairer.state.conclude(sender, stable, kept)
+            low = max(report.low, stable)
+            state = self.repairer.state.conclude(sender, stable, low, kept)
             stream = region.streams.get(sender)
             if stream is not None:
                 stream.forget_below(min(state.stable, stream.low))
-            self._acknowledge(sender, report, agreed, now)
+                stream.keep_for_absent(state.agreed)
+            if not self._env.is_failed(sender):
+                # Who was counted out and has not heard of it would take the end of its
+                # stream for an acknowledgement of all that it sent.
+                self._acknowledge(sender, report, agreed, now)
 
     def _acknowledge(self, sender: int, report: Report, agreed: Agreed, now: float) -> None:
         env = self._env
@@ -239,6 +261,8 @@ class RegionRecovery:
             region=self.region.id,
             view=self.region.number,
             low=report.low,
+            safe=min(report.safe, report.low),
+            laggard=report.laggard,
             high=report.high,
             missing=missing,
             missing_limit=missing_limit,

@@ -19,6 +19,8 @@ class StreamState(NamedTuple):
 
     stable: int = 0
     """Every member has all packets below this."""
+    agreed: int = 0
+    """Every member that is waited for has all packets below this."""
     kept: Kept = NOTHING_KEPT
     cut: int = -1
     """Where the stream of a dead sender ends; -1: not decided."""
@@ -44,22 +46,30 @@ class RegionState:
         """Return how many ranges all of it consists of; a stream has RANGES_MAX at most."""
         return sum(state.kept.lacking.range_count() for state in self._states.values())
 
-    def learn(self, sender: int, stable: int, kept: Kept, cut: int, *, end: int) -> StreamState:
+    def learn(
+        self, sender: int, stable: int, agreed: int, kept: Kept, cut: int, *, end: int
+    ) -> StreamState:
         """Take what a token says; nothing past ``end`` is stable from this node's view."""
         known = self.of(sender)
         return self._note(
             sender,
             StreamState(
                 min(max(stable, known.stable), end),
+                max(agreed, known.agreed),
                 known.kept.joined(kept),
                 earlier_cut(cut, known.cut),
             ),
         )
 
-    def conclude(self, sender: int, stable: int, kept: Kept) -> StreamState:
+    def conclude(self, sender: int, stable: int, agreed: int, kept: Kept) -> StreamState:
         """A round of the whole region is complete: take what it came to."""
         known = self.of(sender)
-        state = StreamState(max(known.stable, stable), known.kept.joined(kept), known.cut)
+        state = StreamState(
+            max(known.stable, stable),
+            max(known.agreed, agreed),
+            known.kept.joined(kept),
+            known.cut,
+        )
         return self._note(sender, state)
 
     def _note(self, sender: int, state: StreamState) -> StreamState:

@@ -14,7 +14,7 @@ from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
-from quicksilver.multicast.repair.reports import Kept, Report
+from quicksilver.multicast.repair.reports import NOT_WAITED_FOR, Kept, Report
 from quicksilver.multicast.repair.requests import LOOKED_UP_MAX, RepairRequests
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
@@ -24,6 +24,10 @@ from quicksilver.wire.ids import Address
 
 QUIET_ROUNDS = 3
 """Rounds in which nothing happened, after which a sender leaves the token."""
+
+ORPHANED_S = 2.0
+"""What a member lacks of a dead sender, others have delivered, and nobody sends for so long is
+gone: copies are kept for the absent only within a budget."""
 
 
 class Repairer:
@@ -58,7 +62,11 @@ class Repairer:
         """Return what this node has and lacks of a stream."""
         node = self._env.node
         if sender == node:
-            return Report.of_all_below(self._count_sent(), node)
+            own = Report.of_all_below(self._count_sent(), node)
+            if not self.region.is_alone:
+                # Whether somebody is waited for is a question of the others.
+                own.low = NOT_WAITED_FOR
+            return own
         stream = self.region.streams.get(sender)
         if stream is None:
             return Report.of_all_below(0, node)
@@ -66,10 +74,13 @@ class Repairer:
             # Nothing more is wanted here, or held back.
             return Report.of_all_below(max(stream.high, stream.tail_claim), node)
         unkept, unkept_limit = stream.unkept()
+        is_behind = stream.low < self.state.of(sender).agreed
         return Report(
             high=stream.high,
-            low=stream.low,
+            low=NOT_WAITED_FOR if is_behind else stream.low,
             slowest=node,
+            safe=stream.low,
+            laggard=node if is_behind else 0,
             missing=stream.missing,
             missing_limit=stream.high,
             unkept=unkept,
@@ -204,7 +215,8 @@ class Repairer:
         region = self.region
         kept = Kept.parse_flat(record.region_unkept, record.region_unkept_limit)
         if sender == self._env.node:
-            self.state.conclude(sender, min(record.stable, self._count_sent()), kept)
+            sent = self._count_sent()
+            self.state.conclude(sender, min(record.stable, sent), min(record.agreed, sent), kept)
             return
         stream = region.streams.get(sender)
         if stream is None:
@@ -239,8 +251,12 @@ class Repairer:
 
     def _learn(self, stream: ReceiveStream, record: Record, kept: Kept) -> None:
         end = max(stream.low, stream.tail_claim) if stream.is_over() else stream.low
-        state = self.state.learn(stream.sender, record.stable, kept, record.cut, end=end)
+        # Nobody can have agreed on what nobody has heard of.
+        agreed = min(record.agreed, record.high)
+        state = self.state.learn(stream.sender, record.stable, agreed, kept, record.cut, end=end)
         stream.forget_below(state.stable)
+        if state.agreed > state.stable:
+            stream.keep_for_absent(state.agreed)
         if state.cut >= 0 and stream.sender_failed:
             stream.cut_at(state.cut)
 
@@ -269,3 +285,14 @@ class Repairer:
                 again_at = self.requests.ask(stream, self.state.of(stream.sender).kept, now)
                 if again_at is not None:
                     region.look_for_holes(again_at)
+                self._look_at_orphan(stream, now)
+
+    def _look_at_orphan(self, stream: ReceiveStream, now: float) -> None:
+        """End the incarnation if others have what is missing, and nobody keeps it any more."""
+        if (
+            stream.sender_failed
+            and stream.low < self.state.of(stream.sender).agreed
+            and stream.is_stuck(ORPHANED_S, now)
+        ):
+            reason = f"nobody has packets of node {stream.sender} any more that it lacks"
+            self._env.end_incarnation(reason)

@@ -11,6 +11,10 @@ from typing import NamedTuple, Protocol
 
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import RANGES_MAX, Record
+from quicksilver.wire.packets import SEQUENCE_MAX
+
+NOT_WAITED_FOR = SEQUENCE_MAX
+"""What a domain says that it has if nobody there is waited for: it holds up nobody."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,9 +24,14 @@ class Report:
     high: int
     """One past the newest packet that anyone there has heard of."""
     low: int
-    """Everybody there has all packets below this."""
+    """Everybody there who is waited for has all packets below this; ``NOT_WAITED_FOR``
+    when there is no such node, or when it is the sender itself, who has them all."""
     slowest: int
     """The node that ``low`` is about."""
+    safe: int
+    """Everybody there, whether he is waited for or not, has all packets below this."""
+    laggard: int = 0
+    """The node that ``safe`` is about, if it is not waited for; 0: all of them are."""
     missing: RangeSet
     """Packets that somebody there lacks …"""
     missing_limit: int
@@ -39,6 +48,7 @@ class Report:
             high=end,
             low=end,
             slowest=slowest,
+            safe=end,
             missing=RangeSet(),
             missing_limit=end,
             unkept=RangeSet(),

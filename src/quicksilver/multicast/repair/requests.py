@@ -61,12 +61,21 @@ class RepairRequests:
         self._wanted: dict[int, tuple[RangeSet, float]] = {}
         """What a sender was asked for by NAK, and until when not to ask again."""
 
+    def _room(self, stream: ReceiveStream) -> int:
+        """Return how many packets to ask for at once.
+
+        Who comes back after a while lacks a lot: all at once it would fill links, and
+        neither tokens nor news would pass.
+        """
+        room = max(UNDER_WAY_MIN, UNDER_WAY_BYTES // stream.usual_bytes)
+        return min(PULLS_AT_ONCE, room)
+
     # Of members
 
     def pull(self, peer: int, stream: ReceiveStream, ranges: RangeSet, now: float) -> None:
         """Ask a neighbour for packets that were not asked for just now."""
         asked = RangeSet()
-        for sequence in ranges.values(PULLS_AT_ONCE):
+        for sequence in ranges.values(self._room(stream)):
             if not stream.is_requested(sequence, now):
                 self._note(stream, sequence, now)
                 asked.add(sequence, sequence + 1)
@@ -81,12 +90,11 @@ class RepairRequests:
         ``kept`` says which packets have arrived where copies are kept.
         """
         most = self._env.config.ranges_told_max
-        room = max(UNDER_WAY_MIN, UNDER_WAY_BYTES // stream.usual_bytes)
         by_peer: dict[int, RangeSet] = {}
         count = 0
         soonest = stream.next_lost(now)
         lost = stream.askable().clamped(0, stream.lost_below)
-        for sequence in lost.values(min(PULLS_AT_ONCE, room)):
+        for sequence in lost.values(self._room(stream)):
             known = stream.requested.get(sequence)
             if known is not None and known.again_at > now:
                 again_at = known.again_at
@@ -201,9 +209,12 @@ class RepairRequests:
         self.send_nak(sender, wanted)
 
     def send_nak(self, sender: int, wanted: RangeSet) -> None:
-        """Tell the sender what the partition lacks."""
+        """Ask the sender itself, for what is needed first: it resends to everybody."""
         env = self._env
         region = self._region
+        stream = region.streams.get(sender)
+        if stream is not None and (first := wanted.values(self._room(stream))):
+            wanted = wanted.clamped(0, first[-1] + 1)
 
         def intent(_: float) -> Transmit | None:
             address = env.address_of(sender)

@@ -65,7 +65,7 @@ class Flushes:
                 continue
             if flush.streams is None:
                 flush.streams = {s: s.next_sequence for s in self._live() if s.packets}
-            flush.streams = {s: n for s, n in flush.streams.items() if s.low < n and s.packets}
+            flush.streams = {s: n for s, n in flush.streams.items() if s.safe < n and s.packets}
             if not flush.streams:
                 done.append(flush)
         for flush in done:

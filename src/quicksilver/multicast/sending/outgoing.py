@@ -409,7 +409,11 @@ class Outgoing:
             arrived_bytes=ack.arrived_bytes,
             now=now,
         )
-        freed = stream.handle_ack(ack.low, missing, ack.missing_limit)
+        freed = stream.handle_ack(
+            ack.low, missing, ack.missing_limit, safe=ack.safe, laggard=ack.laggard
+        )
+        if ack.laggard in stream.members:
+            self._env.on_passed_over(ack.laggard, now)
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
         if freed or not stream.packets:
@@ -450,6 +454,13 @@ class Outgoing:
             return
         self.counters.nak_received += 1
         self._tell_what_is_not_there(nak, stream, ranges, now)
+        late = ranges.clamped(stream.safe, stream.low)
+        address = self._env.address_of(nak.origin)
+        if late and address is not None:
+            # Only members lack it that nobody waits for: no loss of the region's, and no
+            # business of the others.
+            self._env.repairs.add(address, stream.key, stream.packets, late)
+        ranges = ranges.clamped(stream.low, stream.next_sequence)
         if packets := stream.resend(ranges, now):
             stream.flow.handle_region_loss(now, newest=ranges.last(), sent=stream.next_sequence)
             self._resends.register(stream, PRIORITY_DATA)

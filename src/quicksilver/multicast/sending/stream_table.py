@@ -153,6 +153,7 @@ class StreamTable:
                 everybody=self._multicast(view) or self._addresses(others),
                 config=env.config,
                 counters=env.counters,
+                kept=env.kept,
             )
             older = self._flows.pop(region, None)
             if older is not None:

@@ -45,6 +45,7 @@ class Memory(Watcher):
     def _check(self, node: SimNode, buffer: int) -> None:
         engine, config = node.engine, node.config
         levels = (
+            ("kept", engine.environment.kept.used, config.keep_bytes_max + config.packet_bytes),
             ("cache", engine.environment.copies.used, config.cache_bytes_max),
             ("ahead", engine.environment.waiting.used, config.ahead_bytes_max),
             ("assembly", engine.environment.assembly.used, config.assembly_bytes_max),
@@ -78,11 +79,17 @@ class Memory(Watcher):
         counted = engine.environment.assembly.used
         if begun != counted:
             self.fail(f"{node}: {begun} bytes are for unfinished messages, {counted} counted")
+        counted_aside = 0
         for stream in _streams(node):
-            kept = sum(map(len, stream.packets.values()))
+            aside = stream.packets.aside_bytes
+            kept = sum(map(len, stream.packets.values())) - aside
             if kept != stream.flow.window.pending_bytes:
                 pending = stream.flow.window.pending_bytes
                 self.fail(f"{node}: {kept} bytes are unacknowledged, {pending} counted")
+            counted_aside += aside
+        if counted_aside != engine.environment.kept.used:
+            counted = engine.environment.kept.used
+            self.fail(f"{node}: {counted_aside} bytes are set aside, {counted} counted")
 
 
 def _streams(node: SimNode) -> list[SendStream]:

@@ -1,0 +1,116 @@
+"""Which members do not answer this node, though it asked them itself.
+
+Whoever learns that a member is passed over, from a token or from an acknowledgement, asks
+it directly, as in SWIM: the one who passed it over may be the one who is cut off. A member
+that does not answer is silent, and is told to the GMS with the heartbeats until it answers.
+What several nodes say of it there leads to its exclusion; heartbeats of its own do not
+help it, for what reaches nobody on the data path holds nobody together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quicksilver.core.ports import Transmit
+from quicksilver.multicast.environment import Environment
+from quicksilver.wire.control import Hail, encode_control
+
+HAIL_S = 0.1
+"""How long a member has to answer before it is asked again, at first …"""
+
+HAIL_S_MAX = 0.8
+"""… and in the end, each time having twice as long."""
+
+SILENT_S = 0.3
+"""A member that was asked and has not answered for so long is silent."""
+
+CALM_S = 0.5
+"""Who has just answered is not asked again for so long, whatever others say of it."""
+
+WATCHED_MAX = 64
+"""Members that are asked at once; a region that loses more of them has other troubles."""
+
+TOLD_MAX = 16
+"""Silent members that one heartbeat names."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A member that was asked whether it is there."""
+
+    since: float
+    ask_at: float
+    pause_s: float
+
+
+class Silence:
+    """Members that are said to be absent, and what they say to that."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._env = environment
+        self._asked: dict[int, Question] = {}
+        self._answered: dict[int, float] = {}
+        """When members answered lately; at most ``WATCHED_MAX``."""
+        self._silent: tuple[int, ...] = ()
+
+    def silent(self) -> tuple[int, ...]:
+        """Return the members that do not answer, as of the last ``handle_timeout``."""
+        return self._silent
+
+    # Inputs
+
+    def handle_passed_over(self, node: int, now: float) -> None:
+        """Others do not wait for a member: ask it, unless that is being done."""
+        if node == self._env.node or node in self._asked or len(self._asked) >= WATCHED_MAX:
+            return
+        if now - self._answered.get(node, -CALM_S) >= CALM_S:
+            self._asked[node] = Question(now, now, HAIL_S)
+
+    def handle_hail(self, hail: Hail, now: float) -> None:
+        """A node asks whether this one is there, or says that it is."""
+        if not hail.is_answer:
+            self._say(hail.origin, is_answer=True)
+        elif self._asked.pop(hail.origin, None) is not None:
+            self._answered[hail.origin] = now
+            while len(self._answered) > WATCHED_MAX:
+                del self._answered[next(iter(self._answered))]
+            self._silent = tuple(node for node in self._silent if node != hail.origin)
+
+    def handle_timeout(self, now: float) -> None:
+        """Ask those whose time it is; note who has been silent for too long."""
+        env = self._env
+        for node in [n for n in self._asked if env.is_failed(n) or env.address_of(n) is None]:
+            del self._asked[node]
+        for node, question in self._asked.items():
+            if now >= question.ask_at:
+                question.ask_at = now + question.pause_s
+                question.pause_s = min(2 * question.pause_s, HAIL_S_MAX)
+                self._say(node, is_answer=False)
+        found = sorted(n for n, asked in self._asked.items() if now >= asked.since + SILENT_S)
+        self._silent = tuple(found[:TOLD_MAX])
+
+    def become_nobody(self) -> None:
+        """The incarnation is over; what it asked is no longer its business."""
+        self._asked.clear()
+        self._answered.clear()
+        self._silent = ()
+
+    # Outputs
+
+    def next_timeout(self) -> float | None:
+        soonest: float | None = None
+        for question in self._asked.values():
+            if soonest is None or question.ask_at < soonest:
+                soonest = question.ask_at
+        return soonest
+
+    def _say(self, to: int, *, is_answer: bool) -> None:
+        env = self._env
+
+        def intent(_: float) -> Transmit | None:
+            address = env.address_of(to)
+            if address is None:
+                return None
+            return Transmit(address, [encode_control(Hail(env.cluster, env.node, is_answer), to)])
+
+        env.control.add(intent)

@@ -1,0 +1,156 @@
+"""The packets of a stream that members may still need.
+
+Those in the window are not acknowledged. Those set aside are, by all who are waited for;
+a member that is not waited for may lack them, and they are kept for it within a budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from quicksilver.multicast.receiving.memory import Budget
+from quicksilver.wire.packets import head_of
+
+Parts = tuple[int, list[bytes]]
+"""Length of a packet, and what it is joined from."""
+
+
+class SentPackets(Mapping[int, bytes]):
+    """Packets in the window, and packets set aside for members that are not waited for.
+
+    Nearly all are acknowledged and never looked at again, so a packet is kept as
+    the parts that it was joined from, and joined again in the rare case. What is
+    sent is then freed at once and its memory, still in the cache, takes the next
+    packet: 9 µs to make one instead of 12.6 with 200 kept.
+    """
+
+    __slots__ = ("_ahead", "_aside", "_aside_from", "_budget", "_window", "aside_bytes")
+
+    def __init__(self, budget: Budget) -> None:
+        """``budget`` bounds what all streams of a node set aside."""
+        self._window: dict[int, bytes | Parts] = {}
+        self._ahead: dict[int, bytes] = {}
+        """Heads of packets that all have and that come after one that somebody lacks: until
+        that is repaired they are acknowledged, and not delivered."""
+        self._aside: dict[int, bytes | Parts] = {}
+        self._aside_from = 0
+        """Nothing below is set aside."""
+        self._budget = budget
+        self.aside_bytes = 0
+
+    def keep(self, sequence: int, packet: bytes) -> None:
+        """Keep a packet as it is."""
+        self._window[sequence] = packet
+
+    def keep_parts(self, sequence: int, size: int, parts: list[bytes]) -> None:
+        """Keep what a packet of ``size`` bytes is made of."""
+        self._window[sequence] = (size, parts)
+
+    def forget(self, first: int, stop: int) -> int:
+        """Drop packets from ``first`` to before ``stop``; return the bytes that left the window."""
+        freed = 0
+        pop = self._window.pop
+        for sequence in range(first, stop):
+            packet = pop(sequence, None)
+            if packet is not None:
+                freed += packet[0] if type(packet) is tuple else len(packet)
+            elif self._ahead:
+                self._ahead.pop(sequence, None)
+        if self._aside:
+            for sequence in range(max(first, self._aside_from), stop):
+                self._drop_aside(sequence)
+        return freed
+
+    def forget_ahead(self, first: int, stop: int) -> int:
+        """The same for packets after one that somebody lacks: which messages they had is kept."""
+        freed = 0
+        pop = self._window.pop
+        for sequence in range(first, stop):
+            packet = pop(sequence, None)
+            if packet is None:
+                continue
+            freed += _size_of(packet)
+            self._ahead[sequence] = packet[1][0] if isinstance(packet, tuple) else head_of(packet)
+        return freed
+
+    def set_aside(self, first: int, stop: int) -> int:
+        """Take packets out of the window, and keep them; return how many bytes they have."""
+        freed = 0
+        if not self._aside:
+            self._aside_from = first
+        for sequence in range(first, stop):
+            packet = self._window.pop(sequence, None)
+            if packet is not None:
+                self._aside[sequence] = packet
+                freed += _size_of(packet)
+        self._aside_from = min(first, self._aside_from)
+        self.aside_bytes += freed
+        self._budget.used += freed
+        return freed
+
+    def drop_oldest_aside(self, limit: int) -> int:
+        """Drop packets that were set aside until the budget holds; return how many.
+
+        ``limit``: bytes that this stream may set aside. The newest packet stays: as long as
+        anybody lacks something, there is one to ask with.
+        """
+        dropped = 0
+        budget = self._budget
+        while self._aside and (self.aside_bytes > limit or budget.used > budget.limit):
+            if len(self._aside) == 1 and not self._window:
+                break
+            dropped += self._drop_aside(self._aside_from)
+            self._aside_from += 1
+        return dropped
+
+    def _drop_aside(self, sequence: int) -> bool:
+        packet = self._aside.pop(sequence, None)
+        if packet is None:
+            return False
+        size = _size_of(packet)
+        self.aside_bytes -= size
+        self._budget.used -= size
+        return True
+
+    def size_of(self, sequence: int) -> int:
+        """Return how long a packet is that is kept."""
+        packet = self._window.get(sequence)
+        return _size_of(self._aside[sequence] if packet is None else packet)
+
+    def window_count(self) -> int:
+        """Return how many packets are not acknowledged."""
+        return len(self._window)
+
+    def newest(self) -> bytes:
+        """Return the packet that was sent last of those that are here."""
+        return self[next(reversed(self._window)) if self._window else max(self._aside)]
+
+    def heads(self) -> Iterator[bytes]:
+        """Yield as much of each packet as says which messages it has, delivered to all or not.
+
+        Those that all have and that come after one that somebody lacks are among them.
+        """
+        for kept in (self._aside, self._window):
+            for packet in kept.values():
+                yield packet[1][0] if isinstance(packet, tuple) else packet
+        yield from self._ahead.values()
+
+    def __getitem__(self, sequence: int) -> bytes:
+        packet = self._window.get(sequence)
+        if packet is None:
+            packet = self._aside[sequence]
+        return b"".join(packet[1]) if isinstance(packet, tuple) else packet
+
+    def __contains__(self, sequence: object) -> bool:
+        return sequence in self._window or sequence in self._aside
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self._aside
+        yield from self._window
+
+    def __len__(self) -> int:
+        return len(self._window) + len(self._aside)
+
+
+def _size_of(packet: bytes | Parts) -> int:
+    return packet[0] if isinstance(packet, tuple) else len(packet)
