@@ -292,7 +292,11 @@ def describe(packet: bytes) -> str:
             return f"token round {control.round} of {control.leader}{skipped}{confirmed}: {records}"
         case Ack():
             missing = f" missing {flat(control.missing)}" if control.missing else ""
-            return f"ack low {control.low} high {control.high}{missing} slowest {control.slowest}"
+            behind = f" safe {control.safe} for {control.laggard}" if control.laggard else ""
+            return (
+                f"ack low {control.low}{behind} high {control.high}{missing} "
+                f"slowest {control.slowest}"
+            )
         case Nak():
             return f"nak {flat(control.ranges)}"
         case Pull():

@@ -10,6 +10,7 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.wire.control import (
     Challenge,
     Control,
+    Hail,
     encode_control,
     parse_control,
     stamp_control,
@@ -53,7 +54,7 @@ def own(packets: list[Control]) -> list[Control]:
     for packet in packets:
         packet.cluster = CLUSTER
         packet.origin = 2
-        if not isinstance(packet, Challenge):
+        if not isinstance(packet, Challenge | Hail):
             packet.region, packet.view = 1, 1
         found.append(packet)
     return found

@@ -59,6 +59,8 @@ class Scene:
             region=stream.region,
             view=stream.view,
             low=end,
+            safe=end,
+            laggard=0,
             high=end,
             missing=(),
             missing_limit=end,

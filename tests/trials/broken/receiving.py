@@ -133,7 +133,7 @@ RECEIVING = (
         what="A new view's stream does not wait for what came before it in the old view.",
         install=_no_barriers,
         scene=scene(
-            *losses(1, rate=0.4, at=0.5),
+            *losses(1, rate=0.6, at=0.5),
             Join(at=0.7, for_s=0.4, node=2, group="g1"),
             Join(at=1.2, for_s=0.4, node=3, group="g1"),
             interval_s=0.01,

@@ -32,10 +32,14 @@ def _no_naks() -> AbstractContextManager[None]:
     )
 
 
-def _deaf_to_gone(mistake: AbstractContextManager[None]) -> AbstractContextManager[None]:
-    """A member that is told that packets are gone begins anew, and is owed nothing more: what
-    a mistake freed too early shows only where nobody hears of it."""
-    return all_of(mistake, patched(Engine, "_handle_gone", returning(None)))
+def _never_begins_anew(mistake: AbstractContextManager[None]) -> AbstractContextManager[None]:
+    """A member that finds that packets are gone begins anew, and is owed nothing more: what a
+    mistake lost shows only where nobody does."""
+    return all_of(
+        mistake,
+        patched(Engine, "_handle_gone", returning(None)),
+        patched(Repairer, "_look_at_orphan", returning(None)),
+    )
 
 
 def _acks_too_much() -> AbstractContextManager[None]:
@@ -49,7 +53,7 @@ def _acks_too_much() -> AbstractContextManager[None]:
             found.missing = found.missing.difference(RangeSet([(0, found.low)]))
         return found
 
-    return _deaf_to_gone(patched(Repairer, "report", report))
+    return _never_begins_anew(patched(Repairer, "report", report))
 
 
 def _silent_member() -> AbstractContextManager[None]:
@@ -60,7 +64,7 @@ def _silent_member() -> AbstractContextManager[None]:
             return record
         return original(self, record, previous, now)
 
-    return _deaf_to_gone(patched(LossRounds, "_merge", merge))
+    return _never_begins_anew(patched(LossRounds, "_merge", merge))
 
 
 def _no_aggregate() -> AbstractContextManager[None]:
@@ -82,7 +86,7 @@ def _counts_the_silent_in() -> AbstractContextManager[None]:
     def close_round(self: LossRounds, content: Gathered, end: RoundEnd, now: float) -> Pace:
         return original(self, content, RoundEnd(end.last, (), end.seconds), now)
 
-    return _deaf_to_gone(patched(LossRounds, "close_round", close_round))
+    return _never_begins_anew(patched(LossRounds, "close_round", close_round))
 
 
 def _long_tokens() -> AbstractContextManager[None]:
@@ -119,10 +123,12 @@ def _quiet_too_early() -> AbstractContextManager[None]:
 
 
 def _no_pulls() -> AbstractContextManager[None]:
-    return all_of(
-        patched(RepairRequests, "pull", returning(None)),
-        patched(RepairRequests, "_living_keepers", returning([])),
-        patched(Repairer, "push", returning(None)),
+    return _never_begins_anew(
+        all_of(
+            patched(RepairRequests, "pull", returning(None)),
+            patched(RepairRequests, "_living_keepers", returning([])),
+            patched(Repairer, "push", returning(None)),
+        )
     )
 
 

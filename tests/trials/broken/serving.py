@@ -9,8 +9,9 @@ from quicksilver.membership.batch import GroupStep
 from quicksilver.membership.health import FailureDetector
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.store import Commit, Image, MemoryStore
+from quicksilver.membership.suspicion import Suspicions
 from quicksilver.trials.faults import Crash, GmsCut, GmsRestart, Leave
-from tests.trials.broken.breaking import Broken, patched, returning, scene
+from tests.trials.broken.breaking import Broken, all_of, patched, returning, scene
 
 
 def _old_numbers() -> AbstractContextManager[None]:
@@ -37,7 +38,10 @@ def _old_numbers() -> AbstractContextManager[None]:
 
 
 def _never_excludes() -> AbstractContextManager[None]:
-    return patched(FailureDetector, "deadline", returning(1e9))
+    return all_of(
+        patched(FailureDetector, "deadline", returning(1e9)),
+        patched(Suspicions, "next_timeout", returning(None)),
+    )
 
 
 def _keeps_news() -> AbstractContextManager[None]:
