@@ -78,6 +78,9 @@ class SimNode:
         self.member_since: dict[int, int] = {}
         """Groups that the GMS counts it in, and the batch in which it came: what is
         committed from then on it may expect."""
+        self._member_again: dict[int, int] = {}
+        """Groups that it left, and the first batch after that. It may come back before any
+        view shows that it was away: messages of a batch from before are not for it then."""
         self.started_at = cluster.now
         self.session = Session(
             name=f"n{index}.{life}",
@@ -193,6 +196,7 @@ class SimNode:
             self._leaving.update(leave)
             for group in [g for g in self.member_since if self.cluster.group_name(g) in leave]:
                 del self.member_since[group]
+                self._member_again[group] = self._next_batch()
 
         def request() -> None:
             number = self.session.subscribe(
@@ -319,7 +323,8 @@ class SimNode:
             for view in event.groups:
                 self.cluster.name_group(view.id, view.name)
                 if self._is_in(view):
-                    self.member_since.setdefault(view.id, self.engine.batch)
+                    since = max(self.engine.batch, self._member_again.get(view.id, 0))
+                    self.member_since.setdefault(view.id, since)
                 else:
                     self.member_since.pop(view.id, None)
             for group in event.groups_gone:
@@ -351,14 +356,16 @@ class SimNode:
         wanted = view.name in self.joined and not self._leaving[view.name]
         return wanted and self.engine.node in view.members
 
+    def _next_batch(self) -> int:
+        """Return the first batch that nobody has yet; this node need not hear of all of them."""
+        return 1 + max(node.engine.batch for node in self.cluster.alive())
+
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
         self._leaving.subtract(self._leaves.pop(event.request, ()))
         for group in event.groups.values():
             view = self.session.directory.groups.get(group)
             if view is not None and self._is_in(view):
-                # It left and came back before any view showed that: of the messages of this
-                # batch, those from before are not for it.
-                self.member_since.setdefault(group, self.engine.batch + 1)
+                self.member_since.setdefault(group, self._next_batch())
 
     # The stream to the GMS
 
