@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quicksilver.multicast.sending.behind import Drop, Keep, Wait
     from quicksilver.node import sync
     from quicksilver.node.aio import Group, Node, connect
     from quicksilver.node.errors import (
@@ -45,8 +46,10 @@ __all__ = [
     "Burst",
     "ClosedError",
     "CoreFailedError",
+    "Drop",
     "GmsUnreachableError",
     "Group",
+    "Keep",
     "Message",
     "MessageTooLargeError",
     "Node",
@@ -62,6 +65,7 @@ __all__ = [
     "UnconfirmedError",
     "UnconfirmedReason",
     "View",
+    "Wait",
     "connect",
     "sync",
 ]

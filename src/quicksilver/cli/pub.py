@@ -37,6 +37,14 @@ def pub(
         float,
         typer.Option("--flush", metavar="SECONDS", min=0, help="Wait for acknowledgements."),
     ] = 30.0,
+    behind: Annotated[
+        str | None,
+        typer.Option(
+            "--behind",
+            metavar="CHOICE",
+            help="About members that do not keep up: wait, keep, keep:64MB, keep+slow or drop.",
+        ),
+    ] = None,
     gms: options.Gms = options.GMS_DEFAULT,
     name: options.Name = "",
     interface: options.InterfaceName = None,
@@ -75,7 +83,7 @@ def pub(
         serving_metrics(node, metrics_port),
         sampling(node.core),
     ):
-        targets = node.open_all(names)
+        targets = node.open_all(names, behind=behind)
         _wait_for_members(targets, flush)
         started = time.monotonic()
         sent = size_sent = 0

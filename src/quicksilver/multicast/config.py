@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
+from quicksilver.multicast.sending.behind import KEEP, Behind
 from quicksilver.wire.control import RANGES_MAX
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
@@ -43,6 +44,10 @@ class EngineConfig:
     sender this is memory besides the windows, at others a part of ``cache_bytes_max``, half
     of it at most. Past it the oldest are dropped: who needs them is told that they are gone,
     and comes back as a new node. More outlasts longer absences, and nobody waits either way."""
+
+    behind: Behind = KEEP
+    """What senders do about members that do not keep up, in groups for which nothing else was
+    chosen: ``Wait()``, ``Keep(bytes)`` or ``Drop()``."""
 
     ahead_bytes_max: int = 128 << 20
     """Packets that wait for an earlier one; past it new ones are dropped."""

@@ -10,13 +10,13 @@ class Counters:
     """Counts since the engine was made; only the core thread writes them."""
 
     abandoned: int = 0
+    absent_dropped: int = 0
     ack_received: int = 0
     ack_refused: int = 0
     ack_sent: int = 0
     ahead_dropped: int = 0
     assembly_waits: int = 0
     cache_refused: int = 0
-    absent_dropped: int = 0
     delivered_bytes: int = 0
     delivered_messages: int = 0
     delivered_packets: int = 0
@@ -29,6 +29,7 @@ class Counters:
     missing: int = 0
     nak_received: int = 0
     nak_sent: int = 0
+    overtaken: int = 0
     probes: int = 0
     pull_received: int = 0
     pull_sent: int = 0

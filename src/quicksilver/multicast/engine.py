@@ -43,6 +43,7 @@ from quicksilver.wire.control import (
     Gone,
     Hail,
     Nak,
+    Overtaken,
     Pull,
     Receipt,
     Token,
@@ -228,6 +229,8 @@ class Engine:
             self.silence.handle_hail(packet, now)
         elif isinstance(packet, Gone):
             self._handle_gone(packet, now)
+        elif isinstance(packet, Overtaken):
+            self._handle_overtaken(packet, now)
         else:
             self._handle_request(packet, source, now)
 
@@ -243,6 +246,15 @@ class Engine:
         if stream.is_lost(ranges, now):
             reason = f"node {packet.origin} no longer has packets that it lacks"
             self.environment.end_incarnation(reason)
+
+    def _handle_overtaken(self, packet: Overtaken, now: float) -> None:
+        """A sender goes on without this node."""
+        region = self._regions.get((packet.region, packet.view))
+        stream = region.streams.get(packet.origin) if region is not None else None
+        if stream is None:
+            self.counters.rejected += 1
+        else:
+            stream.overtaken_at = now
 
     def _handle_unproven(self, packet: Control, source: Address) -> None:
         """Somebody speaks in the name of a node: let it show that it receives there.

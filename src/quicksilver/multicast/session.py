@@ -46,6 +46,7 @@ from quicksilver.multicast.events import (
     SessionEvent,
 )
 from quicksilver.multicast.levels import Level
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -199,12 +200,14 @@ class Session:
         open_: Iterable[str] = (),
         close: Iterable[str] = (),
         echo: frozenset[str] = frozenset(),
+        behind: Mapping[str, Behind] | None = None,
     ) -> int:
         """Change memberships; ``SubscriptionCompleted`` carries the number returned.
 
         ``join`` names the receivers of messages; of the groups in ``echo`` they get
         this node's own as well. ``open_`` and ``close`` are about sending without
-        being a member. What is left goes first. To join a group again replaces its
+        being a member; ``behind`` says of groups that are joined or opened what to do about
+        members that do not keep up. What is left goes first. To join a group again replaces its
         receiver. Nothing of a group reaches its receiver once this has returned with
         it in ``leave``.
 
@@ -233,6 +236,8 @@ class Session:
         for name in opening:
             # Whoever opens it again has not heard of its view.
             self._opened[name] = NOTHING_TOLD
+        for name, choice in (behind or {}).items():
+            self.engine.outgoing.set_behind(name, choice)
         return number
 
     def _leave(self, name: str) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.core import NodeCore
@@ -264,6 +265,7 @@ class Node(NodeBase[Group]):
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
         history: History | None = None,
+        behind: Behind | str | None = None,
     ) -> Group:
         """Join one group; returns when the node is in its view.
 
@@ -271,10 +273,11 @@ class Node(NodeBase[Group]):
         carries values of it, validated on receipt. With ``echo`` the node also
         hears its own messages. With ``history`` (a recorder's, for example) what
         was sent before comes first: each sender's messages in order, nothing
-        twice; what the history lacks is counted in ``Group.missing``.
+        twice; what the history lacks is counted in ``Group.missing``. ``behind`` is for
+        what this node sends: see ``open``.
         """
         groups = await self.join_all(
-            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow, behind=behind
         )
         if history is not None:
             try:
@@ -292,22 +295,31 @@ class Node(NodeBase[Group]):
         echo: bool = False,
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
+        behind: Behind | str | None = None,
     ) -> list[Group]:
         """Join many groups in one request."""
         groups = self._groups_to_join(
             names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
         )
-        await self._wait(self.core.subscribe(join=groups))
+        await self._wait(self.core.subscribe(join=groups, behind=behind))
         return groups
 
-    async def open(self, name: str, type_: Any = None) -> Group:
-        """Open a group for sending without being a member."""
-        return (await self.open_all([name], type_))[0]
+    async def open(
+        self, name: str, type_: Any = None, *, behind: Behind | str | None = None
+    ) -> Group:
+        """Open a group for sending without being a member.
 
-    async def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
+        ``behind`` says what to do about members that do not keep up: ``Wait()`` for them,
+        ``Keep()`` what silent ones will need and go on, or ``Drop()`` slow ones too.
+        """
+        return (await self.open_all([name], type_, behind=behind))[0]
+
+    async def open_all(
+        self, names: list[str], type_: Any = None, *, behind: Behind | str | None = None
+    ) -> list[Group]:
         """Open many groups for sending in one request."""
         groups = self._groups_to_open(names, type_)
-        await self._wait(self.core.subscribe(open_=groups))
+        await self._wait(self.core.subscribe(open_=groups, behind=behind))
         return groups
 
     async def leave(self, *groups: Group) -> None:

@@ -32,6 +32,7 @@ from quicksilver.multicast.events import (
     MessagesUnconfirmed,
     SessionEvent,
 )
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -58,7 +59,7 @@ from quicksilver.node.errors import (
     UnconfirmedError,
 )
 from quicksilver.node.messages import NodeStats, View
-from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.options import NodeOptions, check_behind, parse_gms_address
 from quicksilver.stdx.text import printable
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
@@ -262,9 +263,15 @@ class NodeCore:
         open_: Iterable[GroupSink] = (),
         leave: Iterable[str] = (),
         close: Iterable[str] = (),
+        behind: Behind | str | None = None,
     ) -> Future[dict[str, int]]:
-        """Change memberships; the future has the group identifiers."""
+        """Change memberships; the future has the group identifiers.
+
+        ``behind``: what to do about members that do not keep up, in the groups that are joined
+        or opened; None: what the node's settings say.
+        """
         self.check_alive()
+        choice = check_behind(behind)
         joining, opening = tuple(join), tuple(open_)
         leaving, closing = tuple(leave), tuple(close)
         future: Future[dict[str, int]] = self._promise()
@@ -281,6 +288,9 @@ class NodeCore:
                     open_=[sink.name for sink in opening],
                     close=closing,
                     echo=frozenset(sink.name for sink in joining if sink.echo),
+                    behind=None
+                    if choice is None
+                    else {sink.name: choice for sink in (*joining, *opening)},
                 )
             except ValueError as error:
                 future.set_exception(error)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.sending.behind import Behind, Drop, Keep, Wait, parse_behind
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.net.faults import FaultPlan
 from quicksilver.node.errors import AddressError, OptionError
@@ -78,6 +79,16 @@ class NodeOptions:
             raise OptionError("overflow", "must be block, drop_oldest or drop_newest")
         if self.queue_bytes < 1 or self.receive_buffer_bytes < 1:
             raise OptionError("queue_bytes and receive_buffer_bytes", "must be positive")
+
+
+def check_behind(behind: Behind | str | None) -> Behind | None:
+    """Return a choice given as such or as text; raises OptionError."""
+    if behind is None or isinstance(behind, Wait | Keep | Drop):
+        return behind
+    try:
+        return parse_behind(str(behind))
+    except ValueError as error:
+        raise OptionError("behind", str(error)) from None
 
 
 def parse_gms_address(text: str) -> tuple[str, int]:

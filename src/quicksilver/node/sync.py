@@ -22,6 +22,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Any, Self
 
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.core import NodeCore
@@ -261,13 +262,14 @@ class Node(NodeBase[Group]):
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
         history: History | None = None,
+        behind: Behind | str | None = None,
     ) -> Group:
         """Join one group; returns when the node is in its view.
 
         With ``history`` what was sent before comes first: see the asyncio form.
         """
         (group,) = self.join_all(
-            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
+            [name], type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow, behind=behind
         )
         if history is not None:
             try:
@@ -285,22 +287,29 @@ class Node(NodeBase[Group]):
         echo: bool = False,
         queue_bytes: int | None = None,
         overflow: Overflow | None = None,
+        behind: Behind | str | None = None,
     ) -> list[Group]:
         """Join many groups in one request."""
         groups = self._groups_to_join(
             names, type_, echo=echo, queue_bytes=queue_bytes, overflow=overflow
         )
-        self._wait(self.core.subscribe(join=groups))
+        self._wait(self.core.subscribe(join=groups, behind=behind))
         return groups
 
-    def open(self, name: str, type_: Any = None) -> Group:
-        """Open a group for sending without being a member."""
-        return self.open_all([name], type_)[0]
+    def open(self, name: str, type_: Any = None, *, behind: Behind | str | None = None) -> Group:
+        """Open a group for sending without being a member.
 
-    def open_all(self, names: list[str], type_: Any = None) -> list[Group]:
+        ``behind`` says what to do about members that do not keep up: ``Wait()`` for them,
+        ``Keep()`` what silent ones will need and go on, or ``Drop()`` slow ones too.
+        """
+        return self.open_all([name], type_, behind=behind)[0]
+
+    def open_all(
+        self, names: list[str], type_: Any = None, *, behind: Behind | str | None = None
+    ) -> list[Group]:
         """Open many groups for sending in one request."""
         groups = self._groups_to_open(names, type_)
-        self._wait(self.core.subscribe(open_=groups))
+        self._wait(self.core.subscribe(open_=groups, behind=behind))
         return groups
 
     def leave(self, *groups: Group) -> None:

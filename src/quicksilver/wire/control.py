@@ -72,6 +72,8 @@ class Record(msgspec.Struct, array_like=True):
     """… this: every other packet below has arrived where copies of it are kept."""
     cut: int
     """A dead sender's stream ends here because nobody holds this packet; -1: it does not."""
+    front: Sequence = 0
+    """Some visited node that receives has all packets below this."""
 
 
 class Token(msgspec.Struct, array_like=True, tag=1):
@@ -125,6 +127,8 @@ class Ack(msgspec.Struct, array_like=True, tag=2):
     """How long the round took."""
     arrived_bytes: Sequence = 0
     """What has arrived at the leader in this view, of all streams."""
+    front: Sequence = 0
+    """Some receiver has all packets below this."""
 
 
 class Nak(msgspec.Struct, array_like=True, tag=3):
@@ -207,7 +211,16 @@ class Hail(msgspec.Struct, array_like=True, tag=10):
     is_answer: bool
 
 
-Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Receipt | Challenge | Hail
+class Overtaken(msgspec.Struct, array_like=True, tag=11):
+    """A sender tells a member that it does not wait for it until it has caught up."""
+
+    cluster: U32
+    origin: U32
+    region: U32
+    view: U32
+
+
+Control = Token | Ack | Nak | Pull | Wake | Extent | Gone | Receipt | Challenge | Hail | Overtaken
 
 CONTROL_BYTES_MAX = 34_000
 """The longest control packet that is decoded: no honest token is longer. Decoded, small

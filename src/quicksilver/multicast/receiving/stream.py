@@ -129,6 +129,7 @@ class ReceiveStream:
         "low",
         "missing",
         "origin",
+        "overtaken_at",
         "quiet_rounds",
         "region",
         "requested",
@@ -178,6 +179,8 @@ class ReceiveStream:
         """Packets asked for; every one of them is missing."""
         self.stuck_since = (-1, 0.0)
         """``low`` and since when that packet is missing, as far as ``is_stuck`` was asked."""
+        self.overtaken_at: float | None = None
+        """When the sender said that it does not wait for this node; None: it does."""
         self.gone_since = (-1, 0.0)
         """``low`` and since when its sender says that it no longer has that packet."""
         self.quiet_rounds = 1

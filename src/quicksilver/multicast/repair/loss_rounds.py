@@ -63,6 +63,11 @@ class Agreed:
 OnAgreed = Callable[[Agreed, float], None]
 
 
+def _limit_of(report: Report) -> int:
+    """Return up to where what a domain lacks is known; whoever is not waited for sets no limit."""
+    return NOT_WAITED_FOR if report.low == NOT_WAITED_FOR else report.missing_limit
+
+
 class LossRounds(Rounds[Gathered]):
     """The rounds of one domain, as one node takes part in them."""
 
@@ -132,11 +137,11 @@ class LossRounds(Rounds[Gathered]):
         for sender in senders:
             self._quiet.setdefault(sender, 0)
         records = tuple(self._new_record(sender) for sender in senders)
-        return Gathered(records, self._env.receive_share(), self._env.take_drops())
+        return Gathered(records, self._env.receive_share(), self._repairer.take_drops())
 
     def _new_record(self, sender: int) -> Record:
         report = self._lower.report(sender)
-        missing, missing_limit = trim_ranges(report.missing, report.missing_limit, self._most)
+        missing, missing_limit = trim_ranges(report.missing, _limit_of(report), self._most)
         unkept, unkept_limit = trim_ranges(report.unkept, report.unkept_limit, self._most)
         state = self._repairer.state.of(sender)
         region_unkept, region_unkept_limit = trim_ranges(
@@ -149,6 +154,7 @@ class LossRounds(Rounds[Gathered]):
             slowest=report.slowest,
             safe=report.safe,
             laggard=report.laggard,
+            front=report.front,
             missing=missing,
             missing_limit=missing_limit,
             wanted=(),
@@ -173,7 +179,7 @@ class LossRounds(Rounds[Gathered]):
         return Gathered(
             tuple(records),
             min(content.buffer_bytes, self._env.receive_share()),
-            content.drops + self._env.take_drops(),
+            content.drops + self._repairer.take_drops(),
         )
 
     def _honest(self, content: Gathered) -> list[Record]:
@@ -218,8 +224,9 @@ class LossRounds(Rounds[Gathered]):
         if report.laggard and (not record.laggard or report.safe < record.safe):
             record.laggard = report.laggard
         record.safe = min(record.safe, report.safe)
+        record.front = max(record.front, report.front)
         record.missing, record.missing_limit = add_ranges(
-            record.missing, record.missing_limit, report.missing, report.missing_limit, self._most
+            record.missing, record.missing_limit, report.missing, _limit_of(report), self._most
         )
         record.unkept, record.unkept_limit = add_ranges(
             record.unkept, record.unkept_limit, report.unkept, report.unkept_limit, self._most
@@ -286,6 +293,7 @@ class LossRounds(Rounds[Gathered]):
             slowest=record.slowest,
             safe=safe,
             laggard=laggard,
+            front=record.front,
             missing=parse_ranges(record.missing),
             missing_limit=limit if low == NOT_WAITED_FOR else max(limit, low),
             unkept=parse_ranges(record.unkept),
@@ -350,13 +358,15 @@ class PartitionRounds(LossRounds):
     def _new_record(self, sender: int) -> Record:
         record = super()._new_record(sender)
         report = self._lower.report(sender)
-        lacking = report.missing
+        lacking = lacking_here = report.missing
         known = self._aggregates.get(sender)
         if known is not None:
             lacking = lacking.union(known.missing)
         if lacking:
             record.wanted = self._not_held(sender, lacking)
-        record.previous, record.previous_limit = record.missing, record.missing_limit
+        record.previous, record.previous_limit = trim_ranges(
+            lacking_here, report.missing_limit, self._most
+        )
         left = self._unasked.pop(sender, None)
         if left and len(self._domain.members) > 1:
             still = left.intersection(report.missing)

@@ -263,6 +263,7 @@ class RegionRecovery:
             low=report.low,
             safe=min(report.safe, report.low),
             laggard=report.laggard,
+            front=report.front,
             high=report.high,
             missing=missing,
             missing_limit=missing_limit,

@@ -66,6 +66,7 @@ class Repairer:
             if not self.region.is_alone:
                 # Whether somebody is waited for is a question of the others.
                 own.low = NOT_WAITED_FOR
+                own.front = 0
             return own
         stream = self.region.streams.get(sender)
         if stream is None:
@@ -74,18 +75,39 @@ class Repairer:
             # Nothing more is wanted here, or held back.
             return Report.of_all_below(max(stream.high, stream.tail_claim), node)
         unkept, unkept_limit = stream.unkept()
-        is_behind = stream.low < self.state.of(sender).agreed
+        is_behind = self._is_behind(stream)
         return Report(
             high=stream.high,
             low=NOT_WAITED_FOR if is_behind else stream.low,
             slowest=node,
             safe=stream.low,
             laggard=node if is_behind else 0,
+            front=stream.low,
             missing=stream.missing,
             missing_limit=stream.high,
             unkept=unkept,
             unkept_limit=unkept_limit,
         )
+
+    def _is_behind(self, stream: ReceiveStream) -> bool:
+        """Whether the region, or the sender, goes on without this node."""
+        has_agreed = stream.low >= self.state.of(stream.sender).agreed
+        if stream.overtaken_at is not None:
+            if has_agreed and not stream.missing and self._env.drained_at > stream.overtaken_at:
+                stream.overtaken_at = None
+            else:
+                return True
+        return not has_agreed
+
+    def take_drops(self) -> int:
+        """Return how many datagrams the kernel has dropped that others should have waited with.
+
+        Nobody waits for a node that is behind, so its buffers overflow and nobody is to blame.
+        """
+        drops = self._env.take_drops()
+        streams = self.region.streams
+        is_behind = any(self._is_behind(streams[s]) for s in self.region.active if s in streams)
+        return 0 if is_behind else drops
 
     def report_quiet(self, sender: int) -> Report:
         """Return what a domain says of a stream that is quiet there, or new.

@@ -32,6 +32,8 @@ class Report:
     """Everybody there, whether he is waited for or not, has all packets below this."""
     laggard: int = 0
     """The node that ``safe`` is about, if it is not waited for; 0: all of them are."""
+    front: int
+    """Some receiver there has all packets below this."""
     missing: RangeSet
     """Packets that somebody there lacks …"""
     missing_limit: int
@@ -49,6 +51,7 @@ class Report:
             low=end,
             slowest=slowest,
             safe=end,
+            front=end,
             missing=RangeSet(),
             missing_limit=end,
             unkept=RangeSet(),

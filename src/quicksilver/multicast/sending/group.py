@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quicksilver.multicast.sending.behind import KEEP, Behind
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.wire.ids import Address
 
@@ -16,6 +17,7 @@ class GroupSender:
 
     __slots__ = (
         "batch",
+        "behind",
         "echo",
         "floor",
         "hybrid",
@@ -29,8 +31,10 @@ class GroupSender:
         "told_sequence",
     )
 
-    def __init__(self, name: str, lane: Lane) -> None:
+    def __init__(self, name: str, lane: Lane, behind: Behind = KEEP) -> None:
         self.name = name
+        self.behind = behind
+        """What to do about members that do not keep up."""
         self.id = 0
         self.next_sequence = 0
         self.told_sequence = 0

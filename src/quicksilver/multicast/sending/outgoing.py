@@ -15,6 +15,7 @@ from quicksilver.core.pull import RatePolicy, Sink
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import STRANGERS_REMEMBERED, Environment
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.flush import Flushes, OnDone
 from quicksilver.multicast.sending.group import GroupSender
@@ -32,11 +33,23 @@ from quicksilver.multicast.sending.unconfirmed import (
 )
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
-from quicksilver.wire.control import RANGES_MAX, Ack, Extent, Gone, Nak, Pull, encode_control
+from quicksilver.wire.control import (
+    RANGES_MAX,
+    Ack,
+    Extent,
+    Gone,
+    Nak,
+    Overtaken,
+    Pull,
+    encode_control,
+)
 from quicksilver.wire.ids import Address, GroupId, RegionId
 from quicksilver.wire.packets import PRIORITY_DATA
 
 LANES_MAX = 256
+BEHIND = 0.5
+"""A window is full because of one member if it lacks so much of it that another one has."""
+
 SENDERS_REMEMBERED_MAX = 100_000
 EXTENT_SPACING_S = 0.1
 EXTENTS_REMEMBERED_MAX = 1024
@@ -67,6 +80,8 @@ class Outgoing:
         self._resends = resends
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
+        self._behind: dict[str, Behind] = {}
+        """What was chosen for groups about members that do not keep up."""
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._precedence = Precedence(self._lanes.values())
         self.streams = StreamTable(environment, self._precedence, self._open_lanes)
@@ -332,9 +347,21 @@ class Outgoing:
                 if sender.lane not in self._lanes.values():
                     sender.lane = lane
                     lane.outbox.attach(sender)
+            sender.behind = self._behind.get(name, self.config.behind)
             self._groups[name] = sender
             self.refresh(name)
         return sender
+
+    def set_behind(self, name: str, behind: Behind) -> None:
+        """Choose what to do about members of a group that do not keep up.
+
+        Streams under way take only what is stricter than what they do already.
+        """
+        self._behind[name] = behind
+        sender = self._groups.get(name)
+        if sender is not None:
+            sender.behind = behind
+            self.refresh(name)
 
     def find_sender(self, name: str) -> GroupSender | None:
         """Return a group's sender, even if it was forgotten; None if there never was one."""
@@ -343,6 +370,7 @@ class Outgoing:
     def forget_sender(self, name: str) -> None:
         """The application no longer sends to the group."""
         sender = self._groups.pop(name, None)
+        self._behind.pop(name, None)
         self._subscribed.discard(name)
         if sender is not None:
             self._forgotten[name] = sender
@@ -412,6 +440,8 @@ class Outgoing:
         freed = stream.handle_ack(
             ack.low, missing, ack.missing_limit, safe=ack.safe, laggard=ack.laggard
         )
+        if not stream.patience.waits_for_slow:
+            self._overtake_slow(stream, ack, now)
         if ack.laggard in stream.members:
             self._env.on_passed_over(ack.laggard, now)
         stream.slowest = ack.slowest
@@ -438,6 +468,19 @@ class Outgoing:
         self.streams.handle_acknowledged(stream)
         if self._flushes.waiting:
             self._flushes.check()
+
+    def _overtake_slow(self, stream: SendStream, ack: Ack, now: float) -> None:
+        """Tell a member that holds the stream up, and it alone, that it is not waited for."""
+        unacknowledged = stream.next_sequence - ack.low
+        is_held_up = bool(stream.waiting) and ack.front - ack.low > BEHIND * unacknowledged
+        slow = stream.hold_up.handle_ack(ack.slowest if is_held_up else 0, now)
+        address = self._env.address_of(slow)
+        if address is None or slow not in stream.members or len(self._living(stream)) < 2:
+            return
+        self.counters.overtaken += 1
+        word = Overtaken(self._env.cluster, self._env.node, stream.region, stream.view)
+        packet = encode_control(word, slow)
+        self._env.control.add(lambda _: Transmit(address, [packet]))
 
     def _open_lanes(self, stream: SendStream) -> None:
         if stream.waiting:
@@ -587,6 +630,8 @@ class Outgoing:
                 sender.floor = sender.next_sequence
             sender.streams_before = streams
         sender.streams = streams
+        for stream in streams:
+            stream.carry(sender.behind)
         port = self._env.settings.multicast_port
         is_hybrid = bool(view.hybrid) and self._env.has_multicast
         sender.hybrid = (view.hybrid, port) if is_hybrid else None

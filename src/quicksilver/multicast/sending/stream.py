@@ -16,7 +16,9 @@ from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.receiving.memory import Budget
+from quicksilver.multicast.sending.behind import LEAST, Behind, Patience
 from quicksilver.multicast.sending.flow import FlowController
+from quicksilver.multicast.sending.overtaking import HoldUp
 from quicksilver.multicast.sending.sent_packets import SentPackets
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address
@@ -150,8 +152,9 @@ class SendStream:
         self.heard_at = 0.0
         self.progress_at = 0.0
         """When packets were last committed or acknowledged."""
-        self.keep_bytes_max = config.keep_bytes_max
-        """Bytes set aside in this stream at most; what all streams do is bounded as well."""
+        self.patience = LEAST
+        """What the groups that it carries, or did, ask for at least."""
+        self.hold_up = HoldUp()
         self._config = config
         self._counters = counters
         self._span_packets = max(64, config.span_bytes_max // config.packet_bytes)
@@ -169,6 +172,10 @@ class SendStream:
         self._walked = 0
 
     # Committing
+
+    def carry(self, behind: Behind) -> None:
+        """A group with such a wish sends here from now on."""
+        self.patience = self.patience.joined(Patience.of(behind))
 
     def is_open(self, now: float) -> bool:
         return self.flow.is_open(now) and self.next_sequence - self.low < self._span_packets
@@ -268,6 +275,9 @@ class SendStream:
         """
         packets = self.packets
         held = packets.window_count()
+        if laggard and self.patience.waits_for_silent:
+            # What it lacks counts as not acknowledged, though nobody else waits for it.
+            low, limit, laggard = safe, safe, 0
         low = min(low, self.next_sequence)
         self.laggard = laggard
         if laggard:
@@ -289,7 +299,10 @@ class SendStream:
                 freed += let_go(start, min(first, limit))
                 start = max(start, stop)
         if laggard:
-            self._counters.absent_dropped += packets.drop_oldest_aside(self.keep_bytes_max)
+            most = self.patience.keep_bytes_max
+            self._counters.absent_dropped += packets.drop_oldest_aside(
+                self._config.keep_bytes_max if most is None else most
+            )
         if freed:
             self.flow.release(freed)
             self._resend.discard_below(self.safe)

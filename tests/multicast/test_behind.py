@@ -1,0 +1,150 @@
+"""What a sender does about members that do not keep up, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.counters import Counters
+from quicksilver.multicast.receiving.memory import Budget
+from quicksilver.multicast.sending.behind import (
+    LEAST,
+    Behind,
+    Drop,
+    Keep,
+    Patience,
+    Wait,
+    parse_behind,
+)
+from quicksilver.multicast.sending.overtaking import AGAIN_S, HELD_UP_S, HoldUp
+from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.stdx.ranges import RangeSet
+
+CHOICES = {
+    "wait": Wait(),
+    "keep": Keep(),
+    "keep:64MB": Keep(64_000_000),
+    "keep+slow": Keep(slow=True),
+    " KEEP:1GiB+slow ": Keep(1 << 30, slow=True),
+    "drop": Drop(),
+}
+
+
+@pytest.mark.parametrize("text", CHOICES)
+def test_choices_can_be_written(text: str) -> None:
+    assert parse_behind(text) == CHOICES[text]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "blok", "wait:3", "drop+slow", "keep:", "keep+", "keep:+slow", "keep:x", "keep+s"]
+)
+def test_what_is_no_choice_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_behind(text)
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=str)
+def test_what_is_shown_can_be_read_back(choice: Behind) -> None:
+    assert parse_behind(str(choice)) == choice
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        Keep(-1)
+
+
+class TestSharing:
+    """Groups that share a stream get what the strictest of them asks for."""
+
+    def joined(self, *choices: Behind) -> Patience:
+        found = LEAST
+        for choice in choices:
+            found = found.joined(Patience.of(choice))
+        return found
+
+    def test_one_that_waits_makes_all_wait(self) -> None:
+        found = self.joined(Drop(), Keep(5, slow=True), Wait())
+        assert found.waits_for_silent
+        assert found.waits_for_slow
+
+    def test_the_largest_budget_counts(self) -> None:
+        assert self.joined(Drop(), Keep(5), Keep(7)).keep_bytes_max == 7
+        assert self.joined(Keep(5), Keep()).keep_bytes_max is None
+
+    def test_slow_members_are_left_behind_only_if_nobody_minds(self) -> None:
+        assert not self.joined(Drop(), Keep(slow=True)).waits_for_slow
+        assert self.joined(Drop(), Keep()).waits_for_slow
+
+
+def stream_with(*choices: Behind, packets: int = 10) -> SendStream:
+    """Return a stream of packets of 1,000 bytes and more, carrying groups with such choices."""
+    stream = SendStream(
+        cluster=1,
+        node=1,
+        region=1,
+        view=1,
+        members=(1, 2, 3),
+        destinations=(("239.1.1.1", 7400),),
+        config=EngineConfig(),
+        counters=Counters(),
+        kept=Budget(EngineConfig().keep_bytes_max),
+    )
+    for choice in choices:
+        stream.carry(choice)
+    for _ in range(packets):
+        stream.commit(0, [bytes(1000)], 1, 0.0)
+    return stream
+
+
+class TestAcknowledgements:
+    """Member 3 is silent and has two packets; all others have eight of ten."""
+
+    def acknowledge(self, stream: SendStream) -> None:
+        stream.handle_ack(8, RangeSet(), 8, safe=2, laggard=3)
+
+    def test_keep_frees_the_window_and_keeps_the_packets(self) -> None:
+        stream = stream_with(Keep())
+        self.acknowledge(stream)
+        assert stream.packets.window_count() == 2
+        assert sorted(stream.packets) == list(range(2, 10))
+
+    def test_wait_frees_only_what_everybody_has(self) -> None:
+        stream = stream_with(Keep(), Wait())
+        self.acknowledge(stream)
+        assert stream.packets.window_count() == 8
+        assert stream.packets.aside_bytes == 0
+
+    def test_a_budget_keeps_the_newest(self) -> None:
+        stream = stream_with(Keep(3000))
+        self.acknowledge(stream)
+        assert sorted(stream.packets) == [6, 7, 8, 9]
+
+    def test_drop_keeps_nothing_that_others_have(self) -> None:
+        stream = stream_with(Drop())
+        self.acknowledge(stream)
+        assert sorted(stream.packets) == [8, 9]
+        assert stream.gone_among(RangeSet([(0, 10)])) == RangeSet([(0, 8)])
+
+
+class TestHoldUp:
+    """Whoever alone keeps a window full for long is overtaken."""
+
+    def test_the_same_member_for_long_is(self) -> None:
+        hold_up = HoldUp()
+        told = [hold_up.handle_ack(4, n * 0.01) for n in range(int(HELD_UP_S * 100) + 2)]
+        assert told.count(4) == 1
+        assert told.index(4) >= HELD_UP_S * 100 - 1
+
+    def test_it_is_told_again_while_it_goes_on(self) -> None:
+        hold_up = HoldUp()
+        told = [hold_up.handle_ack(4, n * 0.001) for n in range(1000)]
+        assert 2 <= told.count(4) <= (1.0 - HELD_UP_S) / AGAIN_S + 1
+
+    def test_members_in_turn_are_not(self) -> None:
+        """Every window is full because of somebody; only always the same one is slow."""
+        hold_up = HoldUp()
+        assert not any(hold_up.handle_ack(4 + n % 3, n * 0.05) for n in range(100))
+
+    def test_a_pause_begins_anew(self) -> None:
+        hold_up = HoldUp()
+        assert not any(hold_up.handle_ack(4 if n % 10 else 0, n * 0.01) for n in range(200))

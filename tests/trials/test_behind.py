@@ -1,0 +1,73 @@
+"""Members that do not keep up, and what a group's choice makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.multicast.sending.behind import Behind, Drop, Keep, Wait
+from quicksilver.trials.checks.stalls import STALL_S_MAX
+from quicksilver.trials.faults import Freeze
+from tests.trials.test_silent import Scene
+
+RATE = 27e6
+"""What cards of 30 MB/s carry of messages."""
+
+
+class Stopped(Scene):
+    """An application that does not read for two seconds; its node is well."""
+
+    def __init__(self, behind: Behind, *, all_wait: bool = False) -> None:
+        super().__init__(5, behind=behind)
+        self.member = self.nodes[4]
+        self.stalls.sick.update(range(5) if all_wait else (4,))
+        before = self.sent_bytes()
+        self.member.session.pause("g")
+        self.run(2.0)
+        self.sent_meanwhile = self.sent_bytes() - before
+        self.member.session.resume("g")
+        self.run(4.0)
+
+
+@pytest.mark.slow
+def test_without_a_choice_senders_wait_for_an_application_that_does_not_read() -> None:
+    """Back-pressure: nothing is lost and nobody has to begin again."""
+    scene = Stopped(Keep(), all_wait=True)
+    assert scene.sent_meanwhile < 2e6, "a window, and no more"
+    assert scene.member.exclusions == 0
+    scene.judge()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behind", [Drop(), Keep(slow=True)], ids=str)
+def test_who_is_slow_can_be_left_behind(behind: Behind) -> None:
+    """The others keep their rate; a short hold-up tells that it is always the same one."""
+    scene = Stopped(behind)
+    assert scene.sent_meanwhile > 0.8 * 2 * RATE
+    assert scene.sender.engine.counters.overtaken
+    assert scene.stalls.longest_s <= STALL_S_MAX
+    assert all(node.exclusions == 0 for node in scene.nodes[:4])
+    scene.finish()
+
+
+@pytest.mark.slow
+def test_with_a_choice_of_waiting_a_silent_member_is_waited_for() -> None:
+    """Nobody goes on until it is back, and it lacks nothing then."""
+    scene = Scene(5, behind=Wait())
+    scene.harm(Freeze(at=0.0, for_s=1.5, node=4))
+    scene.stalls.sick.update(range(5))
+    scene.run(0.2)
+    before = scene.sent_bytes()
+    scene.run(1.2)
+    assert scene.sent_bytes() - before < 2e6
+    scene.run(3.0)
+    assert scene.nodes[4].exclusions == 0
+    scene.judge()
+
+
+@pytest.mark.slow
+def test_nobody_is_overtaken_where_all_are_alike() -> None:
+    """At full rate the window is always full, because of the card and not of a member."""
+    scene = Scene(5, behind=Drop())
+    scene.run(3.0)
+    assert scene.sender.engine.counters.overtaken == 0
+    scene.judge()
