@@ -14,6 +14,7 @@ from quicksilver.wire.control import (
     Gone,
     Hail,
     Nak,
+    Overtaken,
     Pull,
     Record,
     Token,
@@ -121,6 +122,7 @@ def controls() -> list[Control]:
         Wake(1, 5, 3, 4, 0, 0),
         Extent(1, 2, 3, 4, 90),
         Hail(1, 5, False),
+        Overtaken(1, 5, 2, 3),
         Gone(1, 2, 3, 4, (41, 2)),
         Challenge(1, 5),
     ]

@@ -18,6 +18,7 @@ from quicksilver.multicast.sending.behind import (
 )
 from quicksilver.multicast.sending.overtaking import AGAIN_S, HELD_UP_S, HoldUp
 from quicksilver.multicast.sending.stream import SendStream
+from quicksilver.multicast.sending.unconfirmed import numbers_in
 from quicksilver.stdx.ranges import RangeSet
 
 CHOICES = {
@@ -39,7 +40,7 @@ def test_choices_can_be_written(text: str) -> None:
     "text", ["", "blok", "wait:3", "drop+slow", "keep:", "keep+", "keep:+slow", "keep:x", "keep+s"]
 )
 def test_what_is_no_choice_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"behind|size|unit"):
         parse_behind(text)
 
 
@@ -148,3 +149,15 @@ class TestHoldUp:
     def test_a_pause_begins_anew(self) -> None:
         hold_up = HoldUp()
         assert not any(hold_up.handle_ack(4 if n % 10 else 0, n * 0.01) for n in range(200))
+
+
+def test_what_was_dropped_is_not_forgotten_until_all_have_it() -> None:
+    """Should the sender be counted out, the messages are told as unconfirmed."""
+    stream = stream_with(Drop(), packets=0)
+    stream.commit_run(5, 0, 1, [bytes(1000)] * 10, 1, 0.0)
+    stream.handle_ack(8, RangeSet(), 8, safe=2, laggard=3)
+    assert numbers_in([stream]) == {5: RangeSet([(2, 10)])}
+    stream.handle_ack(9, RangeSet(), 9, safe=7, laggard=3)
+    assert numbers_in([stream]) == {5: RangeSet([(2, 10)])}, "exact enough while some are lacking"
+    stream.handle_ack(10, RangeSet(), 10)
+    assert numbers_in([stream]) == {}

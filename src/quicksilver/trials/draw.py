@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.sending.behind import parse_behind
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials import faults
 from quicksilver.trials.faults import AnyFault
@@ -60,6 +61,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     drop_rate: float = 0.0
     """Part of the datagrams lost on the way to any node, while faults last."""
     duplicate_rate: float = 0.0
+    keep_bytes: int = 64 << 20
+    """What is kept for members that nobody waits for."""
+    behind: str = "keep"
+    """What senders do about members that do not keep up; as ``parse_behind`` takes it."""
     is_adapting: bool = False
     """True: the GMS plans for the traffic of the moment, several times in a trial."""
     fresh_ports: bool = True
@@ -75,6 +80,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             span_bytes_max=4 * self.window_bytes,
             cache_bytes_max=self.cache_bytes,
             ahead_bytes_max=self.ahead_bytes,
+            keep_bytes_max=self.keep_bytes,
+            behind=parse_behind(self.behind),
             unknown_bytes_max=1 << 20,
             token_bytes=self.token_bytes,
         )
@@ -94,6 +101,8 @@ PLANNERS = ("exact", "auto", "regular", "perfect", "merged")
 MANY_GROUPS_NODES_MAX = 24
 """Clusters of up to this many nodes may have hundreds of groups."""
 
+BEHIND = ("keep", "keep", "keep", "wait", "keep+slow", "drop")
+
 PACKET_BYTES = (576, 1400, 1400, 8900)
 
 
@@ -108,6 +117,7 @@ def draw_plan(seed: int) -> Plan:
     links = rng.derive("links")
     is_bad = links.chance(0.2)
     ways = rng.derive("transport")
+    behind = rng.derive("behind")
     pairs = sum(len(m.members) + len(m.openers) for m in memberships)
     # The more nodes a message goes to, the fewer there are: trials cost about the same. But
     # every sender has its chance while faults last, and large clusters have many of them.
@@ -142,6 +152,8 @@ def draw_plan(seed: int) -> Plan:
         jitter_s=shape.choice((0.0, 0.0, 300e-6)),
         drop_rate=round(0.1 * links.uniform() * links.uniform(), 4) if is_bad else 0.0,
         duplicate_rate=round(0.1 * links.uniform(), 4) if is_bad else 0.0,
+        keep_bytes=behind.choice((32 << 10, 1 << 20, 64 << 20)),
+        behind=behind.choice(BEHIND),
         is_adapting=rng.derive("traffic").chance(0.5),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
@@ -229,9 +241,10 @@ def _draw_fault(
             return faults.Delay(at=at, for_s=for_s, node=node, delay_s=delay, jitter_s=delay)
         case faults.Corruption:
             return faults.Corruption(at=at, for_s=for_s, node=node, rate=rate)
-        case faults.Freeze:
+        case faults.Freeze | faults.Unread as kind:
             long = round(3.0 + 7.0 * rng.uniform(), 3) if rng.chance(0.3) else for_s
-            return faults.Freeze(at=at, for_s=long, node=node)
+            is_frozen = kind is faults.Freeze
+            return (faults.Freeze if is_frozen else faults.Unread)(at=at, for_s=long, node=node)
         case faults.Slowness:
             return faults.Slowness(at=at, for_s=for_s, node=node, factor=float(2 + rng.below(30)))
         case faults.Drift:

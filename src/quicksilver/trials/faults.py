@@ -162,6 +162,21 @@ class Freeze(NodeFault, frozen=True, kw_only=True):
         cluster.nodes[self.node].freeze(self.for_s)
 
 
+class Unread(NodeFault, frozen=True, kw_only=True):
+    """A node's application does not read: what comes for it stays in the kernel."""
+
+    def begin(self, cluster: Cluster) -> None:
+        node = cluster.nodes[self.node]
+        for group in sorted(node.joined):
+            node.session.pause(group)
+
+    def end(self, cluster: Cluster) -> None:
+        node = cluster.nodes[self.node]
+        for group in sorted(node.joined):
+            node.session.resume(group)
+        node.host.submit(lambda: None)
+
+
 class Slowness(NodeFault, frozen=True, kw_only=True):
     """A node's processor takes longer for everything."""
 
@@ -316,6 +331,7 @@ AnyFault = (
     | Partition
     | Cut
     | Mute
+    | Unread
     | Leave
     | Join
     | GmsRestart

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from quicksilver.multicast.receiving.memory import Budget
-from quicksilver.wire.packets import head_of
+from quicksilver.stdx.ranges import RangeSet
+from quicksilver.wire.packets import head_of, list_messages
 
 Parts = tuple[int, list[bytes]]
 """Length of a packet, and what it is joined from."""
@@ -24,7 +25,16 @@ class SentPackets(Mapping[int, bytes]):
     packet: 9 µs to make one instead of 12.6 with 200 kept.
     """
 
-    __slots__ = ("_ahead", "_aside", "_aside_from", "_budget", "_window", "aside_bytes")
+    __slots__ = (
+        "_ahead",
+        "_aside",
+        "_aside_from",
+        "_budget",
+        "_dropped_below",
+        "_window",
+        "aside_bytes",
+        "dropped",
+    )
 
     def __init__(self, budget: Budget) -> None:
         """``budget`` bounds what all streams of a node set aside."""
@@ -37,6 +47,11 @@ class SentPackets(Mapping[int, bytes]):
         """Nothing below is set aside."""
         self._budget = budget
         self.aside_bytes = 0
+        self.dropped: dict[int, RangeSet] = {}
+        """Numbers of messages, by group, that were set aside and dropped for lack of room,
+        while a member may lack them."""
+        self._dropped_below = 0
+        """That member has them when it has all packets below this."""
 
     def keep(self, sequence: int, packet: bytes) -> None:
         """Keep a packet as it is."""
@@ -59,6 +74,8 @@ class SentPackets(Mapping[int, bytes]):
         if self._aside:
             for sequence in range(max(first, self._aside_from), stop):
                 self._drop_aside(sequence)
+        if self.dropped and stop >= self._dropped_below:
+            self.dropped.clear()
         return freed
 
     def forget_ahead(self, first: int, stop: int) -> int:
@@ -99,18 +116,22 @@ class SentPackets(Mapping[int, bytes]):
         while self._aside and (self.aside_bytes > limit or budget.used > budget.limit):
             if len(self._aside) == 1 and not self._window:
                 break
-            dropped += self._drop_aside(self._aside_from)
+            packet = self._drop_aside(self._aside_from)
             self._aside_from += 1
+            if packet is not None:
+                dropped += 1
+                self._dropped_below = self._aside_from
+                for group, first, count in list_messages(_head_of(packet)):
+                    self.dropped.setdefault(group, RangeSet()).add(first, first + count)
         return dropped
 
-    def _drop_aside(self, sequence: int) -> bool:
+    def _drop_aside(self, sequence: int) -> bytes | Parts | None:
         packet = self._aside.pop(sequence, None)
-        if packet is None:
-            return False
-        size = _size_of(packet)
-        self.aside_bytes -= size
-        self._budget.used -= size
-        return True
+        if packet is not None:
+            size = _size_of(packet)
+            self.aside_bytes -= size
+            self._budget.used -= size
+        return packet
 
     def size_of(self, sequence: int) -> int:
         """Return how long a packet is that is kept."""
@@ -132,7 +153,7 @@ class SentPackets(Mapping[int, bytes]):
         """
         for kept in (self._aside, self._window):
             for packet in kept.values():
-                yield packet[1][0] if isinstance(packet, tuple) else packet
+                yield _head_of(packet)
         yield from self._ahead.values()
 
     def __getitem__(self, sequence: int) -> bytes:
@@ -150,6 +171,11 @@ class SentPackets(Mapping[int, bytes]):
 
     def __len__(self) -> int:
         return len(self._window) + len(self._aside)
+
+
+def _head_of(packet: bytes | Parts) -> bytes:
+    """Return as much of a packet as says which messages it has, or more."""
+    return packet[1][0] if isinstance(packet, tuple) else packet
 
 
 def _size_of(packet: bytes | Parts) -> int:

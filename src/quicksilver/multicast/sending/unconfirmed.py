@@ -150,7 +150,7 @@ Numbers = dict[int, RangeSet]
 def numbers_in(
     streams: Iterable[SendStream], passed_over: Collection[tuple[int, int]] = ()
 ) -> Numbers:
-    """Return the messages in packets that were not acknowledged.
+    """Return the messages in packets that not all members have acknowledged.
 
     ``passed_over`` are messages, by group and number, of which only pieces were sent and
     which are sent anew.
@@ -161,6 +161,8 @@ def numbers_in(
             for group, first, count in list_messages(head):
                 if (group, first) not in passed_over:
                     found.setdefault(group, RangeSet()).add(first, first + count)
+        for group, ranges in stream.packets.dropped.items():
+            found[group] = ranges.union(found.get(group, RangeSet()))
     return found
 
 
