@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.multicast.sending.behind import Behind, Drop, Keep, Wait
-from quicksilver.trials.checks.stalls import STALL_S_MAX
 from quicksilver.trials.faults import Freeze
 from tests.trials.test_silent import Scene
 
@@ -19,10 +18,14 @@ class Stopped(Scene):
     def __init__(self, behind: Behind, *, all_wait: bool = False) -> None:
         super().__init__(5, behind=behind)
         self.member = self.nodes[4]
-        self.stalls.sick.update(range(5) if all_wait else (4,))
+        self.stalls.sick.update(range(5))
         before = self.sent_bytes()
         self.member.session.pause("g")
-        self.run(2.0)
+        self.run(0.4)
+        if not all_wait:
+            # It takes a moment to find out that it is always the same one.
+            self.stalls.sick = {4}
+        self.run(1.6)
         self.sent_meanwhile = self.sent_bytes() - before
         self.member.session.resume("g")
         self.run(4.0)
@@ -40,13 +43,12 @@ def test_without_a_choice_senders_wait_for_an_application_that_does_not_read() -
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [Drop(), Keep(slow=True)], ids=str)
 def test_who_is_slow_can_be_left_behind(behind: Behind) -> None:
-    """The others keep their rate; a short hold-up tells that it is always the same one."""
+    """After 0.4 s at most the others have their rate again, and keep it."""
     scene = Stopped(behind)
-    assert scene.sent_meanwhile > 0.8 * 2 * RATE
+    assert scene.sent_meanwhile > 0.8 * 1.6 * RATE
     assert scene.sender.engine.counters.overtaken
-    assert scene.stalls.longest_s <= STALL_S_MAX
     assert all(node.exclusions == 0 for node in scene.nodes[:4])
-    scene.finish()
+    scene.judge()
 
 
 @pytest.mark.slow

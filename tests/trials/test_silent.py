@@ -159,6 +159,27 @@ def test_who_comes_back_past_the_budget_is_told(victim: int) -> None:
 
 
 @pytest.mark.slow
+def test_a_disk_outlasts_a_longer_absence() -> None:
+    """Two seconds at full rate are 56 MB: 8 of them in memory, the rest on disk."""
+    config = {"keep_bytes_max": 8 << 20, "keep_disk_bytes_max": 128 << 20}
+    scene = Scene(5, failure_timeout_s=20.0, **config)
+    late = scene.nodes[4]
+    scene.harm(Freeze(at=0.0, for_s=2.0, node=4))
+    scene.run(2.0)
+    assert scene.sender.disk.used > 30 << 20
+    assert scene.sender.engine.environment.kept.used <= 8 << 20
+    # All of it comes from the sender, whose card is full as long as it goes on.
+    scene.is_sending = False
+    scene.stalls.eager.clear()
+    scene.run(8.0)
+    assert late.exclusions == 0
+    assert late.delivered.total() == scene.sender.sent["g"]
+    assert scene.sender.disk.used == 0
+    assert scene.sender.engine.counters.absent_dropped == 0
+    scene.finish()
+
+
+@pytest.mark.slow
 def test_who_lacks_what_a_dead_sender_sent_and_others_delivered_begins_again() -> None:
     """Nobody keeps it any more. To end the stream there would be to skip what others have."""
     scene = Scene(5, keep_bytes_max=4 << 20, failure_timeout_s=20.0)

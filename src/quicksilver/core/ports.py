@@ -8,6 +8,7 @@ host is ready for it (dissertation 4.2.2, the pull stack).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -104,6 +105,25 @@ class SessionPort(Protocol):
 
     def is_receiving_paused(self) -> bool:
         """True while data should stay in the kernel: the application is behind."""
+        ...
+
+
+class DiskPort(Protocol):
+    """Room on disk for packets that no longer fit into memory; for the core thread."""
+
+    def write(self, packet: bytes, done: Callable[[int | None], None]) -> None:
+        """Write a packet; ``done`` gets its place, or None if there is no room or no disk.
+
+        ``done`` is called later, among the core's disk completions: after all network I/O.
+        """
+        ...
+
+    def read(self, place: int) -> bytes | None:
+        """Return the packet in a place; None if it cannot be read."""
+        ...
+
+    def free(self, place: int) -> None:
+        """Give a place back."""
         ...
 
 

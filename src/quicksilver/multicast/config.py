@@ -45,6 +45,10 @@ class EngineConfig:
     of it at most. Past it the oldest are dropped: who needs them is told that they are gone,
     and comes back as a new node. More outlasts longer absences, and nobody waits either way."""
 
+    keep_disk_bytes_max: int = 0
+    """Packets that a sender keeps for such members on disk, in an unnamed temporary file, when
+    half of ``keep_bytes_max`` is used; 0: none. Only in groups whose choice names no bytes."""
+
     behind: Behind = KEEP
     """What senders do about members that do not keep up, in groups for which nothing else was
     chosen: ``Wait()``, ``Keep(bytes)`` or ``Drop()``."""

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from quicksilver.core.ports import DiskPort
 from quicksilver.membership.directory import Directory, RegionView
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.counters import Counters
@@ -101,7 +102,9 @@ class Environment:
         self.copies_for_absent = Budget(min(config.keep_bytes_max, config.cache_bytes_max // 2))
         """Those of them that only members need whom nobody waits for."""
         self.kept = Budget(config.keep_bytes_max)
-        """This node's own packets that only such members lack."""
+        """This node's own packets that only such members lack, in memory …"""
+        self.disk: DiskPort | None = None
+        """… and where the rest of them goes; None: nowhere."""
         self.waiting = Room(config.ahead_bytes_max)
         """Packets that wait for an earlier one."""
         self.assembly = AssemblyRoom(config.assembly_bytes_max)

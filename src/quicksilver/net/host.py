@@ -88,6 +88,12 @@ class CoreThread:
         if self.is_sleeping:
             self.wake()
 
+    def submit_disk(self, completion: Callable[[], None]) -> None:
+        """Have the core take note that the disk has done something; from any thread."""
+        self.turn.scheduler.submit_disk(completion)
+        if self.is_sleeping:
+            self.wake()
+
     def wake(self) -> None:
         """End the core's sleep; the next to add work need not wake it again."""
         self.is_sleeping = False

@@ -47,6 +47,7 @@ from quicksilver.net.interfaces import (
     datagram_bytes_max,
     list_interfaces,
 )
+from quicksilver.net.spill import SpillFile
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -164,6 +165,15 @@ class NodeCore:
             on_failure=self._handle_failure,
             find_interface=self._find_moved,
         )
+        self._spill: SpillFile | None = None
+        if config.keep_disk_bytes_max:
+            self._spill = SpillFile(
+                folder=options.keep_folder,
+                bytes_max=config.keep_disk_bytes_max,
+                packet_bytes=config.packet_bytes,
+                submit_disk=self.thread.submit_disk,
+            )
+            self.session.engine.environment.disk = self._spill
         self.failure: Exception | None = None
         self.is_closed = False
         self.exclusions = 0
@@ -229,6 +239,8 @@ class NodeCore:
             self.thread.submit(leave)
             done.wait(timeout=2)
         self.thread.stop()
+        if self._spill is not None:
+            self._spill.close()
         if self.options.switch_interval_s is not None and self._is_started:
             SWITCH_INTERVAL.leave()
         self._end_all(ClosedError("the node"))

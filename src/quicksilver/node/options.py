@@ -47,6 +47,10 @@ class NodeOptions:
     queue_bytes: int = 16 << 20
     """Default bound of each group's receive queue (asyncio and synchronous forms)."""
 
+    keep_folder: str | None = None
+    """Where packets for absent members go that no longer fit into memory, if
+    ``engine.keep_disk_bytes_max`` allows any; None: the system's temporary folder."""
+
     overflow: Overflow = "block"
     switch_interval_s: float | None = 0.001
     """Interpreter switch interval while the node lives: how long a busy

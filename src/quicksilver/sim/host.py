@@ -196,6 +196,12 @@ class SimHost:
         self.turn.scheduler.submit(request)
         self._wake(self._events.now)
 
+    def submit_disk(self, completion: Callable[[], None]) -> None:
+        """Have the process take note that its disk has done something."""
+        if not self.is_dead:
+            self.turn.scheduler.submit_disk(completion)
+            self._wake(self._events.now)
+
     def handle_control(self) -> None:
         """Something came on the stream to the GMS."""
         if not self.is_dead:

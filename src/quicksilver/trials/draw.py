@@ -63,6 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     duplicate_rate: float = 0.0
     keep_bytes: int = 64 << 20
     """What is kept for members that nobody waits for."""
+    keep_disk_bytes: int = 0
     behind: str = "keep"
     """What senders do about members that do not keep up; as ``parse_behind`` takes it."""
     is_adapting: bool = False
@@ -81,6 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             cache_bytes_max=self.cache_bytes,
             ahead_bytes_max=self.ahead_bytes,
             keep_bytes_max=self.keep_bytes,
+            keep_disk_bytes_max=self.keep_disk_bytes,
             behind=parse_behind(self.behind),
             unknown_bytes_max=1 << 20,
             token_bytes=self.token_bytes,
@@ -153,6 +155,7 @@ def draw_plan(seed: int) -> Plan:
         drop_rate=round(0.1 * links.uniform() * links.uniform(), 4) if is_bad else 0.0,
         duplicate_rate=round(0.1 * links.uniform(), 4) if is_bad else 0.0,
         keep_bytes=behind.choice((32 << 10, 1 << 20, 64 << 20)),
+        keep_disk_bytes=behind.choice((0, 0, 256 << 10, 16 << 20)),
         behind=behind.choice(BEHIND),
         is_adapting=rng.derive("traffic").chance(0.5),
         fresh_ports=shape.chance(0.6),

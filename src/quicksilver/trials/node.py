@@ -26,6 +26,7 @@ from quicksilver.multicast.events import (
 )
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.session import Session
+from quicksilver.sim.disk import SimDisk
 from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
 from quicksilver.stdx.backoff import Backoff
@@ -104,6 +105,9 @@ class SimNode:
             memory=self.memory_bytes,
             shared_cpu=cluster.shared_cpu,
         )
+        self.disk = SimDisk(self.host, cluster.events, config.keep_disk_bytes_max)
+        if config.keep_disk_bytes_max:
+            self.engine.environment.disk = self.disk
         self.senders: dict[str, GroupSender] = {}
         """How groups are sent to, from when they are ready until they are left."""
         self._early: defaultdict[str, list[tuple[bytes, ...]]] = defaultdict(list)

@@ -570,11 +570,6 @@ class ReceiveStream:
             end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
         return missing.clamped(0, end)
 
-    def is_requested(self, sequence: int, now: float) -> bool:
-        """Whether a packet was asked for, and its repair may still be under way."""
-        known = self.requested.get(sequence)
-        return known is not None and known.again_at > now
-
     def is_stuck(self, seconds: float, now: float) -> bool:
         """Whether the next packet is missing and nothing helped for so long."""
         low, since = self.stuck_since

@@ -170,7 +170,7 @@ class Repairer:
         """Ask a peer for packets."""
         stream = self.region.streams.get(sender)
         if stream is not None:
-            self.requests.pull(peer, stream, ranges, now)
+            self.requests.pull(peer, stream, ranges, self.state.of(sender).agreed, now)
 
     def push(self, peer: int, sender: int, ranges: RangeSet, now: float) -> None:
         """Send a peer what it lacks and this node has."""
@@ -304,7 +304,7 @@ class Repairer:
         region.ask_at = None
         for stream in region.streams.values():
             if stream.missing:
-                again_at = self.requests.ask(stream, self.state.of(stream.sender).kept, now)
+                again_at = self.requests.ask(stream, self.state.of(stream.sender), now)
                 if again_at is not None:
                     region.look_for_holes(again_at)
                 self._look_at_orphan(stream, now)

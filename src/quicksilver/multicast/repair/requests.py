@@ -15,7 +15,8 @@ from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream, Request
-from quicksilver.multicast.repair.reports import Kept, trim_ranges
+from quicksilver.multicast.repair.region_state import StreamState
+from quicksilver.multicast.repair.reports import trim_ranges
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.wire.control import Nak, Pull, encode_control
@@ -35,8 +36,12 @@ LOOKED_UP_MAX = 512
 PEERS_AT_ONCE = (1, 1, 2, 2, 3)
 """Nodes asked for a packet with the first request, the second …; the last number stays."""
 
+TRIES_BEFORE_SENDER_BEHIND = 2
+"""Requests in vain before a node that was absent asks the sender for what all others have:
+keepers drop that first …"""
+
 TRIES_BEFORE_SENDER_KEEPER = 3
-"""Requests in vain before whoever is to keep a packet asks its sender as well …"""
+"""… before whoever is to keep a packet asks its sender as well …"""
 
 TRIES_BEFORE_SENDER = 5
 """… before others do, of whom there may be hundreds …"""
@@ -72,11 +77,20 @@ class RepairRequests:
 
     # Of members
 
-    def pull(self, peer: int, stream: ReceiveStream, ranges: RangeSet, now: float) -> None:
-        """Ask a neighbour for packets that were not asked for just now."""
+    def pull(
+        self, peer: int, stream: ReceiveStream, ranges: RangeSet, agreed: int, now: float
+    ) -> None:
+        """Ask a neighbour for packets that were not asked for just now.
+
+        Those below ``agreed`` it may have dropped: asked for in vain, they are the sender's.
+        """
         asked = RangeSet()
         for sequence in ranges.values(self._room(stream)):
-            if not stream.is_requested(sequence, now):
+            known = stream.requested.get(sequence)
+            if known is None or (
+                known.again_at <= now
+                and (sequence >= agreed or known.tries < TRIES_BEFORE_SENDER_BEHIND)
+            ):
                 self._note(stream, sequence, now)
                 asked.add(sequence, sequence + 1)
         if asked:
@@ -84,10 +98,11 @@ class RepairRequests:
             self._send_pull(peer, stream, asked)
             self._region.look_for_holes(now + self._region.repair_patience.seconds)
 
-    def ask(self, stream: ReceiveStream, kept: Kept, now: float) -> float | None:
+    def ask(self, stream: ReceiveStream, state: StreamState, now: float) -> float | None:
         """Ask for what is lost and not under way; return when to look again.
 
-        ``kept`` says which packets have arrived where copies are kept.
+        ``state`` says which packets have arrived where copies are kept, and which all have
+        that are waited for.
         """
         most = self._env.config.ranges_told_max
         by_peer: dict[int, RangeSet] = {}
@@ -99,7 +114,8 @@ class RepairRequests:
             if known is not None and known.again_at > now:
                 again_at = known.again_at
             else:
-                peers = self._peers_for(stream, sequence, 0 if known is None else known.tries, kept)
+                tries = 0 if known is None else known.tries
+                peers = self._peers_for(stream, sequence, tries, state)
                 wanted = [by_peer.setdefault(peer, RangeSet()) for peer in peers]
                 if any(each.range_count() >= most for each in wanted):
                     # A request has no room for it: the next one is soon.
@@ -130,22 +146,24 @@ class RepairRequests:
         return again_at
 
     def _peers_for(
-        self, stream: ReceiveStream, sequence: int, tries: int, kept: Kept
+        self, stream: ReceiveStream, sequence: int, tries: int, state: StreamState
     ) -> Iterator[int]:
         """Yield whom to ask for a packet that was asked for in vain so often."""
         keepers = self._living_keepers(sequence)
         count = PEERS_AT_ONCE[min(tries, len(PEERS_AT_ONCE) - 1)]
         if not stream.sender_failed and (
-            not keepers or tries >= self._tries_before_sender(sequence, kept)
+            not keepers or tries >= self._tries_before_sender(sequence, state)
         ):
             yield stream.sender
             count -= 1
         for place in range(tries, tries + min(count, len(keepers))):
             yield keepers[place % len(keepers)]
 
-    def _tries_before_sender(self, sequence: int, kept: Kept) -> int:
+    def _tries_before_sender(self, sequence: int, state: StreamState) -> int:
         """Return how often keepers are asked for a packet in vain before its sender is."""
-        if kept.has(sequence):
+        if sequence < state.agreed:
+            return TRIES_BEFORE_SENDER_BEHIND
+        if state.kept.has(sequence):
             return TRIES_BEFORE_SENDER_KEPT
         if self._region.is_mine_to_keep(sequence):
             return TRIES_BEFORE_SENDER_KEEPER

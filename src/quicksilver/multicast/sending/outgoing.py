@@ -497,7 +497,7 @@ class Outgoing:
             return
         self.counters.nak_received += 1
         self._tell_what_is_not_there(nak, stream, ranges, now)
-        late = ranges.clamped(stream.safe, stream.low)
+        late = stream.admit(ranges.clamped(stream.safe, stream.low), now)
         address = self._env.address_of(nak.origin)
         if late and address is not None:
             # Only members lack it that nobody waits for: no loss of the region's, and no

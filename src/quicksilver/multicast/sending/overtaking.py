@@ -7,7 +7,7 @@ overtaken. The member then reports itself as not waited for, until it has caught
 
 from __future__ import annotations
 
-HELD_UP_S = 0.15
+HELD_UP_S = 0.1
 """A member that alone keeps a window full for so long is slow. Shorter pauses (a collection of
 garbage, a turn of another process) happen to everybody."""
 

@@ -7,13 +7,19 @@ a member that is not waited for may lack them, and they are kept for it within a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
+from quicksilver.core.ports import DiskPort
 from quicksilver.multicast.receiving.memory import Budget
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import head_of, list_messages
 
 Parts = tuple[int, list[bytes]]
 """Length of a packet, and what it is joined from."""
+
+
+SPILLING_MAX = 64
+"""Packets that are being written at once: enough for a disk to be busy."""
 
 
 class SentPackets(Mapping[int, bytes]):
@@ -29,23 +35,41 @@ class SentPackets(Mapping[int, bytes]):
         "_ahead",
         "_aside",
         "_aside_from",
+        "_aside_to",
         "_budget",
+        "_disk",
         "_dropped_below",
+        "_on_disk",
+        "_spill_from",
+        "_spilling",
         "_window",
         "aside_bytes",
+        "disk_bytes",
         "dropped",
     )
 
-    def __init__(self, budget: Budget) -> None:
-        """``budget`` bounds what all streams of a node set aside."""
+    def __init__(self, budget: Budget, disk: DiskPort | None = None) -> None:
+        """``budget`` bounds what all streams of a node set aside in memory.
+
+        ``disk`` takes what is past half of that, the oldest first.
+        """
         self._window: dict[int, bytes | Parts] = {}
         self._ahead: dict[int, bytes] = {}
         """Heads of packets that all have and that come after one that somebody lacks: until
         that is repaired they are acknowledged, and not delivered."""
         self._aside: dict[int, bytes | Parts] = {}
         self._aside_from = 0
-        """Nothing below is set aside."""
+        """Nothing below is set aside in memory, and nothing from ``_aside_to`` on."""
+        self._aside_to = 0
         self._budget = budget
+        self._disk = disk
+        self._on_disk: dict[int, tuple[int, int, bytes]] = {}
+        """Packets set aside that are on disk: their place, length, and head."""
+        self.disk_bytes = 0
+        self._spilling: set[int] = set()
+        """Packets that are being written; they are in memory as well."""
+        self._spill_from = 0
+        """All packets below that were set aside are on disk, being written, or dropped."""
         self.aside_bytes = 0
         self.dropped: dict[int, RangeSet] = {}
         """Numbers of messages, by group, that were set aside and dropped for lack of room,
@@ -74,6 +98,9 @@ class SentPackets(Mapping[int, bytes]):
         if self._aside:
             for sequence in range(max(first, self._aside_from), stop):
                 self._drop_aside(sequence)
+        if self._on_disk:
+            for sequence in [s for s in self._on_disk if first <= s < stop]:
+                self._free_on_disk(sequence)
         if self.dropped and stop >= self._dropped_below:
             self.dropped.clear()
         return freed
@@ -94,16 +121,54 @@ class SentPackets(Mapping[int, bytes]):
         """Take packets out of the window, and keep them; return how many bytes they have."""
         freed = 0
         if not self._aside:
-            self._aside_from = first
+            self._aside_from = self._spill_from = first
         for sequence in range(first, stop):
             packet = self._window.pop(sequence, None)
             if packet is not None:
                 self._aside[sequence] = packet
                 freed += _size_of(packet)
         self._aside_from = min(first, self._aside_from)
+        self._spill_from = min(first, self._spill_from)
+        self._aside_to = max(stop, self._aside_to)
         self.aside_bytes += freed
         self._budget.used += freed
         return freed
+
+    def spill_oldest_aside(self, limit: int) -> None:
+        """Have packets written to disk that were set aside, if half of a limit is used."""
+        budget = self._budget
+        while (
+            self._disk is not None
+            and self._spill_from < self._aside_to
+            and len(self._spilling) < min(SPILLING_MAX, len(self._aside) - 1)
+            and (self.aside_bytes > limit // 2 or budget.used > budget.limit // 2)
+        ):
+            sequence = self._spill_from
+            self._spill_from += 1
+            if sequence in self._aside and sequence not in self._spilling:
+                self._spilling.add(sequence)
+                self._disk.write(self[sequence], partial(self._handle_written, sequence))
+
+    def _handle_written(self, sequence: int, place: int | None) -> None:
+        self._spilling.discard(sequence)
+        packet = self._aside.get(sequence)
+        if place is None:
+            return
+        assert self._disk is not None
+        if packet is None:
+            # All have it by now, or there was no room for it in memory.
+            self._disk.free(place)
+            return
+        size = _size_of(packet)
+        self._on_disk[sequence] = (place, size, head_of(_head_of(packet)))
+        self.disk_bytes += size
+        self._drop_aside(sequence)
+
+    def _free_on_disk(self, sequence: int) -> None:
+        assert self._disk is not None
+        place, size, _ = self._on_disk.pop(sequence)
+        self.disk_bytes -= size
+        self._disk.free(place)
 
     def drop_oldest_aside(self, limit: int) -> int:
         """Drop packets that were set aside until the budget holds; return how many.
@@ -135,8 +200,8 @@ class SentPackets(Mapping[int, bytes]):
 
     def size_of(self, sequence: int) -> int:
         """Return how long a packet is that is kept."""
-        packet = self._window.get(sequence)
-        return _size_of(self._aside[sequence] if packet is None else packet)
+        packet = self._window.get(sequence) or self._aside.get(sequence)
+        return len(self[sequence]) if packet is None else _size_of(packet)
 
     def window_count(self) -> int:
         """Return how many packets are not acknowledged."""
@@ -154,23 +219,37 @@ class SentPackets(Mapping[int, bytes]):
         for kept in (self._aside, self._window):
             for packet in kept.values():
                 yield _head_of(packet)
+        for _, _, head in self._on_disk.values():
+            yield head
         yield from self._ahead.values()
 
     def __getitem__(self, sequence: int) -> bytes:
         packet = self._window.get(sequence)
         if packet is None:
-            packet = self._aside[sequence]
+            packet = self._aside.get(sequence)
+        if packet is None:
+            return self._read(sequence)
         return b"".join(packet[1]) if isinstance(packet, tuple) else packet
 
+    def _read(self, sequence: int) -> bytes:
+        place = self._on_disk[sequence][0]
+        assert self._disk is not None
+        packet = self._disk.read(place)
+        if packet is None:
+            self._free_on_disk(sequence)
+            raise KeyError(sequence)
+        return packet
+
     def __contains__(self, sequence: object) -> bool:
-        return sequence in self._window or sequence in self._aside
+        return sequence in self._window or sequence in self._aside or sequence in self._on_disk
 
     def __iter__(self) -> Iterator[int]:
+        yield from self._on_disk
         yield from self._aside
         yield from self._window
 
     def __len__(self) -> int:
-        return len(self._window) + len(self._aside)
+        return len(self._window) + len(self._aside) + len(self._on_disk)
 
 
 def _head_of(packet: bytes | Parts) -> bytes:

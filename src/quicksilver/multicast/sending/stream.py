@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quicksilver.core.ports import Transmit
+from quicksilver.core.ports import DiskPort, Transmit
 from quicksilver.core.pull import RatePolicy
 from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.config import EngineConfig
@@ -50,6 +50,15 @@ LOOKED_UP_MAX = 1024
 RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
+
+LATE_SHARE = 0.25
+"""Part of its rate that a busy stream spends on members that nobody waits for …"""
+
+LATE_BYTES_PER_S_MIN = 1e6
+"""… and at least this; …"""
+
+LATE_BURST_BYTES = 256 << 10
+"""… so much at once."""
 
 PARTS_PAYLOAD_BYTES_MIN = 256
 """From this size on a payload is kept as the application gave it; shorter ones take
@@ -105,8 +114,10 @@ class SendStream:
         config: EngineConfig,
         counters: Counters,
         kept: Budget,
+        disk: DiskPort | None = None,
     ) -> None:
-        """``kept`` bounds what this node keeps for members that are not waited for."""
+        """``kept`` bounds what this node keeps for members that are not waited for; what
+        does not fit goes to ``disk``, if there is one."""
         self.region = region
         self.view = view
         self.members = members
@@ -131,7 +142,7 @@ class SendStream:
         those who are not waited for."""
         self.laggard = 0
         """Who of those has the least; 0: all are waited for."""
-        self.packets = SentPackets(kept)
+        self.packets = SentPackets(kept, disk)
         """Never empty while ``safe`` is below ``next_sequence``."""
         self.flow = FlowController(
             window_initial=config.window_bytes_initial,
@@ -165,6 +176,7 @@ class SendStream:
         self._answers = Answers(len(members), has_multicast=len(self.everybody) == 1)
         self._resend = RangeSet()
         self._resend_rate = RatePolicy(config.resend_bytes_per_s, config.window_bytes_max)
+        self._late_rate = RatePolicy(LATE_BYTES_PER_S_MIN, LATE_BURST_BYTES)
         self._resent_at: dict[int, tuple[float, float]] = {}
         """Packets resent: when, and how long not to do it again."""
         self._fan_out: list[Transmit] = []
@@ -300,9 +312,10 @@ class SendStream:
                 start = max(start, stop)
         if laggard:
             most = self.patience.keep_bytes_max
-            self._counters.absent_dropped += packets.drop_oldest_aside(
-                self._config.keep_bytes_max if most is None else most
-            )
+            if most is None:
+                most = self._config.keep_bytes_max
+                packets.spill_oldest_aside(most)
+            self._counters.absent_dropped += packets.drop_oldest_aside(most)
         if freed:
             self.flow.release(freed)
             self._resend.discard_below(self.safe)
@@ -354,10 +367,29 @@ class SendStream:
 
         The latter is queued.
         """
-        held = RangeSet((s, s + 1) for s in ranges.values(1024) if s in self.packets)
-        alone, for_all = self._answers.choose(peer, held, now)
+        alone, for_all = self._answers.choose(peer, self.admit(ranges, now), now)
         self._resend = self._resend.union(for_all) if for_all else self._resend
         return alone, for_all
+
+    def admit(self, ranges: RangeSet, now: float) -> RangeSet:
+        """Return which of some packets are kept and may be sent again now.
+
+        Those below ``low`` only members lack whom nobody waits for. While messages wait to be
+        sent they get a share of the link, and ask again for the rest.
+        """
+        held = RangeSet((s, s + 1) for s in ranges.values(LOOKED_UP_MAX) if s in self.packets)
+        if not self.waiting or not held or held.first() >= self.low:
+            return held
+        rate = self._late_rate
+        rate.bytes_per_s = max(LATE_BYTES_PER_S_MIN, LATE_SHARE * self.flow.acked_bytes_per_s)
+        admitted = held.clamped(self.low, self.next_sequence)
+        for sequence in held.clamped(0, self.low).values(LOOKED_UP_MAX):
+            if not rate.is_open(now):
+                self._counters.resends_refused += 1
+                break
+            rate.charge(self.packets.size_of(sequence), now)
+            admitted.add(sequence, sequence + 1)
+        return admitted
 
     def probe(self, now: float) -> bool:
         """Repeat the newest packet, because no acknowledgement came."""

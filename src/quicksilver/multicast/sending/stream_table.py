@@ -154,6 +154,7 @@ class StreamTable:
                 config=env.config,
                 counters=env.counters,
                 kept=env.kept,
+                disk=env.disk,
             )
             older = self._flows.pop(region, None)
             if older is not None:

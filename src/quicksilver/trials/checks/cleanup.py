@@ -41,6 +41,9 @@ class Cleanup(Watcher):
                 self.fail(f"{node}: stream {key.hex()} outlived its region view")
             if stream.missing or stream.requested or stream.cache:
                 self.fail(f"{node}: stream {key.hex()} still misses or keeps packets")
+        kept = (engine.environment.kept.used, engine.environment.copies_for_absent.used)
+        if any(kept) or node.disk.used:
+            self.fail(f"{node}: {kept} bytes and {node.disk.used} on disk are kept for the absent")
         if engine.outgoing.streams.closing:
             closing = sorted(engine.outgoing.streams.closing)
             self.fail(f"{node}: streams {closing} are closed and not finished")

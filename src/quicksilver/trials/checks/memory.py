@@ -82,7 +82,7 @@ class Memory(Watcher):
         counted_aside = 0
         for stream in _streams(node):
             aside = stream.packets.aside_bytes
-            kept = sum(map(len, stream.packets.values())) - aside
+            kept = sum(map(len, stream.packets.values())) - aside - stream.packets.disk_bytes
             if kept != stream.flow.window.pending_bytes:
                 pending = stream.flow.window.pending_bytes
                 self.fail(f"{node}: {kept} bytes are unacknowledged, {pending} counted")
