@@ -8,7 +8,7 @@ from quicksilver.node.messages import Batch
 from quicksilver.recorder.folders import data_path, folder_of, index_path
 from quicksilver.recorder.grouplog import GroupLog
 from quicksilver.recorder.reader import LogReader
-from quicksilver.recorder.schema import COLUMNS, GROUP_KEY, VERSION_KEY
+from quicksilver.recorder.rows import COLUMNS, GROUP_KEY, VERSION_KEY
 from quicksilver.recorder.seal import MARK, seal
 from quicksilver.recorder.writer import LogConfig, LogWriter
 

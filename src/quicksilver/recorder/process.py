@@ -193,7 +193,7 @@ class Recorder:
             await asyncio.sleep(RETRY_S)
 
     async def _fetch(self, group: str, address: str) -> None:
-        from quicksilver.recorder.gaps import fetch_missing
+        from quicksilver.recorder.peers import fetch_missing
 
         tried = self._tried.setdefault((group, address), Coverage())
         await fetch_missing(self.logs[group], address, self._flush, tried)

@@ -31,9 +31,8 @@ from quicksilver.recorder.folders import (
     with_ends,
 )
 from quicksilver.recorder.index import Entry, find_entry
-from quicksilver.recorder.losses import load_losses
-from quicksilver.recorder.marks import MARK_FILE, Mark, load_mark
 from quicksilver.recorder.segment import NOT_THERE, Segment
+from quicksilver.recorder.state_files import MARK_FILE, Mark, load_losses, load_mark
 from quicksilver.stdx.ranges import RangeSet
 
 

@@ -31,11 +31,10 @@ from quicksilver.recorder.folders import (
     segment_stems,
 )
 from quicksilver.recorder.index import ENTRY_BYTES, Entry, load_entries, parse_entries
-from quicksilver.recorder.losses import load_losses
-from quicksilver.recorder.marks import Mark, load_mark
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.seal import find_batch
 from quicksilver.recorder.segment import Segment
+from quicksilver.recorder.state_files import Mark, load_losses, load_mark
 from quicksilver.stdx.ranges import RangeSet
 
 

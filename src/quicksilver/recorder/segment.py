@@ -15,7 +15,7 @@ from quicksilver.recorder.errors import (
 )
 from quicksilver.recorder.folders import data_path, group_of, index_path
 from quicksilver.recorder.index import Entry, load_entries
-from quicksilver.recorder.schema import COLUMNS, VERSION, VERSION_KEY
+from quicksilver.recorder.rows import COLUMNS, VERSION, VERSION_KEY
 from quicksilver.recorder.seal import find_batch, is_intact, is_sealed
 
 NOT_THERE = "they are not in the log (retention, or a file was removed)"
