@@ -19,8 +19,7 @@ from quicksilver.experiments.machines import (
 )
 from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.shared_parser import SharedParser
-from quicksilver.lab.instruments import Observed, Usage
-from quicksilver.lab.latency import summarise_ages
+from quicksilver.lab.instruments import Observed, Usage, summarise_ages
 from quicksilver.multicast.receiving.stream import REORDERED_S
 from quicksilver.wire.packets import parse_body
 

@@ -9,7 +9,7 @@ from math import cos, hypot, pi, sin
 from typing import Any
 
 from quicksilver.experiments.base import Metrics
-from quicksilver.lab.latency import Latency, summarise_ages
+from quicksilver.lab.instruments import Latency, summarise_ages
 from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.records import (
     AckReceived,

@@ -19,10 +19,9 @@ import msgspec
 
 from quicksilver.experiments.base import ExperimentError, Metrics, Value
 from quicksilver.experiments.stalls import LOAD, WITNESS, WITNESS_RATE
-from quicksilver.lab.local_gms import LocalGms
-from quicksilver.lab.orders import DEAF, WHOLE, Harm
+from quicksilver.lab.local_gms import LocalGms, Relay, Relays
+from quicksilver.lab.nodes import DEAF, WHOLE, Harm
 from quicksilver.lab.processes import Child, Children
-from quicksilver.lab.relay import Relay, Relays
 from quicksilver.lab.stalls import (
     Count,
     Counted,

@@ -29,7 +29,7 @@ from quicksilver.experiments.gauges import (
 from quicksilver.experiments.machines import Machine
 from quicksilver.experiments.senders import PacedSender, PullSender, Sender
 from quicksilver.experiments.shared_parser import SharedParser
-from quicksilver.lab.latency import recovery_s
+from quicksilver.lab.instruments import recovery_s
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.trace.folders import TIMELINE, split_target
 from quicksilver.trace.parquet import ParquetTrace

@@ -15,7 +15,7 @@ from functools import partial
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
 from quicksilver.experiments.scenario import Run, Scenario, simulating
 from quicksilver.experiments.senders import BACKLOG_S, TICK_S
-from quicksilver.lab.promises import Promises
+from quicksilver.lab.accounts import Promises
 from quicksilver.membership.events import ViewsChanged, WasExcluded
 from quicksilver.multicast.events import FlushEnded, SessionEvent
 from quicksilver.stdx.ranges import RangeSet

@@ -1,4 +1,9 @@
-"""What a process measures of itself: processor time, memory, records, order of messages."""
+"""What is measured of a run: a process's use of itself, and the age of messages.
+
+A process measures its processor time and memory, sums up its node's records, and
+checks the order of messages. Ages of messages, from many processes or from a
+simulation, become percentiles and times of repair.
+"""
 
 from __future__ import annotations
 
@@ -163,3 +168,64 @@ class OrderCheck:
     def missing(self, sent: Sequence[int]) -> int:
         """Return how many of the messages that were sent did not arrive."""
         return sum(max(0, s - n) for s, n in zip(sent, self.expected, strict=True))
+
+
+QUIET_S = 0.1
+"""Late messages further apart than this belong to different losses."""
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """A distribution of ages, in seconds."""
+
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    p999_s: float
+    max_s: float
+
+
+def summarise_ages(ages_s: Sequence[float]) -> Latency | None:
+    """Return mean and percentiles; None without any."""
+    ordered = sorted(ages_s)
+    if not ordered:
+        return None
+
+    def at(part: float) -> float:
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+    return Latency(
+        mean_s=sum(ordered) / len(ordered),
+        p50_s=at(0.5),
+        p90_s=at(0.9),
+        p99_s=at(0.99),
+        p999_s=at(0.999),
+        max_s=ordered[-1],
+    )
+
+
+def recovery_s(arrivals: Sequence[tuple[float, float]]) -> tuple[float | None, int]:
+    """Return how long losses took to repair, and how many there were.
+
+    ``arrivals`` are times of arrival with ages. A message is late when it is a good
+    deal older than the median; the oldest of late messages that come together tells
+    how long its loss took to be repaired: that one was lost, the others waited
+    behind it.
+    """
+    if not arrivals:
+        return None, 0
+    ages = sorted(age for _, age in arrivals)
+    late = 3 * ages[len(ages) // 2] + 0.002
+    worst: list[float] = []
+    last = -1e9
+    for at, age in sorted(arrivals):
+        if age <= late:
+            continue
+        if at - last > QUIET_S:
+            worst.append(age)
+        else:
+            worst[-1] = max(worst[-1], age)
+        last = at
+    if not worst:
+        return None, 0
+    return sum(worst) / len(worst), len(worst)

@@ -18,14 +18,16 @@ import msgspec
 from quicksilver.lab.child import next_order, tell, wait_for_end
 from quicksilver.lab.instruments import (
     CollectorTime,
+    Latency,
     Observed,
     Observer,
     OrderCheck,
     Usage,
+    recovery_s,
     rss_bytes,
+    summarise_ages,
     take_usage,
 )
-from quicksilver.lab.latency import Latency, recovery_s, summarise_ages
 from quicksilver.lab.nodes import NodeSpec, open_node
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst

@@ -13,10 +13,9 @@ from functools import partial
 
 import msgspec
 
-from quicksilver.lab.child import tell
-from quicksilver.lab.nodes import NodeSpec, open_node
-from quicksilver.lab.orders import Harm, poll_orders
-from quicksilver.lab.promises import Promises
+from quicksilver.lab.accounts import Promises
+from quicksilver.lab.child import poll_orders, tell
+from quicksilver.lab.nodes import Harm, NodeSpec, open_node
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.messages import Batch

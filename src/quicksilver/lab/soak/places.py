@@ -6,9 +6,9 @@ import signal
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from quicksilver.lab.orders import DEAF, WHOLE
+from quicksilver.lab.local_gms import Relay
+from quicksilver.lab.nodes import DEAF, WHOLE
 from quicksilver.lab.processes import Child, Children, Inbox
-from quicksilver.lab.relay import Relay
 from quicksilver.lab.soak.acts import ActName
 from quicksilver.lab.soak.records import Change, Conclude, Round, Worker, group_name
 from quicksilver.lab.worker import start_worker
