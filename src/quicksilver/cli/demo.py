@@ -52,7 +52,7 @@ def demo(
     Starts a GMS, subscribers and publishers as processes of this machine. Fails
     if any surviving subscriber lacks a single message.
     """
-    from quicksilver.cli.groupspec import parse_groups
+    from quicksilver.cli.options import parse_groups
     from quicksilver.net.faults import parse_faults
 
     if faults:
@@ -215,7 +215,7 @@ def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
 
 
 def _joined(scenario: Scenario, name: str) -> list[str]:
-    from quicksilver.cli.groupspec import groups_of
+    from quicksilver.cli.options import groups_of
 
     return groups_of(scenario.groups, int(name.removeprefix("sub-")))
 

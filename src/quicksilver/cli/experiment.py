@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli.options import Json
-from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.output import RunProgress, emit, make_console, remark, say
 from quicksilver.cli.problems import MisuseError
-from quicksilver.cli.progress import RunProgress
 
 if TYPE_CHECKING:
     from quicksilver.experiments.base import Experiment, Place, Point, Row, Value

@@ -100,7 +100,7 @@ def _run_one(
 
     import msgspec
 
-    from quicksilver.cli.traces import opening_trace
+    from quicksilver.cli.running import opening_trace
     from quicksilver.trials.shrink import shrink
     from quicksilver.trials.trial import run_trial
 
@@ -161,7 +161,7 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
     import time
     from collections import Counter
 
-    from quicksilver.cli.progress import RunProgress
+    from quicksilver.cli.output import RunProgress
 
     started = time.perf_counter()
     failures: list[tuple[int, str]] = []

@@ -20,7 +20,7 @@ from quicksilver.cli.bench.measures import (
     measure_ours,
 )
 from quicksilver.cli.options import Trace
-from quicksilver.cli.traces import name_target
+from quicksilver.cli.running import name_target
 from quicksilver.lab.namespaces import Namespaces
 from quicksilver.membership.planning.measure import measure_plan
 
