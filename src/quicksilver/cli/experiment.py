@@ -211,8 +211,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from quicksilver.experiments.runner import run_facts, run_points
-    from quicksilver.experiments.store import PointStore
-    from quicksilver.experiments.summary import render_markdown
+    from quicksilver.experiments.store import PointStore, render_markdown
 
     if model is not None:
         from quicksilver.experiments.machines import load_machine
@@ -258,7 +257,7 @@ def _run(
 def _show(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> None:
     from rich.table import Table
 
-    from quicksilver.experiments.summary import table_of
+    from quicksilver.experiments.store import table_of
 
     head, body = table_of(experiment, rows, axes)
     table: Any = Table(title=f"{experiment.name}: {experiment.title}", padding=(0, 0))

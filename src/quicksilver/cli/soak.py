@@ -105,7 +105,7 @@ def _write(report: SoakReport, out: Path) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         remark("no figure is drawn: it needs pip install 'quicksilver[analysis]'")
         return
-    from quicksilver.analysis.soak import draw_memory
+    from quicksilver.analysis.report.timelines import draw_memory
 
     draw_memory(out, report)
 

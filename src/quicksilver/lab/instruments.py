@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from quicksilver.node.samples import resident_bytes
 from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.records import AckReceived, AnyRecord, NodeSampled, RoundCompleted
 
@@ -67,15 +68,9 @@ def take_usage(collector: CollectorTime) -> Usage:
         kernel_s=used.ru_stime,
         collector_s=collector.seconds,
         switches=used.ru_nvcsw + used.ru_nivcsw,
-        rss_bytes=rss_bytes(),
+        rss_bytes=resident_bytes(),
         rss_max_bytes=used.ru_maxrss * 1024,
     )
-
-
-def rss_bytes() -> int:
-    """Return the resident memory of this process now."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,13 +24,13 @@ from quicksilver.lab.instruments import (
     OrderCheck,
     Usage,
     recovery_s,
-    rss_bytes,
     summarise_ages,
     take_usage,
 )
 from quicksilver.lab.nodes import NodeSpec, open_node
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst
+from quicksilver.node.samples import resident_bytes
 
 ARRIVALS_MAX = 2_000_000
 """Stamped messages whose age is kept."""
@@ -269,7 +269,7 @@ def run_sender(spec: Sender) -> None:
     clock = time.monotonic
     with _loaded(spec, observer) as (node, collector):
         groups = node.open_all(spec.group_names())
-        empty = rss_bytes()
+        empty = resident_bytes()
         tell(LoadReady())
         next_order(Go)
         began, used = clock(), take_usage(collector)
