@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed

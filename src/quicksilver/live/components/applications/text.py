@@ -36,7 +36,7 @@ from quicksilver.live.components.interfaces import (
 from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.references.names import SHARED_TEXT
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.executors import Timer
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref

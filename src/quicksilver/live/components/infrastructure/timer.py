@@ -6,7 +6,7 @@ from typing import Protocol
 
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
-from quicksilver.live.runtime.executor import Timer as Pending
+from quicksilver.live.runtime.executors import Timer as Pending
 from quicksilver.live.types.declare import Given, endpoint, live_object
 
 
