@@ -13,7 +13,6 @@ import threading
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from quicksilver.lab.processes import Child, Children, GmsReady, free_udp_port
@@ -78,12 +77,7 @@ class Relays:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
