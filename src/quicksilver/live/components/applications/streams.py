@@ -18,9 +18,8 @@ import msgspec
 from quicksilver.live.codec import BadMessageError, Codec
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     UnreliableChannel,
+    channel_below,
 )
 from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.runtime.components import component
@@ -71,13 +70,7 @@ class LatestStream(NumberedStream):
     width: ClassVar[int]
     """Numbers in a value."""
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "best effort")],
-        name=UNRELIABLE,
-        inner=True,
-    )
+    channel = channel_below(UNRELIABLE, inner=True)
 
     def __init__(self, channel: Any, source: str, rate_hz: float, repeat_s: float) -> None:
         super().__init__(channel)

@@ -26,12 +26,9 @@ from quicksilver.live.components.applications.crdt import TextDocument
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     RELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     CheckpointedChannel,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
     ReliableChannel,
+    channel_below,
 )
 from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.references.names import SHARED_TEXT
@@ -158,13 +155,7 @@ class CheckpointedText(EditableText):
     At most 1,000,000 characters.
     """
 
-    channel = endpoint(
-        CheckpointedDeliveries,
-        CheckpointedRequests,
-        requires=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-        inner=True,
-    )
+    channel = channel_below(CHECKPOINTED, inner=True)
 
     states: ClassVar = Codec[Edited](Edited, "a text", STATE_BYTES_MAX)
 
@@ -246,13 +237,7 @@ class ReliableText(EditableText):
     At most 1,000,000 characters.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-        inner=True,
-    )
+    channel = channel_below(RELIABLE, inner=True)
 
     def __init__(self, Channel: Given[Ref[ReliableChannel]]) -> None:  # noqa: N803  # Code 2.2 says it so
         super().__init__(Channel)

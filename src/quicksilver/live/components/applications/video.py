@@ -18,10 +18,9 @@ from quicksilver.live.components.applications.streams import NumberedStream, che
 from quicksilver.live.components.interfaces import (
     RELIABLE,
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     ReliableChannel,
     UnreliableChannel,
+    channel_below,
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
@@ -256,13 +255,7 @@ class VideoStream(FrameStream):
     At most ``rate_hz`` frames a second, of at most 2 MiB, in parts of ``part_bytes``.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "best effort")],
-        name=UNRELIABLE,
-        inner=True,
-    )
+    channel = channel_below(UNRELIABLE, inner=True)
 
     def __init__(
         self,
@@ -290,13 +283,7 @@ class ReliableVideoStream(FrameStream):
     At most ``rate_hz`` frames a second, of at most 2 MiB; 8 frames or 4 MiB on their way.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-        inner=True,
-    )
+    channel = channel_below(RELIABLE, inner=True)
 
     def __init__(self, channel: Given[Ref[ReliableChannel]], rate_hz: Given[float] = 30.0) -> None:
         super().__init__(channel, rate_hz)

@@ -10,10 +10,9 @@ from quicksilver.live.components.interfaces import (
     MEMBERSHIP,
     RELIABLE,
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     MembershipRequests,
     MembershipViews,
+    channel_for_users,
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
@@ -36,12 +35,7 @@ class GroupChannel:
     """
 
     context: Context
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-    )
+    channel = channel_for_users(RELIABLE)
 
     def __init__(self, group: Given[str]) -> None:
         groups = self.context.service(Groups)
@@ -122,12 +116,7 @@ class UdpChannel:
     """
 
     context: Context
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "best effort")],
-        name=UNRELIABLE,
-    )
+    channel = channel_for_users(UNRELIABLE)
 
     def __init__(
         self,
