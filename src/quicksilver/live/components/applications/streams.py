@@ -13,9 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
-import msgspec
-
-from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.codec import BadMessageError, Codec, Packed
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
     UnreliableChannel,
@@ -35,7 +33,7 @@ LABEL_CHARACTERS_MAX: Final = 100
 RATE_HZ_MAX: Final = 1000.0
 
 
-class Sample(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Sample(Packed, frozen=True):
     """A value on its way."""
 
     label: str

@@ -15,12 +15,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, assert_never
 
-import msgspec
-
 from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
 )
 from quicksilver.live.components.applications.crdt import TextDocument
 from quicksilver.live.components.interfaces import (
@@ -134,11 +133,7 @@ class EditableText(ChannelUser):
             self._say()
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Edited(_Message, frozen=True, tag="edit"):
+class Edited(Packed, frozen=True, tag="edit"):
     """An edit."""
 
     update: bytes
@@ -207,7 +202,7 @@ ANSWER_WITHIN_S: Final = 0.1
 ANSWERS_WAITING_MAX: Final = 100
 
 
-class Asked(_Message, frozen=True, tag="ask"):
+class Asked(Packed, frozen=True, tag="ask"):
     """Somebody wants what they lack."""
 
     asker: int
@@ -216,7 +211,7 @@ class Asked(_Message, frozen=True, tag="ask"):
     digest: bytes
 
 
-class Answered(_Message, frozen=True, tag="answer"):
+class Answered(Packed, frozen=True, tag="answer"):
     """What somebody lacked; it does others no harm."""
 
     asker: int

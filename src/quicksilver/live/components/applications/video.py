@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.codec import BadMessageError, Codec, Packed
 from quicksilver.live.components.applications.streams import NumberedStream, check_rate, never_back
 from quicksilver.live.components.interfaces import (
     RELIABLE,
@@ -35,7 +35,7 @@ FRAMES_HELD_MAX: Final = 4
 """Frames of one source that may wait for parts."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Part(Packed, frozen=True):
     """A part of a frame; a frame sent whole has one."""
 
     source: int
