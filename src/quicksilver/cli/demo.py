@@ -78,7 +78,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is played."""
+    """Parameters of the cluster that the demo starts."""
 
     messages: int
     size: int
@@ -92,7 +92,7 @@ class Scenario:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of it."""
+    """Results of the demo: what survived, how fast, and what is missing."""
 
     scenario: Scenario
     published: dict[str, Published]

@@ -82,7 +82,7 @@ VARIATION_STEPS_MIN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What to run."""
+    """Parameters of one simulated run."""
 
     machine: Machine
     nodes: int
@@ -119,7 +119,7 @@ def open_trace(context: Context) -> ParquetTrace | None:
 
 
 class Run:
-    """A scenario as it goes."""
+    """A scenario under way: its cluster, nodes, senders and gauges."""
 
     def __init__(self, scenario: Scenario, context: Context) -> None:
         self.scenario = scenario

@@ -3,19 +3,24 @@
 Every stream (one sender's messages to one group) is reduced to its first sequence
 number, how many came, whether the numbers were contiguous, and a checksum chained
 over all payloads in order: it differs if any message is missing, doubled, changed
-or out of order. A publisher keeps the same account of what it sent. Where messages
-are numbered, ``Promises`` keeps which numbers a publisher's flushes vouched for.
+or out of order. A publisher keeps the same account of what it sent.
+
+Where messages begin with numbers, ``Promises`` keeps which of them a publisher's flushes
+vouched for, ``Hearing`` which came, and the longest time in which none came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 import msgspec
 
 from quicksilver.node.messages import Batch
 from quicksilver.stdx.ranges import RangeSet
+
+NUMBER_BYTES = 8
+"""Numbered messages begin with their number."""
 
 
 class StreamAccount(msgspec.Struct):
@@ -170,3 +175,50 @@ class Promises:
     def unanswered(self, sent: int) -> int:
         """Return how many messages no flush has spoken of."""
         return sent - self._from
+
+
+def number_message(number: int, tail: bytes) -> bytes:
+    """Return a message that begins with its number."""
+    return number.to_bytes(NUMBER_BYTES, "little") + tail
+
+
+def number_of(message: bytes) -> int:
+    """Return the number that a message begins with."""
+    return int.from_bytes(message[:NUMBER_BYTES], "little")
+
+
+class Hearing:
+    """Which numbered messages came, and the longest time in which none came."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.numbers = RangeSet()
+        self.count = 0
+        self.gap_s = 0.0
+        self._last_at = now
+        self._is_timed = False
+
+    def take(self, messages: Sequence[bytes], now: float) -> None:
+        """Take messages that came together."""
+        self.count += len(messages)
+        self._note_gap(now)
+        self._last_at = now
+        first, last = number_of(messages[0]), number_of(messages[-1])
+        if last - first + 1 == len(messages):
+            self.numbers.add(first, last + 1)
+            return
+        for message in messages:
+            number = number_of(message)
+            self.numbers.add(number, number + 1)
+
+    def begin_timing(self) -> None:
+        """Look for gaps from now on; one that has begun already counts as a whole."""
+        self._is_timed = True
+
+    def end_timing(self, now: float) -> None:
+        """Nothing more is offered: a silence from now on is none."""
+        self._note_gap(now)
+        self._is_timed = False
+
+    def _note_gap(self, now: float) -> None:
+        if self._is_timed:
+            self.gap_s = max(self.gap_s, now - self._last_at)

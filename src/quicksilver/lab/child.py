@@ -1,4 +1,4 @@
-"""The child's end of the line: what a process of the laboratory does to be one.
+"""What a process that the laboratory started does: speak to its parent, and end with it.
 
 A child speaks JSON lines: results on standard output, orders on standard input.
 It ends with its parent, whatever ended that one. The child itself asks the kernel

@@ -26,7 +26,7 @@ class CollectorTime:
         self._began = 0.0
 
     def note(self, phase: str, info: dict[str, int]) -> None:
-        """Hear from the collector that it begins or ends."""
+        """Callback for ``gc.callbacks``: a collection begins or ends."""
         del info
         now = time.thread_time()
         if phase == "start":
@@ -36,7 +36,7 @@ class CollectorTime:
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process has used."""
+    """Processor time and memory that a process has used."""
 
     cpu_s: float
     kernel_s: float

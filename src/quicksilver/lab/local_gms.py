@@ -41,7 +41,7 @@ class LocalGms:
         return HOST, self._port
 
     def start(self) -> None:
-        """Start it; returns when it listens."""
+        """Start a GMS process; returns when it listens."""
         assert self.child is None
         ports = ("--port", str(self._port), "--multicast-port", str(self._multicast_port))
         where = ("--host", HOST, "--state", str(self._state), "--json")
@@ -53,7 +53,7 @@ class LocalGms:
         self.lives += 1
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the process at once, as a crash would."""
         child, self.child = self.child, None
         assert child is not None
         child.kill()
@@ -84,7 +84,7 @@ class Relays:
         self._loop.close()
 
     def add(self) -> Relay:
-        """Make another one."""
+        """Add a relay and return it."""
         relay: Relay = self._do(self._add())
         return relay
 

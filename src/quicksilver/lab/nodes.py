@@ -69,7 +69,7 @@ class Harm(msgspec.Struct, frozen=True, tag="harm", tag_field="order"):
     faults: str
 
     def perform(self, node: sync.Node) -> None:
-        """Do it."""
+        """Apply the faults to the sockets of a node."""
         plan = parse_faults(self.faults) if self.faults else None
         core = node.core
         core.call(lambda: core.sockets.set_faults(plan))

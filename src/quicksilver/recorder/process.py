@@ -36,7 +36,7 @@ RETRY_S = 2.0
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recorder works."""
+    """Settings of a recorder."""
 
     flush_interval_s: float = 0.2
     """What waits is made safe so often: a crash loses at most this much time,

@@ -37,7 +37,7 @@ from quicksilver.stdx.ranges import RangeSet
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What a log has of one segment."""
+    """One segment of a log, and where its batches are."""
 
     segment: Segment
     end: int

@@ -39,7 +39,7 @@ from quicksilver.stdx.ranges import RangeSet
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a writer goes on."""
+    """Where a writer continues a log, and what it must mend first."""
 
     mark: Mark
     """From the log's first offset up to the next one to give."""

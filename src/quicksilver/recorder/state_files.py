@@ -42,7 +42,7 @@ _TRIES: Final = 3
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What is safe of a log."""
+    """Which offsets of a log are safely on disk."""
 
     first: int
     """Where the log begins: what lies before was taken by retention."""

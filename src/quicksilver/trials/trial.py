@@ -51,7 +51,7 @@ SECONDS_MIN = 20.0
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial did and found."""
+    """Result of a trial: what it did, and the violations found."""
 
     seed: int
     digest: str
@@ -277,7 +277,7 @@ def _judge(plan: Plan, cluster: Cluster, found: list[Violation]) -> Verdict:
 
 
 class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a seed."""
+    """Result of the trial that a seed stands for."""
 
     seed: int
     verdict: Verdict | None = None

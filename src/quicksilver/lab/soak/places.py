@@ -1,4 +1,4 @@
-"""The places of a soak's workers: one process after another has each of them."""
+"""Places of a soak, each held by one worker process after another, and mishaps to them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Place:
         self.calm(now)
 
     def calm(self, now: float) -> None:
-        """Nothing happens to it any more."""
+        """Note that the mishap is over."""
         self.is_harmed = False
         self.harmed_at = now
 

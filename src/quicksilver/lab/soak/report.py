@@ -15,7 +15,7 @@ PAGE_BYTES = resource.getpagesize()
 
 
 class Vitals(msgspec.Struct, frozen=True, array_like=True):
-    """One process at one moment."""
+    """What one process used at one moment."""
 
     at: float
     """Seconds since the soak began."""
@@ -74,7 +74,7 @@ DESCRIPTORS_SPARE = 4
 
 
 class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How one process did."""
+    """Memory, descriptors and threads of one process, at first and in the end."""
 
     name: str
     rss_mb_first: float
@@ -90,7 +90,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """A whole soak: mishaps, messages, processes and violations."""
 
     seed: int
     seconds: float

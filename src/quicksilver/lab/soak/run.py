@@ -58,7 +58,7 @@ SPARED_MIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakPlan:
-    """What to run."""
+    """Parameters of a soak."""
 
     seconds: float
     seed: int

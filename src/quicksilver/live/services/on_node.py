@@ -243,7 +243,7 @@ class _Sink:
         """Nothing to tell: whoever lacks them has a gap, and objects compare their states."""
 
     def told_on_core(self) -> None:
-        """Nothing was to be told."""
+        """Nothing to do: objects are not told of unconfirmed messages."""
 
     def fail_on_core(self, error: Exception) -> None:
         def hand() -> None:

@@ -49,7 +49,7 @@ _MERGED_HIERARCHIES = 2
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to plan."""
+    """Options of a planning job."""
 
     strategy: Strategy = "merged"
     regions_per_node_max: int = 20

@@ -1,4 +1,4 @@
-"""A clock that others can be driven by."""
+"""A timer as an object: it ticks at a steady interval for whoever is connected."""
 
 from __future__ import annotations
 
