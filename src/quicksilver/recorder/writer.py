@@ -15,13 +15,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quicksilver.recorder.batches import ENTRY_BYTES, Entry, pack_entry, seal
 from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
-from quicksilver.recorder.index import ENTRY_BYTES, Entry, pack_entry
 from quicksilver.recorder.recovery import Opening, examine
 from quicksilver.recorder.rows import PendingRows, segment_schema
-from quicksilver.recorder.seal import seal
 from quicksilver.recorder.state_files import MarkFile, load_memory
 
 
