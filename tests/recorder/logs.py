@@ -7,7 +7,7 @@ from pathlib import Path
 from quicksilver.node.messages import Batch
 from quicksilver.recorder.batches import MARK, seal
 from quicksilver.recorder.folders import data_path, folder_of, index_path
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.rows import COLUMNS, GROUP_KEY, VERSION_KEY
 from quicksilver.recorder.writer import LogConfig, LogWriter

@@ -21,7 +21,7 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.coverage import Coverage, Source
 from quicksilver.recorder.errors import PeerError
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.stdx.ranges import RangeSet
 
 CONTROL_GROUP = "quicksilver.recorders"

@@ -24,7 +24,7 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.coverage import Coverage
 from quicksilver.recorder.errors import LogBusyError
 from quicksilver.recorder.folders import LOCK
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.peers import Peers
 from quicksilver.recorder.protocol import State
 from quicksilver.recorder.repair import Repaired, repair_log
