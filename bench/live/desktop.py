@@ -14,7 +14,7 @@ from quicksilver.lab.processes import Children
 from quicksilver.live.components.library import equip
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.xml import write
-from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
+from quicksilver.live.runtime.executors import AsyncioExecutor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.on_node import NodeGroups

@@ -14,7 +14,7 @@ from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.check import check
 from quicksilver.live.references.xml import load
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.promises import Task
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.types.declare import endpoint, live_object

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable
-from pathlib import Path
-from resource import getpagesize
 
 import msgspec
+
+from quicksilver.node.samples import resident_bytes
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -34,5 +34,4 @@ def best_us(work: Callable[[], object], *, number: int, repeats: int = 9) -> flo
 
 def resident_mb() -> float:
     """Return the memory of this process, in millions of bytes."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * getpagesize() / 1e6
+    return resident_bytes() / 1e6

@@ -17,7 +17,7 @@ from bench.live.measured import Measured, resident_mb
 from quicksilver.live.components.library import equip
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups

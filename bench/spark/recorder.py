@@ -16,7 +16,7 @@ from pathlib import Path
 
 from quicksilver.node.messages import Batch
 from quicksilver.recorder.envelope import Origin, pack_envelope
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.writer import LogConfig
 
 ROWS_A_BATCH = 50

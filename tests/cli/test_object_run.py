@@ -264,7 +264,7 @@ class TestInThisProcess:
         run_here: Callable[..., tuple[int, str]],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("quicksilver.cli.objectrun.SETTLE_S", 0.1)
+        monkeypatch.setattr("quicksilver.cli.object_run.SETTLE_S", 0.1)
         channel = primitive("quicksilver.checkpointed-channel", group="g", founders=2)
         file = tmp_path / "lonely.liveobject"
         file.write_text(write(primitive("quicksilver.counter", channel=channel)), encoding="utf-8")

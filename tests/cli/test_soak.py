@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from quicksilver.cli.main import run
-from quicksilver.lab.soak.report import SoakReport, summarise_process
+from quicksilver.lab.soak.report import SoakReport, Vitals, summarise_process
 from quicksilver.lab.soak.run import Soak, SoakPlan
-from quicksilver.lab.soak.vitals import Vitals
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from quicksilver.experiments.machines import (
     save_machine,
 )
 from quicksilver.experiments.real import distribution_of_rounds, shares
-from quicksilver.experiments.shared_parser import SharedParser
-from quicksilver.lab.instruments import Observed, Usage
-from quicksilver.lab.latency import summarise_ages
+from quicksilver.experiments.scenario import SharedParser
+from quicksilver.lab.instruments import Observed, Usage, summarise_ages
 from quicksilver.multicast.receiving.stream import REORDERED_S
 from quicksilver.wire.packets import parse_body
 

@@ -9,8 +9,7 @@ import pytest
 from quicksilver.experiments.base import Context, Value
 from quicksilver.experiments.catalogue import EXPERIMENTS
 from quicksilver.experiments.runner import run_points
-from quicksilver.experiments.store import PointStore
-from quicksilver.experiments.summary import render_markdown
+from quicksilver.experiments.store import PointStore, render_markdown
 
 TINY: dict[str, Value] = {"nodes": 3, "seconds": 0.1, "warmup": 0.05, "machine": "gigabit"}
 OTHERS: dict[str, dict[str, Value]] = {

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from quicksilver.experiments.base import Context, ExperimentError, Value
-from quicksilver.experiments.catalogue.stalls import FAULTS, Stalls, make_misfortune
+from quicksilver.experiments.catalogue.stalls import Stalls, make_misfortune
+from quicksilver.experiments.stalls import FAULTS
 
 pytestmark = pytest.mark.slow
 

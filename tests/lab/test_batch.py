@@ -11,8 +11,6 @@ import msgspec
 import pytest
 
 from quicksilver.lab.batch import ResultFile, run_batch
-from quicksilver.lab.seeds import run_seed
-from tests.trials.broken import BROKEN
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -118,23 +116,3 @@ class TestKeeping:
         file.add(Result("a", 1))
         file.open(fresh=True)
         assert file.read() == []
-
-
-class TestSeeds:
-    def test_a_good_seed_has_a_report_and_no_problem(self) -> None:
-        found = run_seed(16)
-        assert found.verdict is not None
-        assert found.problem == ""
-
-    def test_a_violation_is_the_problem(self) -> None:
-        with BROKEN["never-quiet"].install():
-            assert run_seed(16).problem.startswith("quiescence at ")
-
-    def test_what_a_trial_raises_is_the_problem(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fail(*_: object, **__: object) -> None:
-            raise LookupError("no ring")
-
-        monkeypatch.setattr("quicksilver.lab.seeds.run_trial", fail)
-        found = run_seed(1)
-        assert found.verdict is None
-        assert found.problem == "raised LookupError: no ring"

@@ -7,8 +7,14 @@ import gc
 import msgspec
 import pytest
 
-from quicksilver.lab.instruments import CollectorTime, Observed, OrderCheck, take_usage
-from quicksilver.lab.latency import recovery_s, summarise_ages
+from quicksilver.lab.instruments import (
+    CollectorTime,
+    Observed,
+    OrderCheck,
+    recovery_s,
+    summarise_ages,
+    take_usage,
+)
 from quicksilver.lab.load import count_sent
 
 

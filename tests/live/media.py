@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.services.datagrams import Address, DatagramPort, Datagrams, OnDatagram
 from quicksilver.live.services.storage import Storage
 from quicksilver.stdx.rand import Rng

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import GroupHub, Groups, GroupView
 from quicksilver.live.services.identity import Identity

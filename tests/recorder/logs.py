@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from quicksilver.node.messages import Batch
+from quicksilver.recorder.batches import MARK, seal
 from quicksilver.recorder.folders import data_path, folder_of, index_path
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.reader import LogReader
-from quicksilver.recorder.schema import COLUMNS, GROUP_KEY, VERSION_KEY
-from quicksilver.recorder.seal import MARK, seal
+from quicksilver.recorder.rows import COLUMNS, GROUP_KEY, VERSION_KEY
 from quicksilver.recorder.writer import LogConfig, LogWriter
 
 GROUP = "prices"

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quicksilver.recorder.batches import ENTRY_BYTES
 from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import DamagedLogError, RecorderError, StateFileError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.history import FolderHistory
-from quicksilver.recorder.index import ENTRY_BYTES
 from quicksilver.recorder.protocol import parse_rows
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.repair import repair_log

@@ -9,6 +9,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pytest
 
+from quicksilver.recorder.batches import ENTRY_BYTES, load_entries
 from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import (
     DamagedSegmentError,
@@ -24,7 +25,6 @@ from quicksilver.recorder.folders import (
     recorded_groups,
     segment_stems,
 )
-from quicksilver.recorder.index import ENTRY_BYTES, load_entries
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.writer import LogConfig, LogWriter
 from tests.recorder.logs import CONFIG, GROUP, become_version, filled, value, values, write_rows

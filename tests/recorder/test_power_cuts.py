@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention
 from quicksilver.recorder.writer import LogConfig

@@ -16,10 +16,10 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.envelope import Origin, pack_envelope
 from quicksilver.recorder.errors import LogBusyError, PeerError
-from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.process import Recorder, RecorderConfig
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, store_commit
+from quicksilver.recorder.rows import PendingRows
 from quicksilver.recorder.writer import LogConfig
 from tests.node.service import connect, run, running_gms
 from tests.recorder.logs import batch

@@ -18,7 +18,7 @@ from quicksilver.recorder.envelope import (
     parse_envelope,
     parse_origin,
 )
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.repeats import Repeats
 from tests.recorder.logs import CONFIG, GROUP, flush, values
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver.recorder.errors import LogBrokenError
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.retention import (
     Retention,
     SegmentFacts,

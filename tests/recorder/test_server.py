@@ -16,8 +16,8 @@ from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.coverage import Coverage
 from quicksilver.recorder.errors import PeerError
 from quicksilver.recorder.folders import data_path
-from quicksilver.recorder.gaps import fetch_missing
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
+from quicksilver.recorder.peers import fetch_missing
 from quicksilver.recorder.protocol import QUESTION_BYTES_MAX, AskRows, State, encode_frame
 from quicksilver.recorder.server import LogServer, ServerLimits
 from quicksilver.recorder.writer import LogConfig

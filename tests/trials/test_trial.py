@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from quicksilver.trials import faults, trial
 from quicksilver.trials.draw import Membership, Plan, draw_plan
-from quicksilver.trials.trial import build, run_trial
+from quicksilver.trials.trial import build, run_seed, run_trial
 from quicksilver.trials.watch import Watcher
+from tests.trials.broken import BROKEN
 
 SMALL = Plan(
     seed=3,
@@ -128,6 +129,26 @@ def test_every_fault_begins_and_heals(kind: type[faults.Fault]) -> None:
 
 def test_the_floor_is_part_of_the_verdict() -> None:
     verdict = run_trial(SMALL)
-    assert verdict.is_good
+    assert not verdict.violations
     assert verdict.messages >= trial.MESSAGES_MIN
     assert verdict.seconds >= trial.SECONDS_MIN
+
+
+class TestSeeds:
+    def test_a_good_seed_has_a_report_and_no_problem(self) -> None:
+        found = run_seed(16)
+        assert found.verdict is not None
+        assert found.problem == ""
+
+    def test_a_violation_is_the_problem(self) -> None:
+        with BROKEN["never-quiet"].install():
+            assert run_seed(16).problem.startswith("quiescence at ")
+
+    def test_what_a_trial_raises_is_the_problem(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise LookupError("no ring")
+
+        monkeypatch.setattr("quicksilver.trials.trial.run_trial", fail)
+        found = run_seed(1)
+        assert found.verdict is None
+        assert found.problem == "raised LookupError: no ring"

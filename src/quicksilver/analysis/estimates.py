@@ -51,7 +51,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """What least squares found."""
+    """A least-squares fit: estimated parameters, and how well they fit."""
 
     names: tuple[str, ...]
     estimates: dict[str, Estimate]

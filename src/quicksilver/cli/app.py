@@ -6,7 +6,6 @@ imports when it runs, so that ``quicksilver --help`` answers at once.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -17,17 +16,21 @@ from quicksilver.cli import (
     doctor,
     experiment,
     gms,
-    gold,
+    model,
+    overlap,
     pub,
     record,
     report,
     sim,
     soak,
-    sql,
     sub,
+    sweep,
+    tables,
     top,
     up,
 )
+from quicksilver.cli import object as object_
+from quicksilver.cli.bench import command as bench
 
 app = typer.Typer(
     name="quicksilver",
@@ -72,13 +75,13 @@ app.command("sim")(sim.sim)
 app.command("soak")(soak.soak)
 app.command("experiment")(experiment.experiment)
 app.command("report")(report.report)
-app.command("gold")(gold.gold)
-app.command("sql")(sql.sql)
-app.add_typer(importlib.import_module("quicksilver.cli.model").app, name="model")
-app.add_typer(importlib.import_module("quicksilver.cli.object").app, name="object")
-app.add_typer(importlib.import_module("quicksilver.cli.overlap").app, name="overlap")
-app.command("sweep")(importlib.import_module("quicksilver.cli.sweep").sweep)
-app.add_typer(importlib.import_module("quicksilver.cli.bench.command").app, name="bench")
+app.command("gold")(tables.gold)
+app.command("sql")(tables.sql)
+app.add_typer(model.app, name="model")
+app.add_typer(object_.app, name="object")
+app.add_typer(overlap.app, name="overlap")
+app.command("sweep")(sweep.sweep)
+app.add_typer(bench.app, name="bench")
 
 
 def invoke(arguments: Sequence[str]) -> int:

@@ -52,7 +52,7 @@ def demo(
     Starts a GMS, subscribers and publishers as processes of this machine. Fails
     if any surviving subscriber lacks a single message.
     """
-    from quicksilver.cli.groupspec import parse_groups
+    from quicksilver.cli.options import parse_groups
     from quicksilver.net.faults import parse_faults
 
     if faults:
@@ -78,7 +78,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is played."""
+    """Parameters of the cluster that the demo starts."""
 
     messages: int
     size: int
@@ -92,7 +92,7 @@ class Scenario:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of it."""
+    """Results of the demo: what survived, how fast, and what is missing."""
 
     scenario: Scenario
     published: dict[str, Published]
@@ -215,7 +215,7 @@ def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
 
 
 def _joined(scenario: Scenario, name: str) -> list[str]:
-    from quicksilver.cli.groupspec import groups_of
+    from quicksilver.cli.options import groups_of
 
     return groups_of(scenario.groups, int(name.removeprefix("sub-")))
 

@@ -126,7 +126,7 @@ def check_connector() -> Finding:
     from pathlib import Path
 
     from quicksilver.net.diagnosis import Finding
-    from quicksilver.spark.discovery import find_python, search
+    from quicksilver.spark.sessions import find_python, search
 
     python = find_python(os.environ)
     problem = search(python)

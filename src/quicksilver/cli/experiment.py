@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli.options import Json
-from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.output import RunProgress, emit, make_console, remark, say
 from quicksilver.cli.problems import MisuseError
-from quicksilver.cli.progress import RunProgress
 
 if TYPE_CHECKING:
     from quicksilver.experiments.base import Experiment, Place, Point, Row, Value
@@ -212,8 +211,7 @@ def _run(
     as_json: bool,
 ) -> None:
     from quicksilver.experiments.runner import run_facts, run_points
-    from quicksilver.experiments.store import PointStore
-    from quicksilver.experiments.summary import render_markdown
+    from quicksilver.experiments.store import PointStore, render_markdown
 
     if model is not None:
         from quicksilver.experiments.machines import load_machine
@@ -259,7 +257,7 @@ def _run(
 def _show(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> None:
     from rich.table import Table
 
-    from quicksilver.experiments.summary import table_of
+    from quicksilver.experiments.store import table_of
 
     head, body = table_of(experiment, rows, axes)
     table: Any = Table(title=f"{experiment.name}: {experiment.title}", padding=(0, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from types import TracebackType
 from typing import Self
 
 from quicksilver.net.streams import FrameDecoder, FrameError, encode_frame
@@ -37,12 +36,7 @@ class Inspector:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

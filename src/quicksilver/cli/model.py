@@ -10,7 +10,7 @@ import typer
 
 from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, make_console, remark, say
-from quicksilver.cli.problems import CommandError
+from quicksilver.cli.problems import CommandError, needing
 
 if TYPE_CHECKING:
     from quicksilver.analysis.model.observations import Observation
@@ -23,13 +23,9 @@ DEFAULT_OUT = Path("out/model")
 
 
 def _need_extra() -> None:
-    try:
+    with needing("model", "analysis"):
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
         import numpy  # noqa: F401  # the same
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"model needs {error.name}: pip install 'quicksilver[analysis]'"
-        ) from None
 
 
 @app.command()

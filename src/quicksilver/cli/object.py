@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli import options
-from quicksilver.cli.objectrun import run
+from quicksilver.cli.object_run import run
 from quicksilver.cli.output import emit, make_console, plural, say
 from quicksilver.cli.problems import CommandError, MisuseError
 

@@ -97,9 +97,9 @@ def plan(
     """Plan regions; the file plan.json is what `quicksilver gms --plan` loads."""
     import msgspec
 
-    from quicksilver.spark.overlap.checkpoints import checkpoints
     from quicksilver.spark.overlap.files import read_pairs, read_traffic, write_plan
     from quicksilver.spark.overlap.measures import draw_plan, measure
+    from quicksilver.spark.overlap.schemas import checkpoints
     from quicksilver.spark.overlap.strategies import PlanOptions, make_plan
     from quicksilver.spark.sessions import parse_conf, session
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import typer
@@ -25,6 +27,17 @@ LINE_CHARS_MAX = 2000
 
 class CommandError(Exception):
     """A command could not do what it was asked to; the text says what to do next."""
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Name the extra to install if an import in the block fails; ``what`` is what needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"{what} needs {error.name}: pip install 'quicksilver[{extra}]'"
+        ) from None
 
 
 class MisuseError(CommandError):

@@ -58,9 +58,8 @@ def pub(
     Each message goes to every group named. At the end, waits until all of them are on every
     member that stays, and says so; or says how many may not have arrived, and fails.
     """
-    from quicksilver.cli.node_commands import node_options, serving_metrics
     from quicksilver.cli.output import plural
-    from quicksilver.cli.traces import name_run, opening_trace
+    from quicksilver.cli.running import name_run, node_options, opening_trace, serving_metrics
     from quicksilver.node import sync
     from quicksilver.node.errors import MessageTooLargeError, UnconfirmedError
     from quicksilver.node.samples import sampling

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from quicksilver.cli import options
-from quicksilver.cli.problems import CommandError, MisuseError
+from quicksilver.cli.problems import MisuseError, needing
 
 if TYPE_CHECKING:
     from quicksilver.recorder.process import Recorder, RecorderConfig
@@ -79,16 +79,12 @@ def record(
     A log whose safe rows cannot be read is refused. --repair reads all of it,
     leaves damaged files as they are, and never uses their offsets again.
     """
-    from quicksilver.cli.node_commands import node_options
+    from quicksilver.cli.running import node_options
 
-    try:
+    with needing("recording", "spark"):
         from quicksilver.recorder.process import Recorder, RecorderConfig
         from quicksilver.recorder.retention import Retention
         from quicksilver.recorder.writer import LogConfig
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"recording needs {error.name}: pip install 'quicksilver[spark]'"
-        ) from None
     config = RecorderConfig(
         flush_interval_s=flush_ms / 1000,
         log=LogConfig(segment_bytes=options.parse_size(segment_bytes)),
@@ -107,7 +103,7 @@ def record(
 
 
 def _run(make: object, config: RecorderConfig, as_json: bool) -> int:
-    from quicksilver.cli.run_async import run_async
+    from quicksilver.cli.running import run_async
 
     assert callable(make)
     made: list[Recorder] = []

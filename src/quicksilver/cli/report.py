@@ -10,7 +10,7 @@ import typer
 
 from quicksilver.cli.options import Conf, Json, Master
 from quicksilver.cli.output import emit, remark, say
-from quicksilver.cli.problems import CommandError
+from quicksilver.cli.problems import needing
 
 if TYPE_CHECKING:
     from quicksilver.analysis.page import Section
@@ -43,14 +43,10 @@ def report(
     from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
-    try:
+    with needing("report", "analysis"):
         import matplotlib  # noqa: F401  # only to see whether the extra is installed
 
         from quicksilver.analysis.report.job import make_report
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"report needs {error.name}: pip install 'quicksilver[analysis]'"
-        ) from None
     before = {path: path.stat().st_mtime_ns for path in out.glob("*.svg")}
 
     def tell_traces(traced: Mapping[Path, Sequence[str]]) -> list[Section]:

@@ -12,9 +12,8 @@ from quicksilver.cli.options import Json, Trace
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
-    from quicksilver.lab.seeds import SeedResult
     from quicksilver.trials.draw import Plan
-    from quicksilver.trials.trial import Verdict
+    from quicksilver.trials.trial import SeedResult, Verdict
 
 FAILURES_SHOWN = 20
 
@@ -101,7 +100,7 @@ def _run_one(
 
     import msgspec
 
-    from quicksilver.cli.traces import opening_trace
+    from quicksilver.cli.running import opening_trace
     from quicksilver.trials.shrink import shrink
     from quicksilver.trials.trial import run_trial
 
@@ -162,7 +161,7 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
     import time
     from collections import Counter
 
-    from quicksilver.cli.progress import RunProgress
+    from quicksilver.cli.output import RunProgress
 
     started = time.perf_counter()
     failures: list[tuple[int, str]] = []
@@ -218,7 +217,7 @@ def run_seeds(seeds: range, jobs: int, out: Path | None = None) -> Iterator[Seed
     ``out`` keeps them: seeds that are in that file are not run again.
     """
     from quicksilver.lab.batch import ResultFile, count_cores, run_batch
-    from quicksilver.lab.seeds import SeedResult, run_seed
+    from quicksilver.trials.trial import SeedResult, run_seed
 
     kept: dict[int, SeedResult] = {}
     file = None

@@ -103,9 +103,9 @@ def _write(report: SoakReport, out: Path) -> None:
     text = msgspec.json.format(msgspec.json.encode(report), indent=1)
     (out / "report.json").write_bytes(text + b"\n")
     if importlib.util.find_spec("matplotlib") is None:
-        remark("no figure is drawn: it needs pip install 'quicksilver[spark]'")
+        remark("no figure is drawn: it needs pip install 'quicksilver[analysis]'")
         return
-    from quicksilver.analysis.soak import draw_memory
+    from quicksilver.analysis.report.timelines import draw_memory
 
     draw_memory(out, report)
 

@@ -42,9 +42,7 @@ def sub(
     Ends with --count, --seconds or Ctrl-C. If --seconds pass before --count
     messages came, it fails.
     """
-    from quicksilver.cli.node_commands import node_options
-    from quicksilver.cli.run_async import run_async
-    from quicksilver.cli.traces import name_run, opening_trace
+    from quicksilver.cli.running import name_run, node_options, opening_trace, run_async
 
     printer = Printer(is_json=as_json, is_hex=as_hex, count_max=count)
     plan = Listening(
@@ -73,7 +71,7 @@ class Listening:
 
 
 async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
-    from quicksilver.cli.node_commands import serving_metrics
+    from quicksilver.cli.running import serving_metrics
     from quicksilver.node.aio import Node
     from quicksilver.node.samples import sampling
 

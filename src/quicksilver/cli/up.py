@@ -65,8 +65,8 @@ def up(
     another window with top, send to it with pub. A node that ends is not
     restarted; the rest goes on.
     """
-    from quicksilver.cli.groupspec import parse_groups
-    from quicksilver.cli.traces import name_target
+    from quicksilver.cli.options import parse_groups
+    from quicksilver.cli.running import name_target
     from quicksilver.net.faults import FaultError, parse_faults
 
     faults = "" if loss is None else f"loss={loss}"
@@ -120,7 +120,7 @@ class Cluster:
         return 0
 
     def _start(self, children: Children, gms: str, number: int, inbox: Inbox) -> None:
-        from quicksilver.cli.groupspec import groups_of
+        from quicksilver.cli.options import groups_of
         from quicksilver.lab.participants import Member
         from quicksilver.lab.worker import start_worker
 

@@ -148,7 +148,7 @@ class Experiment(ABC):
                 )
 
     def place_of(self, parameters: Mapping[str, Value]) -> Place:
-        """Where a point runs when nobody says."""
+        """Return where a point runs by default: ``sim`` or ``real``."""
         del parameters
         return self.places[0]
 

@@ -9,7 +9,7 @@ from math import cos, hypot, pi, sin
 from typing import Any
 
 from quicksilver.experiments.base import Metrics
-from quicksilver.lab.latency import Latency, summarise_ages
+from quicksilver.lab.instruments import Latency, summarise_ages
 from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.records import (
     AckReceived,
@@ -90,7 +90,6 @@ class Traffic:
         """From departure to arrival of the sampled packets."""
         self.repair_s: list[float] = []
         """From a packet's departure until a repair of it leaves."""
-        self.lost_in_rounds = 0
         self.tokens = 0
         self.token_bytes = 0
         self.token_bytes_max = 0
@@ -144,7 +143,6 @@ class Traffic:
             self._low[stream] = max(self._low[stream], record.low)
         elif isinstance(record, RoundCompleted) and self.is_on:
             self.rounds_s[record.level].append(record.seconds)
-            self.lost_in_rounds += record.missing
             if not record.level:
                 self._leaders.add(record.node)
         elif isinstance(record, PacketSent):

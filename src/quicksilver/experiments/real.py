@@ -17,7 +17,7 @@ from quicksilver.stdx.bins import add_counts
 
 @dataclass(frozen=True, kw_only=True)
 class RealRun:
-    """What to run."""
+    """Parameters of one run with real processes."""
 
     nodes: int
     """Receivers."""
@@ -37,7 +37,7 @@ class RealRun:
 
 
 def run_real(run: RealRun, context: Context) -> Metrics:
-    """Run it and return what was measured."""
+    """Run the processes and return what was measured."""
     common: dict[str, Any] = {"interface": "lo", "groups": run.groups, "is_observed": True}
     if context.traces is not None:
         common["trace"] = str(context.traces)

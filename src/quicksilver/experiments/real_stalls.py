@@ -18,11 +18,10 @@ from pathlib import Path
 import msgspec
 
 from quicksilver.experiments.base import ExperimentError, Metrics, Value
-from quicksilver.experiments.stalls import LOAD, WITNESS, WITNESS_RATE
-from quicksilver.lab.local_gms import LocalGms
-from quicksilver.lab.orders import DEAF, WHOLE, Harm
+from quicksilver.experiments.stalls import FAULTS, LOAD, WITNESS, WITNESS_RATE
+from quicksilver.lab.local_gms import LocalGms, Relay, Relays
+from quicksilver.lab.nodes import DEAF, WHOLE, Harm
 from quicksilver.lab.processes import Child, Children
-from quicksilver.lab.relay import Relay, Relays
 from quicksilver.lab.stalls import (
     Count,
     Counted,
@@ -42,20 +41,8 @@ ANSWER_S = 90.0
 DOWN_S = 1.0
 """How long the GMS is down when it is restarted."""
 
-REAL_FAULTS = (
-    "none",
-    "crash",
-    "silent-crash",
-    "freeze",
-    "mute",
-    "gms-cut",
-    "gms-restart",
-    "publisher-cut",
-    "member-cut",
-    "loss-20",
-    "loss-50",
-    "partition",
-)
+REAL_FAULTS = tuple(fault for fault in FAULTS if fault != "slow")
+"""A processor that is slower for a while is only simulated."""
 
 
 class _Member:
@@ -173,7 +160,7 @@ def _measure(scene: _Scene, fault: str, given: Mapping[str, Value]) -> Metrics:
 
 
 def _begin(scene: _Scene, fault: str, given: Mapping[str, Value]) -> float:
-    """Let it happen; return how long it lasts."""
+    """Let the fault begin; return how long it lasts."""
     match fault:
         case "crash":
             scene.choose().child.kill()
@@ -270,7 +257,4 @@ def _ask(members: Iterable[_Member]) -> list[Listened]:
 
 
 def _lacking(heard: Listened, group: str, numbers: list[tuple[int, int]]) -> int:
-    lacking = RangeSet(numbers)
-    for start, stop in heard.numbers.get(group, []):
-        lacking.discard(start, stop)
-    return lacking.count()
+    return RangeSet(numbers).difference(RangeSet(heard.numbers.get(group, []))).count()

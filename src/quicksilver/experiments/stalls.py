@@ -15,7 +15,7 @@ from functools import partial
 from quicksilver.experiments.base import Context, ExperimentError, Metrics
 from quicksilver.experiments.scenario import Run, Scenario, simulating
 from quicksilver.experiments.senders import BACKLOG_S, TICK_S
-from quicksilver.lab.promises import Promises
+from quicksilver.lab.accounts import NUMBER_BYTES, Hearing, Promises, number_message
 from quicksilver.membership.events import ViewsChanged, WasExcluded
 from quicksilver.multicast.events import FlushEnded, SessionEvent
 from quicksilver.stdx.ranges import RangeSet
@@ -30,7 +30,21 @@ FLUSH_S = 0.25
 """Time from the end of a flush to the next one."""
 DRAIN_S = 30.0
 """How long all that was sent may take to arrive, when nothing more is sent."""
-NUMBER_BYTES = 8
+FAULTS = (
+    "none",
+    "crash",
+    "silent-crash",
+    "freeze",
+    "mute",
+    "slow",
+    "gms-cut",
+    "gms-restart",
+    "publisher-cut",
+    "member-cut",
+    "loss-20",
+    "loss-50",
+    "partition",
+)
 
 
 class Publisher:
@@ -54,7 +68,7 @@ class Publisher:
         if self.has_ended:
             return None
         self.sent += 1
-        return (self.sent - 1).to_bytes(NUMBER_BYTES, "little") + self._tail
+        return number_message(self.sent - 1, self._tail)
 
     def begin(self, rate: float, *, flushes: bool) -> None:
         """Send at a rate from now on; 0: whenever there is room."""
@@ -98,52 +112,6 @@ class Publisher:
         return self.promises.unanswered(self.sent)
 
 
-class Hearing:
-    """What one receiver hears of one publisher, and the longest time in which it heard nothing."""
-
-    def __init__(self, cluster: Cluster, node: SimNode) -> None:
-        self.numbers = RangeSet()
-        self.count = 0
-        self.gap_s = 0.0
-        self._cluster = cluster
-        self._node = node
-        self._last_at = 0.0
-        self._timed_since: float | None = None
-
-    def take(self, messages: Messages) -> None:
-        """Take messages of one packet; called by the session."""
-        payloads = messages.payloads
-        self._node.host.charge_delivered(len(payloads))
-        self.count += len(payloads)
-        self._note_gap()
-        self._last_at = self._cluster.now
-        first, last = number_of(payloads[0]), number_of(payloads[-1])
-        if last - first + 1 == len(payloads):
-            self.numbers.add(first, last + 1)
-            return
-        for payload in payloads:
-            number = number_of(payload)
-            self.numbers.add(number, number + 1)
-
-    def begin_timing(self) -> None:
-        """Look for gaps from now on; one that has begun already counts as a whole."""
-        self._timed_since = self._cluster.now
-
-    def end_timing(self) -> None:
-        """Nothing more is offered: a silence from now on is none."""
-        self._note_gap()
-        self._timed_since = None
-
-    def _note_gap(self) -> None:
-        if self._timed_since is not None:
-            self.gap_s = max(self.gap_s, self._cluster.now - self._last_at)
-
-
-def number_of(payload: bytes) -> int:
-    """Return the number that a publisher gave a message."""
-    return int.from_bytes(payload[:NUMBER_BYTES], "little")
-
-
 class Trouble:
     """A run with something that goes wrong in it."""
 
@@ -156,9 +124,7 @@ class Trouble:
         self.load = Publisher(self.cluster, run.senders[0], LOAD, size)
         self.witness = Publisher(self.cluster, run.senders[1], WITNESS, size)
         self.heard = {
-            (node.index, group): Hearing(self.cluster, node)
-            for node in run.receivers
-            for group in (LOAD, WITNESS)
+            (node.index, group): Hearing() for node in run.receivers for group in (LOAD, WITNESS)
         }
         self.began_at = 0.0
         self.news = News(self)
@@ -181,8 +147,12 @@ class Trouble:
     def _subscribe(self, node: SimNode) -> None:
         # Receivers of their own: the trials' look at each message, of which there are millions.
         node.session.subscribe(
-            join={group: self.heard[node.index, group].take for group in (LOAD, WITNESS)}
+            join={group: partial(self._hear, node, group) for group in (LOAD, WITNESS)}
         )
+
+    def _hear(self, node: SimNode, group: str, messages: Messages) -> None:
+        node.host.charge_delivered(len(messages.payloads))
+        self.heard[node.index, group].take(messages.payloads, self.cluster.now)
 
     def _is_complete(self) -> bool:
         for node, group in zip(self.run.senders, (LOAD, WITNESS), strict=True):
@@ -198,13 +168,8 @@ class Trouble:
 
     def lost(self, group: str, numbers: RangeSet) -> int:
         """Return how many messages of these numbers the worst healthy receiver lacks."""
-        worst = 0
-        for node in self.healthy:
-            lacking = RangeSet(numbers)
-            for start, stop in self.heard[node.index, group].numbers:
-                lacking.discard(start, stop)
-            worst = max(worst, lacking.count())
-        return worst
+        heard = (self.heard[node.index, group].numbers for node in self.healthy)
+        return max((numbers.difference(one).count() for one in heard), default=0)
 
 
 class News(Watcher):
@@ -286,7 +251,7 @@ def _measure(trouble: Trouble, misfortune: Misfortune, after_s: float) -> Metric
     cluster.run(after_s)
     counts.append(trouble.heard_by_healthy())
     for one in hearing:
-        one.end_timing()
+        one.end_timing(cluster.now)
     metrics = _drain(trouble)
     during = (counts[1] - counts[0]) / misfortune.for_s
     learnt = [

@@ -1,14 +1,17 @@
-"""An experiment's folder: its finished points, what was asked for, and the summary."""
+"""An experiment's folder: its finished points, what was asked for, and the summary.
+
+The summary is a table of the points, the papers' claim, and what the numbers say about it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from quicksilver.experiments.base import ExperimentError, Metrics, Point, Row
+from quicksilver.experiments.base import Column, Experiment, ExperimentError, Metrics, Point, Row
 from quicksilver.lab.batch import ResultFile
 from quicksilver.trace.folders import run_folder
 
@@ -86,3 +89,57 @@ class PointStore:
     def traces_of(self, point: Point) -> Path:
         """Where a point's trace records go."""
         return run_folder(self.traces, point.id)
+
+
+VERDICTS = {True: "holds", False: "**does not hold**", None: ""}
+
+
+def order_rows(rows: Sequence[Row], axes: Sequence[str]) -> list[Row]:
+    """Rows by place and by the sweep's axes, in the order of their values."""
+
+    def key(row: Row) -> tuple[object, ...]:
+        parts: list[object] = [row["place"]]
+        for axis in axes:
+            value = row.get(axis)
+            parts.append((isinstance(value, str), value))
+        return (*parts, row["round"])
+
+    return sorted(rows, key=key)
+
+
+def table_of(
+    experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the body of the summary's table."""
+    columns = [
+        *(Column(axis, axis, "{}") for axis in axes),
+        Column("place", "where"),
+        *experiment.columns,
+    ]
+    body = [[column.show(row) for column in columns] for row in order_rows(rows, axes)]
+    return [column.title for column in columns], body
+
+
+def render_markdown(
+    experiment: Experiment, rows: Sequence[Row], axes: Sequence[str], command: str
+) -> str:
+    """Return ``summary.md``."""
+    head, body = table_of(experiment, rows, axes)
+    lines = [
+        f"# {experiment.name}: {experiment.title}",
+        "",
+        f"Figures {experiment.figures}. `{command}`",
+        "",
+        f"Papers: {experiment.claim}",
+        "",
+        "| " + " | ".join(head) + " |",
+        "| " + " | ".join("---" for _ in head) + " |",
+        *("| " + " | ".join(cells) + " |" for cells in body),
+        "",
+    ]
+    findings = experiment.findings(rows)
+    if findings:
+        lines += ["| what | measured | |", "| --- | --- | --- |"]
+        lines += [f"| {f.what} | {f.measured} | {VERDICTS[f.holds]} |" for f in findings]
+        lines.append("")
+    return "\n".join(lines)

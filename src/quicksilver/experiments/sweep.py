@@ -37,8 +37,8 @@ import msgspec
 from quicksilver.experiments.base import Context, ExperimentError, Metrics, Point, Value
 from quicksilver.experiments.catalogue import find_experiment
 from quicksilver.experiments.runner import run_point
-from quicksilver.lab.seeds import run_seed
 from quicksilver.trace.folders import run_folder
+from quicksilver.trials.trial import run_seed
 
 TASKS_MAX = 1_000_000
 

@@ -1,19 +1,26 @@
-"""Accounts of what was sent and received, and whether they agree.
+"""Accounts of what was sent, promised and received, and whether they agree.
 
 Every stream (one sender's messages to one group) is reduced to its first sequence
 number, how many came, whether the numbers were contiguous, and a checksum chained
 over all payloads in order: it differs if any message is missing, doubled, changed
 or out of order. A publisher keeps the same account of what it sent.
+
+Where messages begin with numbers, ``Promises`` keeps which of them a publisher's flushes
+vouched for, ``Hearing`` which came, and the longest time in which none came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from zlib import crc32
 
 import msgspec
 
 from quicksilver.node.messages import Batch
+from quicksilver.stdx.ranges import RangeSet
+
+NUMBER_BYTES = 8
+"""Numbered messages begin with their number."""
 
 
 class StreamAccount(msgspec.Struct):
@@ -119,3 +126,99 @@ def find_faults(
             faults.append(f"{where}: the checksum differs")
     faults += [f"node {received.node} got group {g} of {s} unasked" for s, g in sorted(got)]
     return faults
+
+
+class Promises:
+    """Flushes one after another, and which messages each of them spoke of.
+
+    A flush that ends well vouches for all that was sent before it began and was not
+    spoken of yet. One that fails has spoken of all that was sent until its end: nothing
+    of it is promised, whatever it says.
+    """
+
+    def __init__(self) -> None:
+        self.confirmed = RangeSet()
+        """Numbers that a flush has vouched for."""
+        self.reported = RangeSet()
+        """Numbers of which a flush has said that it cannot vouch for them."""
+        self.flush_s_max = 0.0
+        """The longest time that a flush took, however it ended."""
+        self._from = 0
+        """The first number that no flush has spoken of."""
+        self._mark = 0
+        self._began_at: float | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """True while a flush is under way."""
+        return self._began_at is not None
+
+    def begin_flush(self, sent: int, now: float) -> None:
+        """A flush begins when so many messages have been sent."""
+        assert not self.is_asked
+        self._began_at, self._mark = now, sent
+
+    def end_flush(self, sent: int, now: float, *, is_confirmed: bool) -> None:
+        """The flush has ended."""
+        assert self._began_at is not None
+        self.flush_s_max = self.longest_s(now)
+        self._began_at = None
+        spoken, until = (self.confirmed, self._mark) if is_confirmed else (self.reported, sent)
+        spoken.add(self._from, until)
+        self._from = max(self._from, until)
+
+    def longest_s(self, now: float) -> float:
+        """Return the longest time that a flush took, or has taken so far."""
+        began = self._began_at
+        return max(self.flush_s_max, 0.0 if began is None else now - began)
+
+    def unanswered(self, sent: int) -> int:
+        """Return how many messages no flush has spoken of."""
+        return sent - self._from
+
+
+def number_message(number: int, tail: bytes) -> bytes:
+    """Return a message that begins with its number."""
+    return number.to_bytes(NUMBER_BYTES, "little") + tail
+
+
+def number_of(message: bytes) -> int:
+    """Return the number that a message begins with."""
+    return int.from_bytes(message[:NUMBER_BYTES], "little")
+
+
+class Hearing:
+    """Which numbered messages came, and the longest time in which none came."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.numbers = RangeSet()
+        self.count = 0
+        self.gap_s = 0.0
+        self._last_at = now
+        self._is_timed = False
+
+    def take(self, messages: Sequence[bytes], now: float) -> None:
+        """Take messages that came together."""
+        self.count += len(messages)
+        self._note_gap(now)
+        self._last_at = now
+        first, last = number_of(messages[0]), number_of(messages[-1])
+        if last - first + 1 == len(messages):
+            self.numbers.add(first, last + 1)
+            return
+        for message in messages:
+            number = number_of(message)
+            self.numbers.add(number, number + 1)
+
+    def begin_timing(self) -> None:
+        """Look for gaps from now on; one that has begun already counts as a whole."""
+        self._is_timed = True
+
+    def end_timing(self, now: float) -> None:
+        """Nothing more is offered: a silence from now on is none."""
+        self._note_gap(now)
+        self._is_timed = False
+
+    def _note_gap(self, now: float) -> None:
+        if self._is_timed:
+            self.gap_s = max(self.gap_s, now - self._last_at)

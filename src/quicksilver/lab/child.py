@@ -1,4 +1,4 @@
-"""The child's end of the line: what a process of the laboratory does to be one.
+"""What a process that the laboratory started does: speak to its parent, and end with it.
 
 A child speaks JSON lines: results on standard output, orders on standard input.
 It ends with its parent, whatever ended that one. The child itself asks the kernel
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -82,6 +83,22 @@ def next_order(kind: type[T]) -> T:
     for order in orders(kind):
         return order
     sys.exit(0)
+
+
+def poll_orders(kind: Any, every_s: float) -> Iterator[Any]:
+    """Yield orders as they come, and None when none came for a while, until the input ends."""
+    decode = msgspec.json.Decoder(kind).decode
+    stdin, pending = sys.stdin.fileno(), b""
+    while True:
+        if not select.select([stdin], [], [], every_s)[0]:
+            yield None
+            continue
+        data = os.read(stdin, 1 << 16)
+        if not data:
+            return
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            yield decode(line)
 
 
 def wait_for_end() -> None:

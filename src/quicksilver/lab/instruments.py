@@ -1,4 +1,9 @@
-"""What a process measures of itself: processor time, memory, records, order of messages."""
+"""What is measured of a run: a process's use of itself, and the age of messages.
+
+A process measures its processor time and memory, sums up its node's records, and
+checks the order of messages. Ages of messages, from many processes or from a
+simulation, become percentiles and times of repair.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from quicksilver.node.samples import resident_bytes
 from quicksilver.stdx.bins import count_delays
 from quicksilver.trace.records import AckReceived, AnyRecord, NodeSampled, RoundCompleted
 
@@ -20,7 +26,7 @@ class CollectorTime:
         self._began = 0.0
 
     def note(self, phase: str, info: dict[str, int]) -> None:
-        """Hear from the collector that it begins or ends."""
+        """Callback for ``gc.callbacks``: a collection begins or ends."""
         del info
         now = time.thread_time()
         if phase == "start":
@@ -30,7 +36,7 @@ class CollectorTime:
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process has used."""
+    """Processor time and memory that a process has used."""
 
     cpu_s: float
     kernel_s: float
@@ -62,15 +68,9 @@ def take_usage(collector: CollectorTime) -> Usage:
         kernel_s=used.ru_stime,
         collector_s=collector.seconds,
         switches=used.ru_nvcsw + used.ru_nivcsw,
-        rss_bytes=rss_bytes(),
+        rss_bytes=resident_bytes(),
         rss_max_bytes=used.ru_maxrss * 1024,
     )
-
-
-def rss_bytes() -> int:
-    """Return the resident memory of this process now."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,3 +163,64 @@ class OrderCheck:
     def missing(self, sent: Sequence[int]) -> int:
         """Return how many of the messages that were sent did not arrive."""
         return sum(max(0, s - n) for s, n in zip(sent, self.expected, strict=True))
+
+
+QUIET_S = 0.1
+"""Late messages further apart than this belong to different losses."""
+
+
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
+    """A distribution of ages, in seconds."""
+
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    p999_s: float
+    max_s: float
+
+
+def summarise_ages(ages_s: Sequence[float]) -> Latency | None:
+    """Return mean and percentiles; None without any."""
+    ordered = sorted(ages_s)
+    if not ordered:
+        return None
+
+    def at(part: float) -> float:
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+    return Latency(
+        mean_s=sum(ordered) / len(ordered),
+        p50_s=at(0.5),
+        p90_s=at(0.9),
+        p99_s=at(0.99),
+        p999_s=at(0.999),
+        max_s=ordered[-1],
+    )
+
+
+def recovery_s(arrivals: Sequence[tuple[float, float]]) -> tuple[float | None, int]:
+    """Return how long losses took to repair, and how many there were.
+
+    ``arrivals`` are times of arrival with ages. A message is late when it is a good
+    deal older than the median; the oldest of late messages that come together tells
+    how long its loss took to be repaired: that one was lost, the others waited
+    behind it.
+    """
+    if not arrivals:
+        return None, 0
+    ages = sorted(age for _, age in arrivals)
+    late = 3 * ages[len(ages) // 2] + 0.002
+    worst: list[float] = []
+    last = -1e9
+    for at, age in sorted(arrivals):
+        if age <= late:
+            continue
+        if at - last > QUIET_S:
+            worst.append(age)
+        else:
+            worst[-1] = max(worst[-1], age)
+        last = at
+    if not worst:
+        return None, 0
+    return sum(worst) / len(worst), len(worst)

@@ -18,17 +18,19 @@ import msgspec
 from quicksilver.lab.child import next_order, tell, wait_for_end
 from quicksilver.lab.instruments import (
     CollectorTime,
+    Latency,
     Observed,
     Observer,
     OrderCheck,
     Usage,
-    rss_bytes,
+    recovery_s,
+    summarise_ages,
     take_usage,
 )
-from quicksilver.lab.latency import Latency, recovery_s, summarise_ages
 from quicksilver.lab.nodes import NodeSpec, open_node
 from quicksilver.node import sync
 from quicksilver.node.messages import Burst
+from quicksilver.node.samples import resident_bytes
 
 ARRIVALS_MAX = 2_000_000
 """Stamped messages whose age is kept."""
@@ -267,7 +269,7 @@ def run_sender(spec: Sender) -> None:
     clock = time.monotonic
     with _loaded(spec, observer) as (node, collector):
         groups = node.open_all(spec.group_names())
-        empty = rss_bytes()
+        empty = resident_bytes()
         tell(LoadReady())
         next_order(Go)
         began, used = clock(), take_usage(collector)

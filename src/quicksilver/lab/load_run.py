@@ -32,7 +32,7 @@ CLOSE_S = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRun:
-    """What to run."""
+    """Parameters of one run with real senders and receivers."""
 
     sender: Sender
     """What every sender is told; a rate is that of all of them together."""
@@ -50,7 +50,7 @@ class LoadRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """What came of it."""
+    """Results of all processes of one run."""
 
     sent: list[SenderResult]
     got: list[ReceiverResult]
@@ -60,7 +60,7 @@ class LoadResult:
 
 
 def run_load(run: LoadRun) -> LoadResult:
-    """Run it; raises ChildError."""
+    """Start a GMS and the processes, measure, and return the results; raises ChildError."""
     spaces = run.namespaces
     with Children() as children:
         host, prefix = ("127.0.0.1", ()) if spaces is None else spaces.place(0)

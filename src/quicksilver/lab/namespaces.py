@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from types import TracebackType
 from typing import Self
 
 
@@ -74,12 +73,7 @@ class Namespaces:
         for name in (*self.names, self._switch):
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._remove()
 
 

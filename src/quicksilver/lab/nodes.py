@@ -1,4 +1,4 @@
-"""A node inside a process of the laboratory: what it is told, and how it is opened."""
+"""A node inside a process of the laboratory: what it is told, how it is opened and harmed."""
 
 from __future__ import annotations
 
@@ -61,6 +61,23 @@ def open_node(spec: NodeSpec, tracer: Tracer | None = None) -> Iterator[sync.Nod
         node = stack.enter_context(sync.Node(spec.gms, options))
         stack.enter_context(sampling(node.core))
         yield node
+
+
+class Harm(msgspec.Struct, frozen=True, tag="harm", tag_field="order"):
+    """Harm this node's datagrams from now on; empty: no more."""
+
+    faults: str
+
+    def perform(self, node: sync.Node) -> None:
+        """Apply the faults to the sockets of a node."""
+        plan = parse_faults(self.faults) if self.faults else None
+        core = node.core
+        core.call(lambda: core.sockets.set_faults(plan))
+
+
+DEAF = Harm("loss=100%,direction=both")
+"""Every datagram is lost, both ways."""
+WHOLE = Harm("")
 
 
 def _both(one: Tracer | None, other: Tracer | None) -> Tracer | None:

@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
 
 import msgspec
 
-from quicksilver.lab.child import tell
-from quicksilver.lab.nodes import NodeSpec, open_node
-from quicksilver.lab.orders import Harm, poll_orders
-from quicksilver.lab.promises import Promises
+from quicksilver.lab.accounts import NUMBER_BYTES, Hearing, Promises, number_message
+from quicksilver.lab.child import poll_orders, tell
+from quicksilver.lab.nodes import Harm, NodeSpec, open_node
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.messages import Batch
-from quicksilver.stdx.ranges import RangeSet
 
-NUMBER_BYTES = 8
 FLUSH_S = 0.25
 LAST_FLUSH_S = 30.0
 LOOK_S = 0.01
@@ -102,34 +98,6 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, tag="published", tag_
     learnt_at: float | None
 
 
-class _Ear:
-    """What arrives in one group; fed on the core thread."""
-
-    def __init__(self) -> None:
-        self.numbers = RangeSet()
-        self.count = 0
-        self.gap_s = 0.0
-        self._last_at = time.monotonic()
-        self._is_timed = False
-
-    def take(self, batch: Batch) -> None:
-        self._note_gap()
-        self._last_at = time.monotonic()
-        self.count += len(batch.payloads)
-        for payload in batch.payloads:
-            number = int.from_bytes(payload[:NUMBER_BYTES], "little")
-            self.numbers.add(number, number + 1)
-
-    def set_timed(self, is_on: bool) -> None:
-        if not is_on:
-            self._note_gap()
-        self._is_timed = is_on
-
-    def _note_gap(self) -> None:
-        if self._is_timed:
-            self.gap_s = max(self.gap_s, time.monotonic() - self._last_at)
-
-
 class _Exclusions:
     """Notes when a node was first counted out."""
 
@@ -145,10 +113,14 @@ class _Exclusions:
 def run_stall_listener(spec: StallListener) -> None:
     """Listen until the input ends."""
     with open_node(spec) as node:
-        ears = {name: _Ear() for name in spec.groups}
+        heard = {name: Hearing(time.monotonic()) for name in spec.groups}
+
+        def take(batch: Batch) -> None:
+            heard[batch.group].take(batch.payloads, time.monotonic())
+
         for group in node.join_all(spec.groups):
-            group.on_batch(ears[group.name].take)
-        first = ears[spec.groups[0]]
+            group.on_batch(take)
+        first = heard[spec.groups[0]]
         exclusions = _Exclusions(node)
         tell(Ready())
         for order in poll_orders(Order, LOOK_S):
@@ -156,15 +128,17 @@ def run_stall_listener(spec: StallListener) -> None:
             match order:
                 case Harm():
                     order.perform(node)
+                case Time(is_on=True):
+                    node.core.call(first.begin_timing)
                 case Time():
-                    node.core.call(partial(first.set_timed, order.is_on))
+                    node.core.call(lambda: first.end_timing(time.monotonic()))
                 case Count():
                     tell(Counted(first.count, time.monotonic()))
                 case Finish():
                     tell(
                         Listened(
                             gap_s=first.gap_s,
-                            numbers={name: list(ear.numbers) for name, ear in ears.items()},
+                            numbers={name: list(one.numbers) for name, one in heard.items()},
                             exclusions=node.exclusions,
                             learnt_at=exclusions.learnt_at,
                         )
@@ -201,7 +175,7 @@ class _Publisher:
                 # What could not be sent for long is not made good.
                 skipped += max(0.0, time.monotonic() - due - 0.1)
             try:
-                self._group.send(self.sent.to_bytes(NUMBER_BYTES, "little") + tail)
+                self._group.send(number_message(self.sent, tail))
             except QuicksilverError:
                 self._has_ended.wait(LOOK_S)  # not accepted: it is tried again
                 continue

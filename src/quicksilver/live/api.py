@@ -42,17 +42,14 @@ from quicksilver.live.references.xml import Parsed, load, load_registry
 from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.endpoints import EndpointReference, Handler, OnViolation
 from quicksilver.live.runtime.errors import ComponentFailedError, NoEndpointError
-from quicksilver.live.runtime.executor import Executor
-from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import AsyncioExecutor, Executor, ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
-from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.local import LocalGroups, LocalNetwork
 from quicksilver.live.services.on_node import NodeGroups
-from quicksilver.live.services.storage import FileStorage, Storage
+from quicksilver.live.services.storage import FileStorage, SharedFiles, Storage
 
 Openable: TypeAlias = str | Path | Reference | Parsed
 """A ``.liveobject`` file, or what was read from one."""

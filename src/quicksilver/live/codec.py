@@ -33,6 +33,10 @@ class BadMessageError(ValueError):
         return f"{self.what} {self.problem}"
 
 
+class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of structs that go through a codec: arrays without names, with no fields to spare."""
+
+
 class Codec(Generic[T]):
     """Encodes and decodes values of one type; either raises BadMessageError."""
 

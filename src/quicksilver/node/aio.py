@@ -22,11 +22,11 @@ from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError, UnconfirmedError
-from quicksilver.node.groups import GroupBase, as_bytes, check_payload
+from quicksilver.node.group_base import GroupBase, as_bytes, check_payload
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, NodeStats, View
-from quicksilver.node.nodes import NodeBase
+from quicksilver.node.node_base import NodeBase
 from quicksilver.node.options import NodeOptions, Overflow
 
 HISTORY_LOOK_S = 0.2

@@ -85,7 +85,7 @@ class GroupSink(Protocol):
         ...
 
     def told_on_core(self) -> None:
-        """A flush has told of what may be lost."""
+        """A flush has reported the messages that may be lost."""
         ...
 
     def fail_on_core(self, error: Exception) -> None:

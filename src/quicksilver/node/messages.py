@@ -1,4 +1,4 @@
-"""What an application receives, and what it is told of what it sent."""
+"""Messages, batches and views as applications get them, and a node's statistics."""
 
 from __future__ import annotations
 

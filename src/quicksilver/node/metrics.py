@@ -11,7 +11,6 @@ Nothing is copied while nobody asks: each scrape reads ``NodeStats`` once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from quicksilver.node.errors import QuicksilverError
@@ -129,12 +128,7 @@ class MetricsServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ def sample_on_core(core: NodeCore) -> None:
             kernel_drops=engine.environment.kernel_drops(),
             pending_bytes=int(levels["pending_bytes"]),
             queued_bytes=int(levels["queued_bytes"]),
-            memory_bytes=_resident_bytes(),
+            memory_bytes=resident_bytes(),
             cpu_s=used.ru_utime + used.ru_stime,
             alarm_delay_s=scheduler.alarm_delay_s_max,
             inversion_s=scheduler.inversion_s_max,
@@ -56,9 +56,13 @@ def sample_on_core(core: NodeCore) -> None:
         tracer(record)
 
 
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def resident_bytes() -> int:
+    """Return the resident memory of this process now; 0 where that cannot be told."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 @contextmanager

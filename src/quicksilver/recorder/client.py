@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quicksilver.node.errors import AddressError
@@ -160,10 +159,5 @@ class RecorderClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

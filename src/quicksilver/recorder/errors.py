@@ -8,7 +8,7 @@ from quicksilver.node.errors import QuicksilverError
 
 
 class RecorderError(QuicksilverError):
-    """Something about a recording."""
+    """Base of all errors about recordings."""
 
 
 class NoLogError(RecorderError):

@@ -18,10 +18,9 @@ from quicksilver.recorder.errors import (
     OtherVersionError,
     StateFileError,
 )
-from quicksilver.recorder.losses import load_losses
-from quicksilver.recorder.memory_file import MEMORY, Memory, load_memory
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.repeats import Repeats
+from quicksilver.recorder.state_files import MEMORY_FILE, Memory, load_losses, load_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +72,7 @@ def restore(log: LogReader) -> Known:
                 start = max(start, memory.past)
     elif first > 0:
         consequence = "what retention took would be recorded again"
-        raise StateFileError(log.folder / MEMORY, consequence)
+        raise StateFileError(log.folder / MEMORY_FILE, consequence)
     try:
         for batch in log.read(start, end, losses=losses):
             known.add(batch)

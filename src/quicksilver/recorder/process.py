@@ -24,7 +24,7 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.recorder.coverage import Coverage
 from quicksilver.recorder.errors import LogBusyError
 from quicksilver.recorder.folders import LOCK
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.peers import Peers
 from quicksilver.recorder.protocol import State
 from quicksilver.recorder.repair import Repaired, repair_log
@@ -36,7 +36,7 @@ RETRY_S = 2.0
 
 
 class RecorderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recorder works."""
+    """Settings of a recorder."""
 
     flush_interval_s: float = 0.2
     """What waits is made safe so often: a crash loses at most this much time,
@@ -193,7 +193,7 @@ class Recorder:
             await asyncio.sleep(RETRY_S)
 
     async def _fetch(self, group: str, address: str) -> None:
-        from quicksilver.recorder.gaps import fetch_missing
+        from quicksilver.recorder.peers import fetch_missing
 
         tried = self._tried.setdefault((group, address), Coverage())
         await fetch_missing(self.logs[group], address, self._flush, tried)

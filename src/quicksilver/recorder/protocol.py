@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from quicksilver.recorder.coverage import SenderRanges
-from quicksilver.recorder.schema import COLUMNS
+from quicksilver.recorder.rows import COLUMNS
 
 LENGTH = struct.Struct("<I")
 QUESTION_BYTES_MAX = 2 << 20

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from quicksilver.recorder.batches import Entry, find_entry
 from quicksilver.recorder.errors import (
     DamagedSegmentError,
     NoLogError,
@@ -30,15 +31,13 @@ from quicksilver.recorder.folders import (
     segment_stems,
     with_ends,
 )
-from quicksilver.recorder.index import Entry, find_entry
-from quicksilver.recorder.losses import load_losses
-from quicksilver.recorder.marks import MARK_FILE, Mark, load_mark
 from quicksilver.recorder.segment import NOT_THERE, Segment
+from quicksilver.recorder.state_files import MARK_FILE, Mark, load_losses, load_mark
 from quicksilver.stdx.ranges import RangeSet
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What a log has of one segment."""
+    """One segment of a log, and where its batches are."""
 
     segment: Segment
     end: int

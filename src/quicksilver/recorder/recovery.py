@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from quicksilver.recorder.batches import ENTRY_BYTES, Entry, find_batch, load_entries, parse_entries
 from quicksilver.recorder.errors import (
     DamagedLogError,
     DamagedSegmentError,
@@ -30,17 +31,14 @@ from quicksilver.recorder.folders import (
     index_path,
     segment_stems,
 )
-from quicksilver.recorder.index import ENTRY_BYTES, Entry, load_entries, parse_entries
-from quicksilver.recorder.losses import load_losses
-from quicksilver.recorder.marks import Mark, load_mark
 from quicksilver.recorder.reader import LogReader
-from quicksilver.recorder.seal import find_batch
 from quicksilver.recorder.segment import Segment
+from quicksilver.recorder.state_files import Mark, load_losses, load_mark
 from quicksilver.stdx.ranges import RangeSet
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a writer goes on."""
+    """Where a writer continues a log, and what it must mend first."""
 
     mark: Mark
     """From the log's first offset up to the next one to give."""

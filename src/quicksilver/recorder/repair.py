@@ -16,12 +16,20 @@ from quicksilver.recorder.coverage import Coverage
 from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import DamagedSegmentError, OffsetsLostError, OtherVersionError
 from quicksilver.recorder.folders import INDEX_SUFFIX, folder_of, segment_stems, with_ends
-from quicksilver.recorder.losses import load_losses, store_losses
-from quicksilver.recorder.marks import Mark, MarkFile, load_mark
 from quicksilver.recorder.memory import Known
-from quicksilver.recorder.memory_file import Memory, encode_memory, load_memory, store_memory
 from quicksilver.recorder.recovery import find_proof
 from quicksilver.recorder.segment import Segment
+from quicksilver.recorder.state_files import (
+    Mark,
+    MarkFile,
+    Memory,
+    encode_memory,
+    load_losses,
+    load_mark,
+    load_memory,
+    store_losses,
+    store_memory,
+)
 from quicksilver.stdx.ranges import RangeSet
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quicksilver.recorder.envelope import Origin, pack_origin, parse_origin
-from quicksilver.recorder.schema import ORIGIN_BYTES
+from quicksilver.recorder.rows import ORIGIN_BYTES
 from quicksilver.stdx.ranges import RangeSet, parse_flat
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from quicksilver.recorder.batches import Entry, find_batch, is_intact, is_sealed, load_entries
 from quicksilver.recorder.errors import (
     DamagedSegmentError,
     OffsetsLostError,
@@ -14,9 +15,7 @@ from quicksilver.recorder.errors import (
     RecorderError,
 )
 from quicksilver.recorder.folders import data_path, group_of, index_path
-from quicksilver.recorder.index import Entry, load_entries
-from quicksilver.recorder.schema import COLUMNS, VERSION, VERSION_KEY
-from quicksilver.recorder.seal import find_batch, is_intact, is_sealed
+from quicksilver.recorder.rows import COLUMNS, VERSION, VERSION_KEY
 
 NOT_THERE = "they are not in the log (retention, or a file was removed)"
 

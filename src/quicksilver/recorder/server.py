@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from quicksilver.recorder.coverage import Coverage, Source
 from quicksilver.recorder.errors import DamagedSegmentError, OffsetsLostError, RecorderError
-from quicksilver.recorder.grouplog import GroupLog
+from quicksilver.recorder.group_log import GroupLog
 from quicksilver.recorder.protocol import (
     ANSWER_BYTES_MAX,
     LENGTH,

@@ -15,16 +15,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quicksilver.recorder.batches import ENTRY_BYTES, Entry, pack_entry, seal
 from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.errors import LogBrokenError
 from quicksilver.recorder.folders import data_path, folder_of, index_path, segment_stems
-from quicksilver.recorder.index import ENTRY_BYTES, Entry, pack_entry
-from quicksilver.recorder.marks import MarkFile
-from quicksilver.recorder.memory_file import load_memory
-from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.recovery import Opening, examine
-from quicksilver.recorder.schema import segment_schema
-from quicksilver.recorder.seal import seal
+from quicksilver.recorder.rows import PendingRows, segment_schema
+from quicksilver.recorder.state_files import MarkFile, load_memory
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ def reason(error: BaseException) -> str | None:
 
 
 class PipelineError(QuicksilverError):
-    """Something about a data pipeline."""
+    """Base of errors of data pipelines."""
 
 
 class NoJavaError(PipelineError):

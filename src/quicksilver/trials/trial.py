@@ -17,7 +17,7 @@ from quicksilver.stdx.rand import Rng
 from quicksilver.trace.records import Tracer
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.cluster import Cluster
-from quicksilver.trials.draw import Plan
+from quicksilver.trials.draw import Plan, draw_plan
 from quicksilver.trials.faults import heal, schedule
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.samples import sample_cluster
@@ -51,7 +51,7 @@ SECONDS_MIN = 20.0
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial did and found."""
+    """Result of a trial: what it did, and the violations found."""
 
     seed: int
     digest: str
@@ -70,10 +70,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     views: int
     exclusions: int
     violations: tuple[Violation, ...]
-
-    @property
-    def is_good(self) -> bool:
-        return not self.violations
 
 
 class Application:
@@ -278,3 +274,25 @@ def _judge(plan: Plan, cluster: Cluster, found: list[Violation]) -> Verdict:
         exclusions=sum(node.exclusions for node in cluster.lives),
         violations=tuple(violations),
     )
+
+
+class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of the trial that a seed stands for."""
+
+    seed: int
+    verdict: Verdict | None = None
+    """None: the trial raised."""
+    problem: str = ""
+    """The first violation, or what was raised; empty when all was well."""
+
+
+def run_seed(seed: int, tracer: Tracer | None = None) -> SeedResult:
+    """Run one seed; a crash of ours is a failure like any other."""
+    try:
+        verdict = run_trial(draw_plan(seed), tracer=tracer)
+    except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
+        text = " ".join(f"raised {type(error).__name__}: {error}".split())
+        return SeedResult(seed=seed, problem=text)
+    first = verdict.violations[0] if verdict.violations else None
+    problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
+    return SeedResult(seed=seed, verdict=verdict, problem=problem)

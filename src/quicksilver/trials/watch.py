@@ -1,4 +1,4 @@
-"""What a cluster tells those who watch it."""
+"""Watchers of a cluster: what they are told, and the violations that they note."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.lab.soak.acts import ACTS, ENDS_PROCESS, WHAT, draw_act, draw_memberships
+from quicksilver.lab.soak.acts import ACTS, ENDS_PROCESS, draw_act, draw_memberships
 from quicksilver.stdx.rand import Rng
 
 STEADY = frozenset({0, 1})
@@ -18,7 +18,7 @@ def test_a_seed_gives_the_same_mishaps() -> None:
     assert draw(1) != draw(2)
 
 
-def test_every_kind_comes_and_is_described() -> None:
+def test_every_kind_comes() -> None:
     rng = Rng(1)
     names = set()
     for _ in range(300):
@@ -29,7 +29,7 @@ def test_every_kind_comes_and_is_described() -> None:
         if act.name in ENDS_PROCESS:
             assert act.place not in STEADY
         assert 0 < act.for_s <= 10
-    assert names == set(ACTS) == set(WHAT)
+    assert names == set(ACTS)
 
 
 def test_nothing_happens_where_nobody_is_left_for_it() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from quicksilver.lab.relay import Relay
+from quicksilver.lab.local_gms import Relay
 from quicksilver.lab.soak.places import Place, make_groups
 from quicksilver.lab.soak.records import Round, group_name
 

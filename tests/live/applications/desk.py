@@ -13,8 +13,8 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.connections import Attachment
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.services.files import SharedFiles
 from quicksilver.live.services.identity import Identity
+from quicksilver.live.services.storage import SharedFiles
 from quicksilver.stdx.rand import Rng
 from tests.live.applications.memory_channels import CHANNELS, Hub
 

@@ -10,7 +10,7 @@ from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.promises import Promise
 from quicksilver.live.runtime.proxies import Proxy
-from quicksilver.live.services.files import SharedFiles
+from quicksilver.live.services.storage import SharedFiles
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 from tests.live.applications.desk import User

@@ -11,7 +11,7 @@ import pytest
 
 from quicksilver.live.references.xml import load
 from quicksilver.live.services.datagrams import Datagrams
-from quicksilver.live.services.files import SharedFiles
+from quicksilver.live.services.storage import SharedFiles
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.cluster import Cluster
 from tests.live.applications.desk import User

@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.xml import write
-from quicksilver.live.services.files import FileRefusedError, SharedFiles
+from quicksilver.live.services.storage import FileRefusedError, SharedFiles
 from tests.live.applications.desk import Desk
 
 

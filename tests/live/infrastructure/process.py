@@ -8,7 +8,7 @@ from typing import Any
 
 from quicksilver import sync
 from quicksilver.live.components.library import equip
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.on_node import NodeGroups

@@ -7,7 +7,7 @@ from typing import Any
 from quicksilver.live.components.library import equip
 from quicksilver.live.references.builder import external, primitive
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups
 from quicksilver.live.services.local import LocalGroups, LocalNetwork

@@ -12,7 +12,7 @@ import pytest
 from quicksilver.live.components.library import equip
 from quicksilver.live.references.builder import composite, given, primitive
 from quicksilver.live.references.model import Reference
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.datagrams import Datagrams, SocketDatagrams
 from quicksilver.sim.events import EventQueue

@@ -43,14 +43,16 @@ class Traced(Replica):
     """A replica that remembers which states it was in."""
 
     def __init__(self, number: int, **options: Any) -> None:
-        self.changes: set[str] = set()
         super().__init__(number, **options)
+        self.changes: set[str] = set()
+        succession = self._succession
+        become = succession._become
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "_state" and hasattr(self, "_state"):
-            before, after = type(self._state).__name__, type(value).__name__
-            self.changes.add(f"{before} -> {after}")
-        super().__setattr__(name, value)
+        def remember(state: Any) -> None:
+            self.changes.add(f"{type(succession.state).__name__} -> {type(state).__name__}")
+            become(state)
+
+        succession._become = remember
 
 
 def drawn() -> set[str]:

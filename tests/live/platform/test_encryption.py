@@ -21,7 +21,7 @@ from quicksilver.live.references.builder import external, primitive, registry
 from quicksilver.live.references.check import check
 from quicksilver.live.references.standard import CHANNEL
 from quicksilver.live.runtime.errors import CastError, OpenError
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime
 from tests.live.platform.buses import Bus, BusChannel

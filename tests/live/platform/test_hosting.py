@@ -19,7 +19,7 @@ from quicksilver.live.references.builder import external, library, primitive
 from quicksilver.live.runtime.allowance import Limits
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.remote.joining import join
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.groups import Groups

@@ -6,7 +6,7 @@ import sys
 import time
 
 from quicksilver.live.references.builder import primitive
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.remote.publishing import Publisher
 from quicksilver.live.runtime.runtime import Runtime
 from tests.live.runtime.worlds import COMPONENTS

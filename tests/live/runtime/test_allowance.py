@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.live.references.builder import composite, primitive
-from quicksilver.live.runtime.allowance import Allowance, Limits, read_resident_bytes
+from quicksilver.live.runtime.allowance import Allowance, Limits
 from quicksilver.live.runtime.errors import LimitError, OpenError
+from quicksilver.node.samples import resident_bytes
 from tests.live.runtime.worlds import World, log, world
 
 __all__ = ["log", "world"]
@@ -66,7 +67,7 @@ def test_a_composite_counts_by_its_parts(world: World) -> None:
 
 
 def test_nothing_is_started_in_a_process_that_is_too_large() -> None:
-    assert read_resident_bytes() > 1 << 20
+    assert resident_bytes() > 1 << 20
     allowance = Allowance(Limits(identifiers=("*",), process_bytes_max=1 << 20))
     with pytest.raises(LimitError, match="bytes of memory"):
         allowance.admit("test.echo", 0)

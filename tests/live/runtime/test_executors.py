@@ -10,8 +10,7 @@ import pytest
 
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.runtime.errors import ClosedError, WrongThreadError
-from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import AsyncioExecutor, ThreadExecutor
 from quicksilver.live.runtime.promises import Promise, Task
 from quicksilver.live.runtime.runtime import Runtime
 from tests.live.runtime.worlds import COMPONENTS, LONG_S, World, log, world

@@ -11,7 +11,7 @@ from quicksilver.live.references.builder import composite, external, primitive, 
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.errors import OpenError
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import ThreadExecutor
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.types.declare import Given, endpoint, live_object
 

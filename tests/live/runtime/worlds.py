@@ -13,9 +13,7 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.errors import ComponentFailedError
-from quicksilver.live.runtime.executor import Executor
-from quicksilver.live.runtime.on_asyncio import AsyncioExecutor
-from quicksilver.live.runtime.on_threads import ThreadExecutor
+from quicksilver.live.runtime.executors import AsyncioExecutor, Executor, ThreadExecutor
 from quicksilver.live.runtime.promises import Promise
 from quicksilver.live.runtime.proxies import Proxy
 from quicksilver.live.runtime.runtime import Runtime

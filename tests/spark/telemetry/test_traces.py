@@ -101,7 +101,8 @@ def foreign() -> bytes:
 @pytest.mark.spark
 def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     """Clocks agree afterwards, nothing is counted twice, what cannot be read is left out."""
-    from quicksilver.spark.telemetry.views import NAMES, make_views
+    from quicksilver.spark.telemetry.transforms import GOLD
+    from quicksilver.spark.telemetry.views import SQL_VIEWS, make_views
     from quicksilver.stdx.bins import percentile_ms
 
     write(tmp_path, range(1, 6))
@@ -115,7 +116,7 @@ def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     (place / "copy-000000.parquet").write_bytes(whole.read_bytes())
     (newer / "two-000099.parquet").write_bytes(whole.read_bytes())
     tables = make_views(spark, tmp_path, ["r"])
-    assert set(tables) == set(NAMES)
+    assert set(tables) == {"trace", *GOLD, "waves", *SQL_VIEWS}
     delays = [(row["bin"], row["packets"]) for row in tables["latencies"].collect()]
     assert sum(count for _, count in delays) == 10
     assert percentile_ms(delays, 0.99) == pytest.approx(4.0, rel=0.2)

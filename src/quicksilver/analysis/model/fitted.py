@@ -1,4 +1,4 @@
-"""What a fit of the model consists of, and what all its equations need."""
+"""The fitted model as data, and small functions that the fits of all equations share."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def usable(
 
 
 def known(value: float | None) -> float:
-    """Return a value that was made sure to be there."""
+    """Return a value of a run that ``usable`` has found to have it."""
     assert value is not None
     return value
 

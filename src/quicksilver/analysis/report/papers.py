@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from quicksilver.analysis.figures import Bars, Distribution, Figure
-from quicksilver.experiments.catalogue.stalls import FAULTS
+from quicksilver.experiments.stalls import FAULTS
 
 AXES = {
     "changes": "joins and leaves a second",

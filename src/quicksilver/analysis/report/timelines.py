@@ -1,4 +1,7 @@
-"""Drawings over time: an experiment's totals, a run by the second, a recovery event by event."""
+"""Drawings over time: an experiment's totals, a run by the second, a recovery event by event.
+
+Also the memory of a soak's processes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from quicksilver.analysis.drawing import COLOURS, drawing, finish
 from quicksilver.analysis.report.events import LOSSES, Event, Round
+from quicksilver.lab.soak.report import SoakReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 MARKS = {
     "ViewInstalled": ("|", "#2f8f5b", "a view begins"),
@@ -211,3 +216,27 @@ def _draw_tracks(
     axes.set_xlim(span[0] - began, span[1] - began)
     axes.set_ylim(-0.7, len(tracks) - 0.3)
     axes.set_yticks(list(tracks.values()), [f"node {node}" for node in tracks], fontsize=8)
+
+
+NAME = "soak-memory"
+
+
+def draw_memory(folder: Path, report: SoakReport) -> None:
+    """Draw resident memory against time; a process that was started again begins a new line."""
+    places = sorted({name.partition(".")[0] for name in report.vitals})
+    with drawing(folder, NAME) as (_, axes):
+        for name, samples in sorted(report.vitals.items()):
+            place = name.partition(".")[0]
+            number = places.index(place)
+            is_first = name.endswith(".0")
+            axes.plot(
+                [one.at for one in samples],
+                [one.rss_bytes / 1e6 for one in samples],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle="-" if number < len(COLOURS) else "--",
+                linewidth=1.2,
+                label=place if is_first else None,
+            )
+        acts = sum(report.acts.values())
+        finish(axes, f"Memory during a soak with {acts} mishaps", "s", "resident, MB")
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=4)

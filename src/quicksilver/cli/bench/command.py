@@ -9,20 +9,8 @@ import time
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from quicksilver.cli.bench.measures import (
-    Plan,
-    measure,
-    measure_idle,
-    measure_latency,
-    measure_ours,
-)
 from quicksilver.cli.options import Trace
-from quicksilver.cli.traces import name_target
-from quicksilver.lab.namespaces import Namespaces
-from quicksilver.membership.planning.measure import measure_plan
 
 app = typer.Typer(no_args_is_help=True, help="Measure with real processes, side by side.")
 
@@ -38,6 +26,9 @@ DETAILS = ("sender_stats", "receiver_stats")
 
 def show(result: dict[str, Any], *, as_json: bool, title: str) -> None:
     """Print a result as JSON or as a table of two columns."""
+    from rich.console import Console
+    from rich.table import Table
+
     if as_json:
         print(json.dumps(result))
         return
@@ -79,6 +70,9 @@ def throughput(
     as_json: Json = False,
 ) -> None:
     """Reliable messages a second at the slowest receiver, next to the ceiling."""
+    from quicksilver.cli.bench.measures import Plan, measure, measure_ours
+    from quicksilver.cli.running import name_target
+
     target = name_target(trace, "bench")
     plan = Plan(
         receivers=receivers,
@@ -108,6 +102,8 @@ def latency(
     as_json: Json = False,
 ) -> None:
     """One-way latency from ``send`` to the application, in percentiles."""
+    from quicksilver.cli.bench.measures import measure_latency
+
     results = measure_latency(
         receivers=receivers,
         size=size,
@@ -127,6 +123,8 @@ def idle(
     as_json: Json = False,
 ) -> None:
     """What a silent cluster costs."""
+    from quicksilver.cli.bench.measures import measure_idle
+
     show(
         measure_idle(nodes=nodes, seconds=seconds, interface=interface),
         as_json=as_json,
@@ -149,6 +147,7 @@ def groups(
     The application's own work grows with its groups, so the protocol-free loop is
     slower with many, too: ``ceiling_ratio_to_one`` says by how much.
     """
+    from quicksilver.cli.bench.measures import Plan, measure
 
     def pair() -> dict[str, Any]:
         def run(number: int) -> dict[str, Any]:
@@ -191,6 +190,7 @@ def loss(
     as_json: Json = False,
 ) -> None:
     """Rate with bursty loss at one receiver, against none, in turns."""
+    from quicksilver.cli.bench.measures import Plan, measure_ours
 
     def pair() -> dict[str, Any]:
         def run(part: float) -> dict[str, Any]:
@@ -229,6 +229,9 @@ def mtu(
     as_json: Json = False,
 ) -> None:
     """MTU-sized packets between network namespaces, next to the ceiling (needs root)."""
+    from quicksilver.cli.bench.measures import Plan, measure
+    from quicksilver.lab.namespaces import Namespaces
+
     with Namespaces(receivers + 1) as spaces:
         plan = Plan(
             receivers=receivers,
@@ -251,6 +254,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Time, memory and quality of a region plan for random subscriptions."""
+    from quicksilver.membership.planning.measure import measure_plan
+
     result = measure_plan(
         nodes=nodes,
         groups=groups_,
@@ -271,6 +276,11 @@ def suite(
     as_json: Json = False,
 ) -> None:
     """All targets in one run: throughput at 1, 4 and 8 receivers, groups, loss, idle, latency."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from quicksilver.cli.bench.measures import Plan, measure, measure_idle, measure_latency
+
     console = Console(stderr=True)
     rows: list[tuple[str, str, str, str]] = []
     results: dict[str, Any] = {}

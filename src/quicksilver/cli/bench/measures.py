@@ -22,7 +22,7 @@ READY_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to measure."""
+    """Parameters of one measurement."""
 
     receivers: int = 4
     groups: int = 1

@@ -1,27 +1,23 @@
-"""The experiments, one a file."""
+"""The experiments, one subject a file."""
 
 from __future__ import annotations
 
 from quicksilver.experiments.base import Experiment, ExperimentError
 from quicksilver.experiments.catalogue.agree import Agree
 from quicksilver.experiments.catalogue.calibrate import Calibrate
-from quicksilver.experiments.catalogue.churn import Churn
-from quicksilver.experiments.catalogue.crash import Crash
-from quicksilver.experiments.catalogue.feedback import Feedback
 from quicksilver.experiments.catalogue.freeze import Freeze
 from quicksilver.experiments.catalogue.groups import Groups
-from quicksilver.experiments.catalogue.joins import Joins
 from quicksilver.experiments.catalogue.light import Light
 from quicksilver.experiments.catalogue.members import Members
 from quicksilver.experiments.catalogue.memory import Memory
 from quicksilver.experiments.catalogue.overload import Overload
 from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
 from quicksilver.experiments.catalogue.rain import HeavyLoss, Rain
-from quicksilver.experiments.catalogue.replication import Replication
+from quicksilver.experiments.catalogue.reconfiguration import Churn, Crash, Joins
 from quicksilver.experiments.catalogue.scale import Scale
 from quicksilver.experiments.catalogue.stalls import Stalls
-from quicksilver.experiments.catalogue.tokenrate import TokenRate
 from quicksilver.experiments.catalogue.tokens import Tokens
+from quicksilver.experiments.catalogue.tuning import Feedback, Replication, TokenRate
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

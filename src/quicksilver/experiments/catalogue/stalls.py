@@ -19,7 +19,7 @@ from quicksilver.experiments.base import (
 )
 from quicksilver.experiments.catalogue.simulated import SETTINGS, make_scenario
 from quicksilver.experiments.real_stalls import REAL_FAULTS, run_real_stall
-from quicksilver.experiments.stalls import Misfortune, Trouble, do_nothing, run_stall
+from quicksilver.experiments.stalls import FAULTS, Misfortune, Trouble, do_nothing, run_stall
 from quicksilver.sim.network import Attached
 from quicksilver.trials.gms import GMS_INDEX
 from quicksilver.trials.node import SimNode
@@ -30,22 +30,6 @@ ISLAND = 1
 GOALS_S: Mapping[str, float] = {"loss-20": 0.5, "loss-50": 2.0}
 """The longest stall that the healthy may have, where it is not …"""
 GOAL_S = 0.3
-
-FAULTS = (
-    "none",
-    "crash",
-    "silent-crash",
-    "freeze",
-    "mute",
-    "slow",
-    "gms-cut",
-    "gms-restart",
-    "publisher-cut",
-    "member-cut",
-    "loss-20",
-    "loss-50",
-    "partition",
-)
 
 
 class Stalls(Experiment):
@@ -133,7 +117,7 @@ class Stalls(Experiment):
 
 
 def make_misfortune(fault: str, given: Mapping[str, Value]) -> Misfortune:
-    """Return what happens in a point."""
+    """Return how to begin and end a fault in the simulator."""
     cut_s = float(given["cut"])
     # How long a fault that never ends is looked at.
     watched_s = float(given["watched"])
@@ -233,7 +217,7 @@ def slow_down(trouble: Trouble) -> None:
 
 
 def speed_up(trouble: Trouble) -> None:
-    """It is as quick as before."""
+    """The slowed receiver is as quick as before."""
     trouble.affected[0].host.set_slowness(1.0)
 
 

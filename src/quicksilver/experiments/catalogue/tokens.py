@@ -17,12 +17,10 @@ from quicksilver.experiments.base import (
     choose,
     mean_of,
 )
-from quicksilver.experiments.scenario import simulating
-from quicksilver.experiments.shared_parser import SharedParser
+from quicksilver.experiments.scenario import SharedParser, simulating
 from quicksilver.multicast.config import EngineConfig
-from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.cluster import Cluster, make_standing, settle
 from quicksilver.trials.node import SimNode
-from quicksilver.trials.standing_cluster import make_standing, settle
 from quicksilver.wire.ids import Address
 from quicksilver.wire.packets import KIND_TOKEN
 

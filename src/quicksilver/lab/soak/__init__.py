@@ -2,5 +2,5 @@
 
 ``worker`` is a node that sends, receives and checks; ``records`` is what it tells;
 ``judge`` compares what was confirmed with what was delivered; ``acts`` are the mishaps;
-``vitals`` are memory, descriptors and threads of processes; ``run`` brings it together.
+``run`` brings it together and ``report`` is what came of it.
 """

@@ -1,4 +1,13 @@
-"""The mishaps of a soak, drawn from a seed."""
+"""The mishaps of a soak, drawn from a seed.
+
+kill     SIGKILL; another process takes its place
+restart  closes its node and ends; another process takes its place
+freeze   SIGSTOP, then SIGCONT
+cut      no datagrams, and the stream to the GMS stands still
+mute     no datagrams, while heartbeats reach the GMS
+leave    leaves a part of its groups, and joins them again
+gms      SIGKILL of the GMS; a new process goes on from its file
+"""
 
 from __future__ import annotations
 
@@ -11,15 +20,6 @@ from quicksilver.stdx.rand import Rng
 ActName = Literal["kill", "restart", "freeze", "cut", "mute", "leave", "gms"]
 ACTS: tuple[ActName, ...] = get_args(ActName)
 
-WHAT: dict[ActName, str] = {
-    "kill": "SIGKILL; another process takes its place",
-    "restart": "closes its node and ends; another process takes its place",
-    "freeze": "SIGSTOP, then SIGCONT",
-    "cut": "no datagrams, and the stream to the GMS stands still",
-    "mute": "no datagrams, while heartbeats reach the GMS",
-    "leave": "leaves a part of its groups, and joins them again",
-    "gms": "SIGKILL; a new process goes on from its file",
-}
 ENDS_PROCESS: frozenset[ActName] = frozenset({"kill", "restart"})
 
 SHORTEST_S, LONGEST_S = 1.0, 10.0

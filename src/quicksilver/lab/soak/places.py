@@ -1,4 +1,4 @@
-"""The places of a soak's workers: one process after another has each of them."""
+"""Places of a soak, each held by one worker process after another, and mishaps to them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from quicksilver.lab.orders import DEAF, WHOLE
+from quicksilver.lab.local_gms import Relay
+from quicksilver.lab.nodes import DEAF, WHOLE
 from quicksilver.lab.processes import Child, Children, Inbox
-from quicksilver.lab.relay import Relay
 from quicksilver.lab.soak.acts import ActName
 from quicksilver.lab.soak.records import Change, Conclude, Round, Worker, group_name
 from quicksilver.lab.worker import start_worker
@@ -108,7 +108,7 @@ class Place:
         self.calm(now)
 
     def calm(self, now: float) -> None:
-        """Nothing happens to it any more."""
+        """Note that the mishap is over."""
         self.is_harmed = False
         self.harmed_at = now
 

@@ -7,8 +7,7 @@ from zlib import crc32
 
 import msgspec
 
-from quicksilver.lab.nodes import NodeSpec
-from quicksilver.lab.orders import Harm
+from quicksilver.lab.nodes import Harm, NodeSpec
 
 Stamp = tuple[int, int, int]
 """Who numbered messages: place of the worker, life of its process, epoch in that life."""

@@ -1,12 +1,71 @@
-"""What came of a soak."""
+"""What came of a soak, and whether memory, descriptors or threads of its processes grew."""
 
 from __future__ import annotations
 
+import os
+import resource
+from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from quicksilver.lab.soak.vitals import Vitals, growth_bytes
+from quicksilver.lab.child import PARENT_VARIABLE
+
+PAGE_BYTES = resource.getpagesize()
+
+
+class Vitals(msgspec.Struct, frozen=True, array_like=True):
+    """What one process used at one moment."""
+
+    at: float
+    """Seconds since the soak began."""
+    rss_bytes: int
+    descriptors: int
+    threads: int
+
+
+def read_vitals(pid: int, at: float) -> Vitals | None:
+    """Return what a process uses now; None if it is gone."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        pages = int((folder / "statm").read_text(encoding="ascii").split()[1])
+        descriptors = len(os.listdir(folder / "fd"))
+        threads = len(os.listdir(folder / "task"))
+    except (OSError, IndexError):
+        return None
+    if not pages:
+        return None  # it has ended, and nobody has taken note of that yet
+    return Vitals(at, pages * PAGE_BYTES, descriptors, threads)
+
+
+def growth_bytes(samples: list[Vitals]) -> float:
+    """Return how much memory grew in the second half, by the line of least squares."""
+    half = samples[len(samples) // 2 :]
+    if len(half) < 3:
+        return 0.0
+    middle_at = sum(one.at for one in half) / len(half)
+    middle = sum(one.rss_bytes for one in half) / len(half)
+    spread = sum((one.at - middle_at) ** 2 for one in half)
+    if not spread:
+        return 0.0
+    slope = sum((one.at - middle_at) * (one.rss_bytes - middle) for one in half) / spread
+    return slope * (half[-1].at - half[0].at)
+
+
+def find_children_left(parent: int) -> list[int]:
+    """Return processes that a process of the laboratory started and that still run."""
+    mark = f"{PARENT_VARIABLE}={parent}".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == parent:
+            continue
+        try:
+            if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                found.append(int(name))
+        except OSError:
+            continue  # gone, or another user's
+    return found
+
 
 LAST = 5
 """So many of the last samples say how a process ended."""
@@ -15,7 +74,7 @@ DESCRIPTORS_SPARE = 4
 
 
 class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How one process did."""
+    """Memory, descriptors and threads of one process, at first and in the end."""
 
     name: str
     rss_mb_first: float
@@ -31,7 +90,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SoakReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """A whole soak: mishaps, messages, processes and violations."""
 
     seed: int
     seconds: float

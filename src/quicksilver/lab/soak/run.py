@@ -14,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from quicksilver.lab.local_gms import LocalGms
+from quicksilver.lab.local_gms import LocalGms, Relays
 from quicksilver.lab.processes import Child, Children, Inbox
-from quicksilver.lab.relay import Relays
 from quicksilver.lab.soak.acts import (
     ACTS,
     ENDS_PROCESS,
@@ -38,8 +37,14 @@ from quicksilver.lab.soak.records import (
     Record,
     Round,
 )
-from quicksilver.lab.soak.report import SoakReport, check_vitals, summarise_process
-from quicksilver.lab.soak.vitals import Vitals, find_children_left, read_vitals
+from quicksilver.lab.soak.report import (
+    SoakReport,
+    Vitals,
+    check_vitals,
+    find_children_left,
+    read_vitals,
+    summarise_process,
+)
 from quicksilver.stdx.rand import Rng
 
 SAMPLE_S = 1.0
@@ -53,7 +58,7 @@ SPARED_MIN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakPlan:
-    """What to run."""
+    """Parameters of a soak."""
 
     seconds: float
     seed: int

@@ -7,7 +7,7 @@ round.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from quicksilver.live.types.declare import endpoint, live_object
 
@@ -85,52 +85,61 @@ class MembershipViews(Protocol):
         """Take a view: its number grows; members are in the same order everywhere."""
 
 
+_CHANNELS: Final[dict[str, tuple[type, type, str]]] = {
+    UNRELIABLE: (ChannelRequests, ChannelDeliveries, "best effort"),
+    RELIABLE: (ChannelRequests, ChannelDeliveries, "exactly once and fifo"),
+    CHECKPOINTED: (CheckpointedRequests, CheckpointedDeliveries, "exactly once and total"),
+}
+"""Kinds of channels: what users send, what they are sent, and how that is delivered."""
+
+
+def channel_for_users(kind: str) -> Any:
+    """Declare an endpoint at which a component is a channel of this kind to others."""
+    requests, deliveries, delivery = _CHANNELS[kind]
+    return endpoint(requests, deliveries, provides=[("delivery", delivery)], name=kind)
+
+
+def channel_below(kind: str, *, name: str = "", inner: bool = False) -> Any:
+    """Declare an endpoint at which a component uses a channel of this kind.
+
+    It has the kind's name by default. ``inner``: the component opens the channel itself.
+    """
+    requests, deliveries, delivery = _CHANNELS[kind]
+    return endpoint(
+        deliveries,
+        requests,
+        requires=[("delivery", delivery)],
+        name=name or kind,
+        inner=inner,
+    )
+
+
 @live_object(title="Channel")
 class UnreliableChannel:
     """A channel that does its best: messages may be lost, repeated or overtaken."""
 
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "best effort")],
-        name=UNRELIABLE,
-    )
+    channel = channel_for_users(UNRELIABLE)
 
 
 @live_object(title="ReliableChannel")
 class ReliableChannel:
     """A channel that loses and repeats nothing and keeps each sender's order."""
 
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-    )
+    channel = channel_for_users(RELIABLE)
 
 
 @live_object(title="CheckpointedChannel")
 class CheckpointedChannel:
     """A totally ordered channel that brings newcomers up to date."""
 
-    channel = endpoint(
-        CheckpointedRequests,
-        CheckpointedDeliveries,
-        provides=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-    )
+    channel = channel_for_users(CHECKPOINTED)
 
 
 @live_object(title="CheckpointedGroup")
 class ChannelWithParticipants:
     """A checkpointed channel that also tells who takes part."""
 
-    channel = endpoint(
-        CheckpointedRequests,
-        CheckpointedDeliveries,
-        provides=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-    )
+    channel = channel_for_users(CHECKPOINTED)
     watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
 
 

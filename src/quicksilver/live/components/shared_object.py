@@ -22,10 +22,9 @@ from quicksilver.live.components.interfaces import (
     PARTICIPANTS,
     ChannelWithParticipants,
     CheckpointedChannel,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
     ParticipantLists,
     ParticipantRequests,
+    channel_below,
 )
 from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.context import Context
@@ -101,13 +100,7 @@ class SharedObject(ChannelUser, Generic[U, S]):
     updates: ClassVar[Codec[Any]]
     states: ClassVar[Codec[Any]]
 
-    channel = endpoint(
-        CheckpointedDeliveries,
-        CheckpointedRequests,
-        requires=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-        inner=True,
-    )
+    channel = channel_below(CHECKPOINTED, inner=True)
 
     def __init__(self, channel: Given[Ref[CheckpointedChannel]]) -> None:
         super().__init__(channel)

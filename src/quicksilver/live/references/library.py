@@ -34,14 +34,12 @@ Fetch = Callable[[str, int, float], bytes]
 class LibraryError(LiveReferenceError):
     """A library was not loaded; no code of it has run, unless it raised while loading."""
 
+    reason: str = "cannot be loaded"
+    """What is wrong, in words that follow its URL."""
+
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.url = url
-
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return "cannot be loaded"
 
     def __str__(self) -> str:
         shown = self.url if len(self.url) <= 200 else self.url[:197] + "..."
@@ -51,19 +49,13 @@ class LibraryError(LiveReferenceError):
 class LibraryRefusedError(LibraryError):
     """No source on the allow-list covers this place."""
 
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return "is refused: its source is not on this node's list of allowed ones"
+    reason = "is refused: its source is not on this node's list of allowed ones"
 
 
 class LibraryHashMissingError(LibraryError):
     """The reference does not say which bytes are meant."""
 
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return "is refused: the reference does not say its SHA-256"
+    reason = "is refused: the reference does not say its SHA-256"
 
 
 class LibraryHashError(LibraryError):
@@ -73,11 +65,7 @@ class LibraryHashError(LibraryError):
         super().__init__(url)
         self.expected = expected
         self.actual = actual
-
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return f"is refused: its SHA-256 is {self.actual}, not {self.expected[:64]}"
+        self.reason = f"is refused: its SHA-256 is {actual}, not {expected[:64]}"
 
 
 class LibraryFetchError(LibraryError):
@@ -86,11 +74,7 @@ class LibraryFetchError(LibraryError):
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(url)
         self.problem = problem
-
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return f"cannot be read: {self.problem}"
+        self.reason = f"cannot be read: {problem}"
 
 
 class LibraryCodeError(LibraryError):
@@ -99,11 +83,7 @@ class LibraryCodeError(LibraryError):
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(url)
         self.problem = problem
-
-    @property
-    def reason(self) -> str:
-        """Why not."""
-        return f"does not work: {self.problem}"
+        self.reason = f"does not work: {problem}"
 
 
 class LibraryPolicy(msgspec.Struct, frozen=True, kw_only=True):

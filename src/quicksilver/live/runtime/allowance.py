@@ -8,13 +8,12 @@ object when it is opened, and holds for all that it opens in turn.
 from __future__ import annotations
 
 import fnmatch
-import resource
-from pathlib import Path
 
 import msgspec
 
 from quicksilver.live.references.names import LIBRARY
 from quicksilver.live.runtime.errors import LimitError
+from quicksilver.node.samples import resident_bytes
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,15 +78,6 @@ class Allowance:
             return f"it may open {limits.depth_max} components inside each other"
         if self.components >= limits.components_max:
             return f"it may have {limits.components_max} components"
-        if limits.process_bytes_max and read_resident_bytes() > limits.process_bytes_max:
+        if limits.process_bytes_max and resident_bytes() > limits.process_bytes_max:
             return f"this process may have {limits.process_bytes_max} bytes of memory"
         return ""
-
-
-def read_resident_bytes() -> int:
-    """Return how much memory this process has; 0 where that cannot be told."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * resource.getpagesize()

@@ -13,7 +13,7 @@ from quicksilver.live.runtime.allowance import Allowance
 from quicksilver.live.runtime.blueprints import Blueprint
 from quicksilver.live.runtime.endpoints import End, Handler
 from quicksilver.live.runtime.errors import ComponentFailedError
-from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.executors import Timer
 from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
 
 if TYPE_CHECKING:

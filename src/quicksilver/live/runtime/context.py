@@ -15,7 +15,7 @@ from quicksilver.stdx.rand import Rng
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.cells import Cell
-    from quicksilver.live.runtime.executor import Timer
+    from quicksilver.live.runtime.executors import Timer
     from quicksilver.live.runtime.proxies import Proxy
     from quicksilver.live.runtime.runtime import Runtime
 

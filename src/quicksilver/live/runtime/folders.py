@@ -42,7 +42,7 @@ class FolderAnswers(Protocol):
         """Say what is kept under a name."""
 
     def missing(self, name: str) -> None:
-        """Say that nothing is."""
+        """Say that nothing is kept under a name."""
 
 
 @component(REGISTRY)

@@ -23,7 +23,7 @@ from quicksilver.live.runtime.errors import (
     NoServiceError,
     WrongThreadError,
 )
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.runtime.folders import Library, Registry
 from quicksilver.live.runtime.opening import Opener
 from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 
 DATAGRAM_BYTES_MAX = 65_507
 QUEUED_MAX = 10_000

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.membership.names import check_group_name
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 

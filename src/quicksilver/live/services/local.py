@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.services.groups import GroupHub, GroupView
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -243,7 +243,7 @@ class _Sink:
         """Nothing to tell: whoever lacks them has a gap, and objects compare their states."""
 
     def told_on_core(self) -> None:
-        """Nothing was to be told."""
+        """Nothing to do: objects are not told of unconfirmed messages."""
 
     def fail_on_core(self, error: Exception) -> None:
         def hand() -> None:

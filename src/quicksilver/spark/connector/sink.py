@@ -36,7 +36,7 @@ _BATCH = "streaming.sql.batchId"
 
 
 class Published(WriterCommitMessage):
-    """What a task did."""
+    """How many rows a task published; Spark brings it to the driver."""
 
     def __init__(self, partition: int, rows: int) -> None:
         self.partition = partition

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.checkpoints import keep
-from quicksilver.spark.overlap.schemas import WITH_COMPONENT, as_frame, number_regions
+from quicksilver.spark.overlap.schemas import WITH_COMPONENT, as_frame, keep, number_regions
 from quicksilver.spark.overlap.tasks import GROUP, NODE, cluster_block
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.checkpoints import keep
-from quicksilver.spark.overlap.schemas import CLASS_KEY, PAIRS
+from quicksilver.spark.overlap.schemas import CLASS_KEY, PAIRS, keep
 
 _SECOND_SEED = "quicksilver"
 _LOW_BITS = 0x7FFF_FFFF

@@ -41,7 +41,7 @@ _BATCH_ROWS = 64_000
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What to make up."""
+    """Parameters of made-up subscriptions."""
 
     model: Model = "zipf"
     nodes: int = 2_000

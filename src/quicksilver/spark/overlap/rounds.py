@@ -1,6 +1,6 @@
 """Strict hierarchies of a component that no task can hold, by rounds.
 
-The largest groups, as many as one task holds, are fitted by one task (``fitting``).
+The largest groups, as many as one task holds, are fitted by one task (``tasks.fit_bundles``).
 The others try in rounds, all at once: each chooses the first hierarchy that admits
 it as it is now, and claims its members there. Where several claim the same, the
 largest group has it, and whoever lost anything tries again in the next round. What
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from quicksilver.spark.overlap.checkpoints import keep
-from quicksilver.spark.overlap.schemas import WITH_COMPONENT, as_frame, number_regions
+from quicksilver.spark.overlap.schemas import WITH_COMPONENT, as_frame, keep, number_regions
 from quicksilver.spark.overlap.tasks import GROUP, NODE, PlanRow, Rule, fit_bundles
 
 if TYPE_CHECKING:

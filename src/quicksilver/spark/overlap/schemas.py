@@ -1,8 +1,17 @@
-"""The tables of overlap planning, and the rows of a plan on their way from tasks to tables."""
+"""The tables of overlap planning, the rows of a plan on their way to them, and tables in between.
+
+Tables in between are kept, so that they are made once and Spark's plans stay small. A plan
+of a plan of a plan doubles with every use: Spark would spend minutes on reading it. What is
+kept has no past. If the session has a checkpoint folder, that is where it is, and it outlives
+the loss of a worker; otherwise it is in the memory and on the disks of the workers themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -17,6 +26,7 @@ from pyspark.sql.types import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
 
     from quicksilver.spark.overlap.tasks import PlanRow
 
@@ -73,3 +83,24 @@ def number_regions(made: DataFrame) -> DataFrame:
     return made.select("kind", "name", "hierarchy", own.alias("region")).select(
         *PLAN_ROWS.fieldNames()
     )
+
+
+@contextmanager
+def checkpoints(spark: SparkSession, folder: Path) -> Iterator[None]:
+    """On a cluster, keep results in between next to the output, for the time of a job."""
+    if str(spark.sparkContext.master).startswith("local"):
+        yield
+        return
+    own = folder / ".checkpoints"
+    spark.sparkContext.setCheckpointDir(str(own))
+    try:
+        yield
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def keep(table: DataFrame) -> DataFrame:
+    """Return the same table, made now and once."""
+    if table.sparkSession.sparkContext.getCheckpointDir() is not None:
+        return table.checkpoint()
+    return table.localCheckpoint()

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.spark.overlap.blocks import plan_in_blocks
-from quicksilver.spark.overlap.checkpoints import keep
 from quicksilver.spark.overlap.classes import (
     Collapsed,
     collapse,
@@ -30,6 +29,7 @@ from quicksilver.spark.overlap.schemas import (
     PLACES,
     WITH_COMPONENT,
     as_frame,
+    keep,
     number_regions,
 )
 from quicksilver.spark.overlap.tasks import GROUP, NODE, Strategy, plan_part
@@ -49,7 +49,7 @@ _MERGED_HIERARCHIES = 2
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to plan."""
+    """Options of a planning job."""
 
     strategy: Strategy = "merged"
     regions_per_node_max: int = 20

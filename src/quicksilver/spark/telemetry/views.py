@@ -36,8 +36,6 @@ SQL_VIEWS: Final[dict[str, str]] = {
 }
 """Views made of other views, in an order in which they can be made."""
 
-NAMES: Final = ("trace", *GOLD, "waves", *SQL_VIEWS)
-
 
 def make_views(spark: SparkSession, folder: Path, runs: Sequence[str]) -> dict[str, DataFrame]:
     """Make all views of some runs' traces; returns them by name."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Protocol
 
-import msgspec
-
-from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.codec import BadMessageError, Codec, Packed
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.components.shared_object import SharedObject
 from quicksilver.live.runtime.components import component
@@ -33,13 +31,13 @@ class CounterValues(Protocol):
         """Hear that a request was not carried out."""
 
 
-class Added(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Added(Packed, frozen=True):
     """An update: an amount to add."""
 
     amount: int
 
 
-class Total(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Total(Packed, frozen=True):
     """The state."""
 
     value: int

@@ -17,6 +17,7 @@ from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
 )
 from quicksilver.live.components.applications.desktop_objects import Opening
 from quicksilver.live.components.interfaces import CheckpointedChannel
@@ -35,11 +36,7 @@ _ITEM_BYTES: Final = 64
 """What an item costs besides its title and reference, about."""
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Item(_Message, frozen=True):
+class Item(Packed, frozen=True):
     """Something on the desktop."""
 
     number: int
@@ -50,7 +47,7 @@ class Item(_Message, frozen=True):
     """As XML."""
 
 
-class Dropped(_Message, frozen=True, tag="drop"):
+class Dropped(Packed, frozen=True, tag="drop"):
     """Put a reference on the desktop."""
 
     title: str
@@ -59,7 +56,7 @@ class Dropped(_Message, frozen=True, tag="drop"):
     reference: str
 
 
-class Moved(_Message, frozen=True, tag="move"):
+class Moved(Packed, frozen=True, tag="move"):
     """Put an item elsewhere."""
 
     item: int
@@ -67,14 +64,14 @@ class Moved(_Message, frozen=True, tag="move"):
     y: float
 
 
-class Retitled(_Message, frozen=True, tag="retitle"):
+class Retitled(Packed, frozen=True, tag="retitle"):
     """Give an item another title."""
 
     item: int
     title: str
 
 
-class Removed(_Message, frozen=True, tag="remove"):
+class Removed(Packed, frozen=True, tag="remove"):
     """Take an item away."""
 
     item: int
@@ -83,7 +80,7 @@ class Removed(_Message, frozen=True, tag="remove"):
 Update: TypeAlias = Dropped | Moved | Retitled | Removed
 
 
-class Contents(_Message, frozen=True):
+class Contents(Packed, frozen=True):
     """The state: items, and the number that the next one gets."""
 
     next_number: int

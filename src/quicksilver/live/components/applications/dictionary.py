@@ -11,6 +11,7 @@ from quicksilver.live.codec import (
     UPDATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
     check_plain,
 )
 from quicksilver.live.components.interfaces import CheckpointedChannel
@@ -56,24 +57,20 @@ class DictionaryChanges(Protocol):
         """Hear that a request was not carried out."""
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Put(_Message, frozen=True, tag="put"):
+class Put(Packed, frozen=True, tag="put"):
     """Set a key."""
 
     key: str
     value: Any
 
 
-class Removed(_Message, frozen=True, tag="remove"):
+class Removed(Packed, frozen=True, tag="remove"):
     """Remove a key."""
 
     key: str
 
 
-class Cleared(_Message, frozen=True, tag="clear"):
+class Cleared(Packed, frozen=True, tag="clear"):
     """Remove all keys."""
 
 

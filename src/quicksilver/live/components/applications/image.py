@@ -15,6 +15,7 @@ from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
 )
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.components.shared_object import SharedObject
@@ -123,17 +124,13 @@ class ImageChanges(Protocol):
         """Hear that a request was not carried out."""
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Replaced(_Message, frozen=True, tag="replace"):
+class Replaced(Packed, frozen=True, tag="replace"):
     """Another picture."""
 
     data: bytes
 
 
-class Drawn(_Message, frozen=True, tag="draw"):
+class Drawn(Packed, frozen=True, tag="draw"):
     """A picture over part of the one that is there."""
 
     x: int
@@ -141,14 +138,14 @@ class Drawn(_Message, frozen=True, tag="draw"):
     data: bytes
 
 
-class Cleared(_Message, frozen=True, tag="clear"):
+class Cleared(Packed, frozen=True, tag="clear"):
     """No picture."""
 
 
 Update: TypeAlias = Replaced | Drawn | Cleared
 
 
-class Drawing(_Message, frozen=True):
+class Drawing(Packed, frozen=True):
     """The state."""
 
     data: bytes

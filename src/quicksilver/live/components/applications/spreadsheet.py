@@ -28,7 +28,7 @@ from quicksilver.live.components.applications.table import Cell, Row, TableBridg
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.components.packages import need
 from quicksilver.live.runtime.components import component
-from quicksilver.live.services.files import SharedFiles
+from quicksilver.live.services.storage import SharedFiles
 from quicksilver.live.types.declare import Given, live_object
 from quicksilver.live.types.reflect import Ref
 

@@ -30,7 +30,7 @@ from quicksilver.live.codec import BadMessageError
 from quicksilver.live.components.applications.table import COLUMNS_MAX, Row, TableBridge
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.runtime.components import component
-from quicksilver.live.services.files import SharedFiles
+from quicksilver.live.services.storage import SharedFiles
 from quicksilver.live.types.declare import Given, live_object
 from quicksilver.live.types.reflect import Ref
 

@@ -13,18 +13,15 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol
 
-import msgspec
-
-from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.codec import BadMessageError, Codec, Packed
 from quicksilver.live.components.interfaces import (
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     UnreliableChannel,
+    channel_below,
 )
 from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.executors import Timer
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -36,7 +33,7 @@ LABEL_CHARACTERS_MAX: Final = 100
 RATE_HZ_MAX: Final = 1000.0
 
 
-class Sample(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Sample(Packed, frozen=True):
     """A value on its way."""
 
     label: str
@@ -71,13 +68,7 @@ class LatestStream(NumberedStream):
     width: ClassVar[int]
     """Numbers in a value."""
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "best effort")],
-        name=UNRELIABLE,
-        inner=True,
-    )
+    channel = channel_below(UNRELIABLE, inner=True)
 
     def __init__(self, channel: Any, source: str, rate_hz: float, repeat_s: float) -> None:
         super().__init__(channel)

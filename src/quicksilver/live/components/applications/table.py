@@ -27,6 +27,7 @@ from quicksilver.live.codec import (
     UPDATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
 )
 from quicksilver.live.components.interfaces import CheckpointedChannel
 from quicksilver.live.components.shared_object import SharedObject
@@ -74,11 +75,7 @@ class TableChanges(Protocol):
         """Hear that what lies below, a database or a file, could not follow."""
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class RowPut(_Message, frozen=True, tag="put"):
+class RowPut(Packed, frozen=True, tag="put"):
     """Set a row."""
 
     origin: int
@@ -89,7 +86,7 @@ class RowPut(_Message, frozen=True, tag="put"):
     """A row, once its cells are checked: msgspec cannot tell text from bytes in a union."""
 
 
-class RowRemoved(_Message, frozen=True, tag="remove"):
+class RowRemoved(Packed, frozen=True, tag="remove"):
     """Remove a row."""
 
     origin: int

@@ -15,28 +15,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, assert_never
 
-import msgspec
-
 from quicksilver.live.codec import (
     STATE_BYTES_MAX,
     BadMessageError,
     Codec,
+    Packed,
 )
 from quicksilver.live.components.applications.crdt import TextDocument
 from quicksilver.live.components.interfaces import (
     CHECKPOINTED,
     RELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     CheckpointedChannel,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
     ReliableChannel,
+    channel_below,
 )
 from quicksilver.live.components.shared_object import ChannelUser
 from quicksilver.live.references.names import SHARED_TEXT
 from quicksilver.live.runtime.components import component
-from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.executors import Timer
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, endpoint, live_object
 from quicksilver.live.types.reflect import Ref
@@ -137,11 +133,7 @@ class EditableText(ChannelUser):
             self._say()
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Edited(_Message, frozen=True, tag="edit"):
+class Edited(Packed, frozen=True, tag="edit"):
     """An edit."""
 
     update: bytes
@@ -158,13 +150,7 @@ class CheckpointedText(EditableText):
     At most 1,000,000 characters.
     """
 
-    channel = endpoint(
-        CheckpointedDeliveries,
-        CheckpointedRequests,
-        requires=[("delivery", "exactly once and total")],
-        name=CHECKPOINTED,
-        inner=True,
-    )
+    channel = channel_below(CHECKPOINTED, inner=True)
 
     states: ClassVar = Codec[Edited](Edited, "a text", STATE_BYTES_MAX)
 
@@ -216,7 +202,7 @@ ANSWER_WITHIN_S: Final = 0.1
 ANSWERS_WAITING_MAX: Final = 100
 
 
-class Asked(_Message, frozen=True, tag="ask"):
+class Asked(Packed, frozen=True, tag="ask"):
     """Somebody wants what they lack."""
 
     asker: int
@@ -225,7 +211,7 @@ class Asked(_Message, frozen=True, tag="ask"):
     digest: bytes
 
 
-class Answered(_Message, frozen=True, tag="answer"):
+class Answered(Packed, frozen=True, tag="answer"):
     """What somebody lacked; it does others no harm."""
 
     asker: int
@@ -246,13 +232,7 @@ class ReliableText(EditableText):
     At most 1,000,000 characters.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-        inner=True,
-    )
+    channel = channel_below(RELIABLE, inner=True)
 
     def __init__(self, Channel: Given[Ref[ReliableChannel]]) -> None:  # noqa: N803  # Code 2.2 says it so
         super().__init__(Channel)

@@ -13,15 +13,14 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from quicksilver.live.codec import BadMessageError, Codec
+from quicksilver.live.codec import BadMessageError, Codec, Packed
 from quicksilver.live.components.applications.streams import NumberedStream, check_rate, never_back
 from quicksilver.live.components.interfaces import (
     RELIABLE,
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
     ReliableChannel,
     UnreliableChannel,
+    channel_below,
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
@@ -36,7 +35,7 @@ FRAMES_HELD_MAX: Final = 4
 """Frames of one source that may wait for parts."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Part(Packed, frozen=True):
     """A part of a frame; a frame sent whole has one."""
 
     source: int
@@ -256,13 +255,7 @@ class VideoStream(FrameStream):
     At most ``rate_hz`` frames a second, of at most 2 MiB, in parts of ``part_bytes``.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "best effort")],
-        name=UNRELIABLE,
-        inner=True,
-    )
+    channel = channel_below(UNRELIABLE, inner=True)
 
     def __init__(
         self,
@@ -290,13 +283,7 @@ class ReliableVideoStream(FrameStream):
     At most ``rate_hz`` frames a second, of at most 2 MiB; 8 frames or 4 MiB on their way.
     """
 
-    channel = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-        inner=True,
-    )
+    channel = channel_below(RELIABLE, inner=True)
 
     def __init__(self, channel: Given[Ref[ReliableChannel]], rate_hz: Given[float] = 30.0) -> None:
         super().__init__(channel, rate_hz)

@@ -22,7 +22,7 @@ from quicksilver.live.components.interfaces import (
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
-from quicksilver.live.runtime.executor import Timer
+from quicksilver.live.runtime.executors import Timer
 from quicksilver.live.services.groups import Groups, GroupView, JoinedGroup
 from quicksilver.live.types.declare import Given, endpoint, live_object
 

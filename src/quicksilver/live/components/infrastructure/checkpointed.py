@@ -13,30 +13,24 @@ from quicksilver.live.components.interfaces import (
     MEMBERSHIP,
     PARTICIPANTS,
     RELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
-    CheckpointedDeliveries,
-    CheckpointedRequests,
     MembershipRequests,
     MembershipViews,
     ParticipantLists,
     ParticipantRequests,
+    channel_below,
+    channel_for_users,
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.groups import Groups, GroupView
 from quicksilver.live.types.declare import Given, endpoint, live_object
 
-_PROVIDED = [("delivery", "exactly once and total")]
-
 
 class _Ordered:
     """What both forms share: the user's side, and the replica that serves it."""
 
     context: Context
-    channel = endpoint(
-        CheckpointedRequests, CheckpointedDeliveries, provides=_PROVIDED, name=CHECKPOINTED
-    )
+    channel = channel_for_users(CHECKPOINTED)
     watcher = endpoint(ParticipantRequests, ParticipantLists, name=PARTICIPANTS)
 
     def __init__(self, safe: bool, founders: int, patience_s: float) -> None:
@@ -172,12 +166,7 @@ class TotalOrder(_Ordered):
     goodbye: the others notice by the view, or after ``patience_s``.
     """
 
-    below = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-    )
+    below = channel_below(RELIABLE)
     views = endpoint(MembershipViews, MembershipRequests, name=MEMBERSHIP)
 
     def __init__(

@@ -30,13 +30,13 @@ from quicksilver.live.components.infrastructure.numbered_streams import (
 from quicksilver.live.components.interfaces import (
     RELIABLE,
     UNRELIABLE,
-    ChannelDeliveries,
-    ChannelRequests,
+    channel_below,
+    channel_for_users,
 )
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.identity import unique_number
-from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.live.types.declare import Given, live_object
 
 TICK_S = 0.05
 STATE_S = 0.2
@@ -68,18 +68,8 @@ class LossRecovery:
     """makes a reliable channel of an unreliable one, by numbers and requests to send again"""
 
     context: Context
-    below = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "best effort")],
-        name=UNRELIABLE,
-    )
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "exactly once and fifo")],
-        name=RELIABLE,
-    )
+    below = channel_below(UNRELIABLE)
+    channel = channel_for_users(RELIABLE)
 
     def __init__(self, buffer_bytes: Given[int] = 16 << 20) -> None:
         if buffer_bytes < 1:

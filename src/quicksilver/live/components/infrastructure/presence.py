@@ -1,4 +1,4 @@
-"""Who is there, with a name and a status."""
+"""Presence as an object: the people who share it, each with a name and a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that others can be driven by."""
+"""A timer as an object: it ticks at a steady interval for whoever is connected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
-from quicksilver.live.runtime.executor import Timer as Pending
+from quicksilver.live.runtime.executors import Timer as Pending
 from quicksilver.live.types.declare import Given, endpoint, live_object
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from hashlib import blake2b
 
-from quicksilver.live.components.interfaces import UNRELIABLE, ChannelDeliveries, ChannelRequests
+from quicksilver.live.components.interfaces import (
+    UNRELIABLE,
+    channel_below,
+    channel_for_users,
+)
 from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
-from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.live.types.declare import Given, live_object
 
 REMEMBERED_MAX = 100_000
 ECHO_S = 10.0
@@ -71,18 +75,9 @@ class Tunnel:
     """
 
     context: Context
-    left = endpoint(
-        ChannelDeliveries, ChannelRequests, requires=[("delivery", "best effort")], name="Left"
-    )
-    right = endpoint(
-        ChannelDeliveries, ChannelRequests, requires=[("delivery", "best effort")], name="Right"
-    )
-    channel = endpoint(
-        ChannelRequests,
-        ChannelDeliveries,
-        provides=[("delivery", "best effort")],
-        name=UNRELIABLE,
-    )
+    left = channel_below(UNRELIABLE, name="Left")
+    right = channel_below(UNRELIABLE, name="Right")
+    channel = channel_for_users(UNRELIABLE)
 
     def __init__(self, window_s: Given[float] = 0.0) -> None:
         self._window_s = window_s

@@ -1,4 +1,4 @@
-"""What makes objects into others, and brings them to other nodes: wrappers and hosting."""
+"""Wrappers, which make an object into one of another type, and hosting on other nodes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
-from quicksilver.live.components.interfaces import RELIABLE, ChannelDeliveries, ChannelRequests
+from quicksilver.live.components.interfaces import (
+    RELIABLE,
+    ChannelDeliveries,
+    ChannelRequests,
+    channel_below,
+)
 from quicksilver.live.components.packages import need
 from quicksilver.live.references.builder import primitive
 from quicksilver.live.references.catalogue import Catalogue, Wrapper
@@ -230,12 +235,7 @@ class Encryption:
         provides=[("delivery", "exactly once and fifo"), SECURITY],
         name=RELIABLE,
     )
-    inside = endpoint(
-        ChannelDeliveries,
-        ChannelRequests,
-        requires=[("delivery", "exactly once and fifo")],
-        name=INSIDE,
-    )
+    inside = channel_below(RELIABLE, name=INSIDE)
 
     def __init__(self, Key: Given[str] = "default") -> None:  # noqa: N803  # as references say it
         ring = self.context.service(KeyRing)

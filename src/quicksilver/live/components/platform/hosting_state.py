@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from quicksilver.live.codec import Codec
+from quicksilver.live.codec import Codec, Packed
 
 OBJECTS_MAX: Final = 1000
 HOSTS_MAX: Final = 1000
@@ -28,23 +28,19 @@ Outcome: TypeAlias = Literal["started", "stopped", "failed"]
 """What may become of an object on a host."""
 
 
-class _Command(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    pass
-
-
-class Joined(_Command, frozen=True, tag="joined"):
+class Joined(Packed, frozen=True, tag="joined"):
     """A node hosts objects from here on."""
 
     host: str
 
 
-class Left(_Command, frozen=True, tag="left"):
+class Left(Packed, frozen=True, tag="left"):
     """A node hosts no longer; said by itself, or by somebody who knows that it is gone."""
 
     host: str
 
 
-class Start(_Command, frozen=True, tag="start"):
+class Start(Packed, frozen=True, tag="start"):
     """An object is to run on some hosts."""
 
     name: str
@@ -54,20 +50,20 @@ class Start(_Command, frozen=True, tag="start"):
     """The hosted object that asks for it; empty: somebody outside."""
 
 
-class Move(_Command, frozen=True, tag="move"):
+class Move(Packed, frozen=True, tag="move"):
     """An object is to run on other hosts."""
 
     name: str
     hosts: tuple[str, ...]
 
 
-class Stop(_Command, frozen=True, tag="stop"):
+class Stop(Packed, frozen=True, tag="stop"):
     """An object is to run nowhere."""
 
     name: str
 
 
-class Reported(_Command, frozen=True, tag="reported"):
+class Reported(Packed, frozen=True, tag="reported"):
     """What became of an object on a host."""
 
     name: str
@@ -76,7 +72,7 @@ class Reported(_Command, frozen=True, tag="reported"):
     detail: str
 
 
-class Asked(_Command, frozen=True, tag="asked"):
+class Asked(Packed, frozen=True, tag="asked"):
     """Somebody wants to connect to an endpoint of an object that runs on a host."""
 
     asker: str
@@ -87,7 +83,7 @@ class Asked(_Command, frozen=True, tag="asked"):
     endpoint: str
 
 
-class Answered(_Command, frozen=True, tag="answered"):
+class Answered(Packed, frozen=True, tag="answered"):
     """Where that endpoint is published, or why it is not."""
 
     asker: str

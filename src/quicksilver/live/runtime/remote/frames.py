@@ -67,7 +67,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready", tag_field="kind", array_li
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", tag_field="kind", array_like=True):
-    """No, and why."""
+    """The answer to a hello that is turned down, with the reason."""
 
     reason: str
 

@@ -23,7 +23,7 @@ from quicksilver.live.codec import BadMessageError
 from quicksilver.live.runtime.blueprints import signatures_of_type
 from quicksilver.live.runtime.connections import Attachment, attach
 from quicksilver.live.runtime.endpoints import EndpointReference
-from quicksilver.live.runtime.executor import Executor
+from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.runtime.remote.frames import (
     FRAME_BYTES_MAX,
     IDLE,

@@ -42,7 +42,7 @@ LINKS_MAX = 256
 
 
 class Refusals(msgspec.Struct):
-    """How many were turned away, by why."""
+    """How many callers were turned away, by reason."""
 
     token: int = 0
     type: int = 0

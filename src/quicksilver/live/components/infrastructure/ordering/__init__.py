@@ -31,7 +31,8 @@ again, and those of its own updates that the new state does not have are sent
 again. With ``safe``, a user is given only what all members have, so that this
 takes back nothing but what every member of the old view had.
 
-``replica`` is the machine and puts the parts together: ``states`` (what a replica
-can be), ``ledger`` (its copy of the log), ``attendance`` (who is there), ``leader``
-and ``state_transfer`` (what a leader does). ``driver`` runs it in a component.
+``replica`` is the machine and brings inputs to its parts: ``succession`` decides which of
+the ``states`` it is in, ``ledger`` is its copy of the log, ``attendance`` knows who is
+there, ``leader`` and ``state_transfer`` do what a leader does. ``driver`` runs it in a
+component.
 """

@@ -23,7 +23,7 @@ from quicksilver.live.components.infrastructure.ordering.replica import Replica
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.context import Context
-    from quicksilver.live.runtime.executor import Timer
+    from quicksilver.live.runtime.executors import Timer
     from quicksilver.live.runtime.runtime import Runtime
 
 SLACK_S = 0.005

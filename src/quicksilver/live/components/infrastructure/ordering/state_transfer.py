@@ -30,6 +30,13 @@ class IncomingState:
     def __init__(self) -> None:
         self._data: list[bytes] = []
         self._of: tuple[Epoch, int] | None = None
+        self.refresh_asked_at: float | None = None
+        """When a replica without a user last asked for a newer state, until it comes."""
+
+    def clear(self) -> None:
+        """Forget what has come, and what was asked for."""
+        self._data, self._of = [], None
+        self.refresh_asked_at = None
 
     def take(self, chunk: Chunk) -> Snapshot | None:
         """Take a chunk; return the state with the last. Raises BadMessageError for none."""

@@ -6,7 +6,7 @@
                           └── nobody has a state ──▶ Leader ◀── all told ───┘
 
 Each state has what only it needs, and does what only it does, with the replica's ledger,
-attendance and outbox. What leads from one state to another is decided in ``replica``.
+attendance and outbox. What leads from one state to another is decided in ``succession``.
 A leader, too, follows a later epoch that asks it, and is a newcomer again when its
 node was counted out or an epoch began without it.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.lab.soak.listener import Listener
 from quicksilver.lab.soak.records import Stamp, encode_message, group_name, parse_message
+from quicksilver.lab.soak.worker import Listener
 from quicksilver.node.messages import Batch
 
 GROUP = group_name(7)

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from quicksilver.lab.relay import Relay, Relays
+from quicksilver.lab.local_gms import Relay, Relays
 
 WAIT_S = 10.0
 SILENT_S = 0.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.cli.groupspec import GroupSpecError, groups_of, parse_groups
+from quicksilver.cli.options import GroupSpecError, groups_of, parse_groups
 
 
 def test_ranges_lists_and_everybody() -> None:

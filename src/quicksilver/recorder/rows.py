@@ -1,17 +1,56 @@
-"""Rows that wait to be written: plain lists, until they become one Arrow batch."""
+"""The rows of a log: their columns, and those that wait to be written.
+
+``offset`` counts the messages of one group in one log. ``cluster``, ``sender``
+and ``sequence`` say which message it is, wherever it was recorded (a new GMS
+without its old state begins a new cluster, with the same numbers for other
+nodes); ``batch`` is the membership batch that fixes the view it was committed
+to. ``origin`` is the row of a job that the message is, if a job sent it.
+
+Rows that wait are plain lists, until they become one Arrow batch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from quicksilver.recorder.envelope import Headers
-from quicksilver.recorder.schema import COLUMNS, HEADERS_TYPE, ORIGIN_BYTES
 
 T = TypeVar("T")
+
+VERSION: Final = "2"
+"""Version 1 had no checksums in its segments; it is not read."""
+VERSION_KEY: Final = b"quicksilver.segment"
+GROUP_KEY: Final = b"quicksilver.group"
+ORIGIN_BYTES: Final = 36
+
+HEADERS_TYPE: Final = pa.list_(
+    pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+)
+
+COLUMNS: Final = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("cluster", pa.int64(), nullable=False),
+        pa.field("sender", pa.int64(), nullable=False),
+        pa.field("sequence", pa.int64(), nullable=False),
+        pa.field("batch", pa.int64(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("headers", HEADERS_TYPE),
+        pa.field("origin", pa.binary(ORIGIN_BYTES)),
+    ]
+)
+
+
+def segment_schema(group: str) -> pa.Schema:
+    """Return the columns with what identifies a segment."""
+    return COLUMNS.with_metadata({VERSION_KEY: VERSION.encode(), GROUP_KEY: group.encode()})
+
 
 ROW_BYTES = 56
 """What a row costs in a segment besides its value, roughly."""

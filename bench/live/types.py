@@ -1,4 +1,4 @@
-"""What checking and converting cost: ``python -m bench.live_types``.
+"""What checking and converting cost: ``python -m bench.live.types``.
 
 Reports and asserts nothing. Each number is the best of several repeats, so that a
 busy machine disturbs it least.
@@ -6,13 +6,8 @@ busy machine disturbs it least.
 
 from __future__ import annotations
 
-import timeit
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
-
-import msgspec
-
+from bench.live.events import Change, Changes, Update, Updates
+from bench.live.measured import Measured, best_us
 from quicksilver.live.monitors import Watch
 from quicksilver.live.types.bridges import bridge_event
 from quicksilver.live.types.build import endpoint, event, object_type, struct
@@ -21,44 +16,6 @@ from quicksilver.live.types.encoding import encode_type, parse_type
 from quicksilver.live.types.interfaces import signatures_of
 from quicksilver.live.types.model import FLOAT, INT, STR, EndpointType, ObjectType
 from quicksilver.live.types.subtyping import Checker
-
-
-class Update(msgspec.Struct):
-    """What one library sends."""
-
-    sender: str
-    number: int
-    body: bytes
-
-
-@dataclass(slots=True)
-class Change:
-    """What another library takes."""
-
-    sender: str
-    number: int
-    body: bytes
-
-
-class Out(Protocol):
-    """The sending side."""
-
-    def update(self, item: Update) -> None:
-        """Send."""
-
-
-class In(Protocol):
-    """The receiving side, in another library."""
-
-    def update(self, item: Change) -> None:
-        """Receive."""
-
-
-class Measured(msgspec.Struct, frozen=True):
-    """One measurement."""
-
-    what: str
-    microseconds: float
 
 
 def channel(value_title: str = "") -> EndpointType:
@@ -91,9 +48,8 @@ def composite() -> ObjectType:
     return object_type({f"endpoint {number}": channel() for number in range(6)})
 
 
-def measure(work: Callable[[], object], *, number: int = 1000, repeats: int = 7) -> float:
-    """Return microseconds for one call, the best of several repeats."""
-    return min(timeit.repeat(work, number=number, repeat=repeats)) / number * 1e6
+def _in_us(what: str, value: float) -> Measured:
+    return Measured(what, value, "us")
 
 
 def measure_checking() -> list[Measured]:
@@ -107,18 +63,19 @@ def measure_checking() -> list[Measured]:
         return Checker().check_match(here, there)
 
     return [
-        Measured("match two endpoints, nothing known", measure(match_cold, number=50)),
-        Measured(
-            "match two endpoints, answer kept", measure(lambda: warm.check_match(here, there))
+        _in_us("match two endpoints, nothing known", best_us(match_cold, number=50)),
+        _in_us(
+            "match two endpoints, answer kept",
+            best_us(lambda: warm.check_match(here, there), number=1000),
         ),
-        Measured(
+        _in_us(
             "object subtyping, six endpoints, answer kept",
-            measure(lambda: warm.check_object_subtype(whole, wider)),
+            best_us(lambda: warm.check_object_subtype(whole, wider), number=1000),
         ),
-        Measured("encode an object type", measure(lambda: encode_type(whole), number=200)),
-        Measured(
+        _in_us("encode an object type", best_us(lambda: encode_type(whole), number=200)),
+        _in_us(
             f"parse an object type of {len(data)} bytes",
-            measure(lambda: parse_type(data), number=50),
+            best_us(lambda: parse_type(data), number=50),
         ),
     ]
 
@@ -128,20 +85,20 @@ def measure_converting() -> list[Measured]:
     taken: list[object] = []
 
     class Handler:
-        def update(self, item: object) -> None:
+        def take(self, item: object) -> None:
             """Take it."""
 
-    handler, item, converters = Handler().update, Update("ann", 7, b"x" * 100), Converters()
-    ours, theirs = signatures_of(Out)["update"], signatures_of(In)["update"]
+    handler, item, converters = Handler().take, Update("ann", 7, b"x" * 100), Converters()
+    ours, theirs = signatures_of(Updates)["take"], signatures_of(Changes)["take"]
     direct = bridge_event(ours, ours, handler, converters=converters)
     converted = bridge_event(ours, theirs, handler, converters=converters)
     bridge_event(ours, theirs, taken.append, converters=converters)(item)
     assert taken == [Change("ann", 7, b"x" * 100)]
     number = 50_000
     return [
-        Measured("an event by a plain method call", measure(lambda: handler(item), number=number)),
-        Measured("an event, same classes", measure(lambda: direct(item), number=number)),
-        Measured("an event, converted", measure(lambda: converted(item), number=number)),
+        _in_us("an event by a plain method call", best_us(lambda: handler(item), number=number)),
+        _in_us("an event, same classes", best_us(lambda: direct(item), number=number)),
+        _in_us("an event, converted", best_us(lambda: converted(item), number=number)),
     ]
 
 
@@ -156,13 +113,13 @@ def measure_monitoring() -> list[Measured]:
             watch.handle_event("in", "send", message)
             watch.handle_event("out", "receive", message)
 
-    return [Measured("watching an event", measure(feed, number=1, repeats=3) / events)]
+    return [_in_us("watching an event", best_us(feed, number=1, repeats=3) / events)]
 
 
 def main() -> None:
     """Print what was measured."""
     for one in (*measure_checking(), *measure_converting(), *measure_monitoring()):
-        print(f"{one.microseconds:10.2f} us  {one.what}")
+        print(f"{one.value:10.2f} {one.unit}  {one.what}")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from quicksilver.recorder.envelope import (
     split_envelope,
 )
 from quicksilver.recorder.memory import restore
-from quicksilver.recorder.memory_file import encode_memory, store_memory
-from quicksilver.recorder.pending_rows import PendingRows
 from quicksilver.recorder.reader import LogReader
 from quicksilver.recorder.retention import Retention, find_cut, find_segments, load_commits
+from quicksilver.recorder.rows import PendingRows
+from quicksilver.recorder.state_files import encode_memory, store_memory
 from quicksilver.recorder.writer import LogConfig, LogWriter
 
 

@@ -7,8 +7,13 @@ import subprocess
 import sys
 
 from quicksilver.lab.child import PARENT_VARIABLE
-from quicksilver.lab.soak.report import check_vitals
-from quicksilver.lab.soak.vitals import Vitals, find_children_left, growth_bytes, read_vitals
+from quicksilver.lab.soak.report import (
+    Vitals,
+    check_vitals,
+    find_children_left,
+    growth_bytes,
+    read_vitals,
+)
 
 MB = 1_000_000
 

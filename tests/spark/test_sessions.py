@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver.cli import doctor
-from quicksilver.spark.discovery import find_python, search
+from quicksilver.spark.sessions import find_python, search
 
 
 def test_spark_searches_with_the_python_that_its_variables_name(tmp_path: Path) -> None:

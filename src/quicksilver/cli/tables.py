@@ -1,4 +1,4 @@
-"""``quicksilver sql``: ask a run's tables."""
+"""``quicksilver gold`` and ``quicksilver sql``: tables of traces, kept up to date and queried."""
 
 from __future__ import annotations
 
@@ -8,11 +8,62 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quicksilver.cli.options import Conf, Json, Master
-from quicksilver.cli.output import emit, make_console, remark
-from quicksilver.cli.problems import CommandError, MisuseError
+from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.problems import MisuseError, needing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+DEFAULT_OUT = Path("out/gold")
+EVERY_S = 30.0
+
+
+def gold(
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder of runs, one run, or an experiment's.", show_default=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the tables are.")] = DEFAULT_OUT,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on with what is written from now on.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=1.0, metavar="SECONDS", help="With --watch: how often to look.")
+    ] = EVERY_S,
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+) -> None:
+    """Bring silver and gold tables, as Parquet, up to date with traces.
+
+    Only files that are new since the last time are read; `quicksilver sql --gold DIR`
+    queries the tables. With --watch until Ctrl-C, while runs are still writing.
+    """
+    from quicksilver.spark.sessions import parse_conf, session
+
+    settings = parse_conf(conf or [])
+    with needing("gold", "spark"):
+        from quicksilver.analysis.inputs import find_traces
+        from quicksilver.spark.telemetry.incremental import start_gold
+    folder, runs = find_traces(trace)
+    one_run = runs[0] if trace.name.startswith("run=") else "*"
+    with session("quicksilver gold", master=master, conf=settings) as spark:
+        query, tables = start_gold(
+            spark, folder, out, run=one_run, every_s=every if watch else None, remark=remark
+        )
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            # The batch under way is done again the next time.
+            query.stop()
+    if as_json:
+        emit({"out": str(out), "files": tables.files})
+    else:
+        say(f"{out}: up to date, {tables.files:,} new files")
+
 
 ROWS_MAX = 10_000
 """Rows that are printed; who wants more writes them with Spark."""
@@ -44,13 +95,11 @@ def sql(
     from quicksilver.spark.sessions import parse_conf, session
 
     settings = parse_conf(conf or [])
-    try:
+    with needing("sql", "spark"):
         from quicksilver.analysis.inputs import find_traces
         from quicksilver.spark.telemetry.incremental import read_gold
         from quicksilver.spark.telemetry.reading import find_problems
         from quicksilver.spark.telemetry.views import make_views, register
-    except ModuleNotFoundError as error:
-        raise CommandError(f"sql needs {error.name}: pip install 'quicksilver[spark]'") from None
     if (trace is None) == (gold is None):
         raise MisuseError("say where to look: --trace DIR or --gold DIR")
     folder, runs = find_traces(trace) if trace is not None else (Path(), [])

@@ -1,7 +1,13 @@
-"""An executor with a thread of its own, for programs without an event loop."""
+"""Where and when the code of objects runs: one step at a time, in order.
+
+Everything that belongs to one runtime runs on its executor, so components need
+no locks. There is an executor for asyncio, one with a thread of its own, and one
+in the virtual time of the simulator.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import itertools
 import logging
@@ -10,13 +16,95 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar, overload
+from functools import partial
+from typing import Any, Protocol, TypeVar, overload
 
 from quicksilver.live.runtime.errors import ClosedError
-from quicksilver.live.runtime.promises import Promise, TaskCancelled
+from quicksilver.live.runtime.promises import Promise, Task, TaskCancelled
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
+
+
+class Timer(Protocol):
+    """A call that was asked for later."""
+
+    def cancel(self) -> None:
+        """Do not make the call; nothing happens if it was made."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs steps one at a time."""
+
+    def now(self) -> float:
+        """Seconds from some fixed point; never goes back."""
+        ...
+
+    def post(self, step: Callable[[], None]) -> None:
+        """Run a step soon, after those posted before; may be called from any thread."""
+        ...
+
+    def call_later(self, delay_s: float, step: Callable[[], None]) -> Timer:
+        """Run a step after some time; called on the executor."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on this executor."""
+        ...
+
+    def close(self) -> None:
+        """Run nothing more; the executor owns no thread from here on."""
+        ...
+
+
+class AsyncioExecutor:
+    """Runs steps on the loop that it is made in."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop if loop is not None else asyncio.get_running_loop()
+        self._thread = threading.current_thread()
+
+    def now(self) -> float:
+        """Seconds of the loop's clock."""
+        return self._loop.time()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on this executor."""
+        return threading.current_thread() is self._thread
+
+    def post(self, step: Callable[[], None]) -> None:
+        """Run a step soon, after those posted before; may be called from any thread."""
+        try:
+            if self.is_here:
+                self._loop.call_soon(step)
+            else:
+                self._loop.call_soon_threadsafe(step)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            # Nothing runs any more; a proxy may be collected as late as this.
+
+    def call_later(self, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
+        """Run a step after some time; called on the executor."""
+        return self._loop.call_later(delay_s, step)
+
+    def close(self) -> None:
+        """Nothing to end: the loop is its owner's."""
+
+    def future(self, promise: Promise[T]) -> asyncio.Future[T]:
+        """Return what an asyncio task can wait for; cancelling it cancels a task of ours."""
+        future: asyncio.Future[T] = self._loop.create_future()
+
+        def give_up(done: asyncio.Future[T]) -> None:
+            if done.cancelled() and isinstance(promise, Task):
+                promise.cancel()
+
+        promise.when_done(partial(_settle, future))
+        future.add_done_callback(give_up)
+        return future
 
 
 class _Timer:
@@ -96,16 +184,6 @@ class ThreadExecutor:
             raise RuntimeError("call() would wait for itself: it is for other threads")
         future: Future[Any] = Future()
 
-        def finish(done: Promise[Any]) -> None:
-            if future.done():
-                return
-            if isinstance(done.error, TaskCancelled):
-                future.cancel()
-            elif done.error is not None:
-                future.set_exception(done.error)
-            else:
-                future.set_result(done.result())
-
         def run() -> None:
             try:
                 begun = begin()
@@ -113,7 +191,7 @@ class ThreadExecutor:
                 future.set_exception(error)
                 return
             if isinstance(begun, Promise):
-                begun.when_done(finish)
+                begun.when_done(partial(_settle, future))
             else:
                 future.set_result(begun)
 
@@ -174,3 +252,15 @@ class ThreadExecutor:
         except BaseException:  # noqa: BLE001  # told, and the thread goes on
             # Components are guarded; this is a step of the program around them.
             _LOG.exception("a step of the runtime of live objects failed")
+
+
+def _settle(future: asyncio.Future[T] | Future[T], done: Promise[T]) -> None:
+    """Give a future what a promise came to, unless it is done."""
+    if future.done():
+        return
+    if isinstance(done.error, TaskCancelled):
+        future.cancel()
+    elif done.error is not None:
+        future.set_exception(done.error)
+    else:
+        future.set_result(done.result())

@@ -1,10 +1,17 @@
-"""How far a log is safe: a small file, written before anybody is told.
+"""The small files beside a log's segments: its mark, its memory and its losses.
 
-The file has two places, each a block of its own, which are written in turns: a
+The *mark* says how far the log is safe; it is written before anybody is told. The
+file has two places, each a block of its own, which are written in turns: a
 write that is torn leaves the other one whole. A mark names the first offset of
 the log and the one after the last that is safe. Rows are on disk before the mark
 that names them, so whatever lies before the mark and cannot be read was damaged
 later, and whatever lies after it was never promised.
+
+The *memory* is what a recorder knows of rows without reading them; see ``memory``.
+
+The *losses* are offsets that a repair gave up: a recorder goes on without them.
+Readers who must have every row are still told that these are gone; the file says
+only that whoever runs the recorder knows of it.
 """
 
 from __future__ import annotations
@@ -12,13 +19,21 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 import msgspec
 
+from quicksilver.recorder.coverage import SenderRanges
 from quicksilver.recorder.disk import Disk
+from quicksilver.recorder.repeats import State
+from quicksilver.stdx.ranges import RangeSet, parse_flat
+
+T = TypeVar("T")
 
 MARK_FILE: Final = "mark"
+MEMORY_FILE: Final = "memory"
+LOSSES_FILE: Final = "losses"
+LOST_RANGES_MAX: Final = 1_000_000
 _FIELDS = struct.Struct("<8sqqq")
 _SUM = struct.Struct("<I")
 _KIND: Final = b"qsmark02"
@@ -27,7 +42,7 @@ _TRIES: Final = 3
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What is safe of a log."""
+    """Which offsets of a log are safely on disk."""
 
     first: int
     """Where the log begins: what lies before was taken by retention."""
@@ -113,3 +128,74 @@ def _parse(data: bytes) -> Mark | None:
         return None
     kind, serial, first, past = _FIELDS.unpack_from(data)
     return Mark(first, past, serial) if kind == _KIND else None
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """The content of the memory file."""
+
+    first: int
+    """Where the log begins."""
+    past: int
+    """Rows before this offset are counted; they are safe."""
+    coverage: list[SenderRanges]
+    """What was ever recorded."""
+    kept: list[SenderRanges]
+    """What of it is in the log."""
+    repeats: State
+
+
+def encode_memory(memory: Memory) -> bytes:
+    """Return a memory as the file holds it."""
+    return _with_checksum(memory)
+
+
+def store_memory(disk: Disk, folder: Path, data: bytes) -> None:
+    """Keep what ``encode_memory`` returned; the old file stays until the new one is safe.
+
+    The rows that it knows must be safe: one that is known and lost is never
+    recorded again.
+    """
+    disk.replace(folder / MEMORY_FILE, data)
+
+
+def load_memory(folder: Path) -> Memory | None:
+    """Return what was kept; None if there is no file or it is damaged."""
+    return _load(folder / MEMORY_FILE, _memory_decoder)
+
+
+def store_losses(disk: Disk, folder: Path, losses: RangeSet) -> None:
+    """Keep which offsets were given up."""
+    disk.replace(folder / LOSSES_FILE, _with_checksum(losses.to_flat()))
+
+
+def load_losses(folder: Path) -> RangeSet:
+    """Return the offsets that were given up; none if the file is missing or damaged.
+
+    Then the damage counts as new, and a recorder refuses it again.
+    """
+    found = _load(folder / LOSSES_FILE, _losses_decoder)
+    return (parse_flat(found, LOST_RANGES_MAX) if found else None) or RangeSet()
+
+
+_encoder = msgspec.msgpack.Encoder()
+_memory_decoder = msgspec.msgpack.Decoder(Memory)
+_losses_decoder: msgspec.msgpack.Decoder[list[int]] = msgspec.msgpack.Decoder(list[int])
+
+
+def _with_checksum(content: Memory | list[int]) -> bytes:
+    data = _encoder.encode(content)
+    return _SUM.pack(zlib.crc32(data)) + data
+
+
+def _load(path: Path, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
+    """Return what follows a file's checksum; None if there is no file or it is damaged."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(data) < _SUM.size or zlib.crc32(data[_SUM.size :]) != _SUM.unpack_from(data)[0]:
+        return None
+    try:
+        return decoder.decode(data[_SUM.size :])
+    except msgspec.MsgspecError:
+        return None

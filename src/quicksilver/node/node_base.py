@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import NotConnectedError
-from quicksilver.node.groups import GroupBase
+from quicksilver.node.group_base import GroupBase
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
 from quicksilver.node.options import NodeOptions, Overflow, parse_gms_address
