@@ -27,6 +27,7 @@ class Stopped(Scene):
             self.stalls.sick = {4}
         self.run(1.6)
         self.sent_meanwhile = self.sent_bytes() - before
+        self.stalls.sick.update(range(5))
         self.member.session.resume("g")
         self.run(4.0)
 
