@@ -71,7 +71,7 @@ class Histories(RuleBasedStateMachine):
         self.cluster = Cluster(
             store=self.store,
             make_planner=PLANNERS[planner],
-            config=ServiceConfig(hybrid_groups=frozenset(NAMES[:2]) if hybrid else frozenset()),
+            config=ServiceConfig(hybrid=frozenset(NAMES[:2]) if hybrid else "off"),
             pool="239.192.0.0/30",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,5 +85,15 @@ class ServiceConfig:
     output_bytes_total_max: int = 512 << 20
     """The same over all connections; past it the one that is furthest behind goes."""
 
-    hybrid_groups: frozenset[str] = frozenset()
-    """Names of groups that get a multicast address of their own."""
+    hybrid: Literal["auto", "off"] | frozenset[str] = "auto"
+    """Which groups over several regions have a multicast address of their own, so that one
+    packet reaches all of them. ``auto``: those for which it pays, by the traffic of late,
+    every ``adapt_interval_s``; names: these, always; ``off``: none."""
+
+    hybrid_gain_min: float = 1.0
+    """With ``auto``: packets a second that an address must save, for each member; half of
+    it is enough to keep it. Less: fewer packets, and more memberships."""
+
+    memberships_per_node_max: int = 20
+    """With ``auto``: regions and groups' own addresses that one node listens at. Linux
+    allows a socket 20 by default; nodes open another one for more."""

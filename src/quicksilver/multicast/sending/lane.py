@@ -275,14 +275,15 @@ class Lane:
         if len(streams) == 1 and self._pack_run(stream, packets, now):
             burst = 0
         for _ in range(burst):
-            built = self._build(packet_bytes - self._hybrid_bytes(self.outbox.head(), streams))
+            head = self.outbox.head()
+            built = self._build(packet_bytes - self._hybrid_bytes(head, streams))
             if built is None:
                 break
-            flags, parts, group = built
+            flags, parts = built
             if len(streams) == 1:
                 packets.append(stream.commit(flags, parts, self._batch, now))
             else:
-                self._commit_to_all(streams, flags, parts, group, now)
+                self._commit_to_all(streams, flags, parts, head, now)
             outbox = self.outbox
             if not outbox or outbox.head().streams is not streams:
                 break
@@ -363,12 +364,14 @@ class Lane:
         streams: tuple[SendStream, ...],
         flags: int,
         parts: list[bytes],
-        group: GroupSender | None,
+        head: GroupSender,
         now: float,
     ) -> None:
         env = self._env
-        if group is not None and self._hybrid_bytes(group, streams):
-            assert group.hybrid is not None
+        if self._hybrid_bytes(head, streams):
+            # Whoever is in one of the regions is in this group, so messages of other groups
+            # over the same regions may go along.
+            assert head.hybrid is not None
             entries = [(s.region, s.view, s.next_sequence) for s in streams]
             for stream in streams:
                 stream.commit(flags, parts, self._batch, now)
@@ -376,7 +379,7 @@ class Lane:
                 _cluster_of(streams[0]), env.node, entries, flags, self._batch, b"".join(parts)
             )
             env.counters.sent_packets += 1
-            self._ready.append(Transmit(group.hybrid, [packet]))
+            self._ready.append(Transmit(head.hybrid, [packet]))
             return
         for stream in streams:
             packet = stream.commit(flags, parts, self._batch, now)
@@ -394,7 +397,7 @@ class Lane:
         extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
         return extra if extra <= self._env.config.packet_bytes // 2 else 0
 
-    def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
+    def _build(self, packet_bytes: int) -> tuple[int, list[bytes]] | None:
         """Take messages for one packet; None when the next one needs fragments."""
         outbox = self.outbox
         groups, payloads = outbox.take(self._fit)
@@ -434,7 +437,7 @@ class Lane:
             group.next_sequence = first + count
             if group.echo:
                 self._echo_run(group, first, payloads)
-            return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads), group
+            return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads)
         self._account(count, total, None)
         sequences = []
         for group in groups:
@@ -448,7 +451,7 @@ class Lane:
         ids = [group.id for group in groups]
         if self._env.tally is not None:
             self._env.tally.count_sent_mixed(ids, total)
-        return 0, encode_mixed(ids, sequences, sizes, payloads), None
+        return 0, encode_mixed(ids, sequences, sizes, payloads)
 
     def _primary(self) -> GroupSender:
         assert self.outbox.primary is not None
