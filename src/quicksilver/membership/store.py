@@ -302,7 +302,7 @@ class SqliteStore:
                 )
             },
             groups={
-                GroupId(row[0]): StoredGroup(*row[1:4], is_hybrid=bool(row[4]))
+                GroupId(row[0]): StoredGroup(row[1], row[2], row[3], bool(row[4]))
                 for row in run("SELECT id, name, view, hybrid, is_hybrid FROM groups ORDER BY id")
             },
             placements={

@@ -58,9 +58,7 @@ class TrafficMeter:
         span_s = max(MOMENT_S, self._span_s + now - since)
         rates = {group: count / span_s for group, count in sorted(self._counts.items())}
         self._counts = {
-            group: count / 2
-            for group, count in self._counts.items()
-            if count / 2 > FORGOTTEN_BELOW
+            group: count / 2 for group, count in self._counts.items() if count / 2 > FORGOTTEN_BELOW
         }
         self._span_s, self._since, self._looked_at = span_s / 2, None, now
         return rates
