@@ -6,6 +6,7 @@ from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.check import check_plan
 from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.planning.workload import zipf_memberships
 from quicksilver.membership.tables import NodeRow
 from quicksilver.membership.traffic import MESSAGES_TOLD_MAX, TrafficMeter
 from quicksilver.stdx.rand import Rng
@@ -84,6 +85,22 @@ def test_a_plan_for_the_traffic_wastes_less_and_keeps_every_promise() -> None:
     check_plan(members, planner.state(), limits)
     assert planner.cost(rates).unwanted_fraction < before / 2
     assert not planner.adapt(rates), "the same traffic must not move anybody again"
+
+
+def test_a_plan_for_the_traffic_is_made_for_a_thousand_nodes_too() -> None:
+    """Where clustering takes too long, the busiest groups still get regions that fit."""
+    limits = PlanLimits()
+    members = zipf_memberships(1000, 400, 0.02, 1.5, 1)
+    planner = make_planner("auto", limits)
+    planner.apply(members)
+    rates = {GroupId(g): 1000.0 / (1 + 37 * g % 400) for g in range(1, 401)}
+    before = planner.cost(rates)
+    assert planner.adapt(rates)
+    assert planner.apply({}).regions
+    check_plan(members, planner.state(), limits)
+    after = planner.cost(rates)
+    assert after.unwanted_fraction < before.unwanted_fraction / 2
+    assert not planner.adapt(rates)
 
 
 def test_planners_with_a_rule_stay_as_they_are() -> None:

@@ -45,7 +45,7 @@ class ServiceConfig:
     adapt_interval_s: float = 10.0
     """How often the plan of regions is compared with one for the traffic that nodes tell
     of; 0: never. A plan that costs a fifth less is adopted, and its nodes move. Plans
-    of more than 600 nodes or 100,000 memberships take too long for that."""
+    of more than 2,000 nodes or 200,000 memberships take too long for that."""
 
     connections_max: int = 10_000
     greeting_connections_max: int = 256
