@@ -95,7 +95,8 @@ nodes; and the size that is left."""
 
 SENDS_PER_S_MIN = 60.0
 
-PLANNERS = ("exact", "auto", "regular", "perfect", "merged")
+PLANNERS = ("exact", "exact", "auto", "regular", "perfect", "merged")
+"""Exact regions are the smallest, so groups span most of them: drawn twice as often."""
 MANY_GROUPS_NODES_MAX = 24
 """Clusters of up to this many nodes may have hundreds of groups."""
 
@@ -134,7 +135,7 @@ def draw_plan(seed: int) -> Plan:
         without_multicast=_draw_without_multicast(ways, nodes),
         hybrid=(memberships[0].group,) if shape.chance(0.2) else "auto",
         # By the last, groups come and go as the traffic of few senders does.
-        hybrid_gain_min=rng.derive("hybrid").choice((0.1, 1.0, 5.0)),
+        hybrid_gain_min=rng.derive("hybrid").choice((0.1, 1.0, 4.0)),
         partition_size=2 + shape.below(4),
         replication=1 + shape.below(5),
         heartbeat_interval_s=0.2 + 0.3 * shape.uniform(),

@@ -188,7 +188,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
         gms_config=ServiceConfig(
             hybrid="auto" if plan.hybrid == "auto" else frozenset(plan.hybrid),
             hybrid_gain_min=plan.hybrid_gain_min,
-            adapt_interval_s=1.0,
+            adapt_interval_s=0.6,
             silence_s_max=SILENCE_S_MAX,
         ),
         planner=plan.planner,
