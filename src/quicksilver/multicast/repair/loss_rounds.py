@@ -350,7 +350,9 @@ class PartitionRounds(LossRounds):
         some = ranges.head(self._most)
         if some.count() > LOOKED_UP_MAX:
             some = some.clamped(0, some.values(LOOKED_UP_MAX)[-1] + 1)
-        return tuple(some.difference(self._repairer.held_here(sender, some)).to_flat())
+        lacked = some.difference(self._repairer.held_here(sender, some))
+        # A node that keeps every other packet cuts one range into many.
+        return tuple(lacked.head(self._most).to_flat())
 
     def _compare(self, record: Record, previous: int, report: Report, now: float) -> None:
         """Push to and pull from the member before; leave word for the next one.
