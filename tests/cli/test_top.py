@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 from rich.console import Console
 
 from quicksilver.cli.inspection import RateMeter
 from quicksilver.cli.top import as_dict, render
-from quicksilver.wire.gms import NodeStatus, RegionStatus, Snapshot
+from quicksilver.wire.gms import HybridStatus, NodeStatus, RegionStatus, Snapshot
 
 
 def show(snapshot: Snapshot) -> str:
@@ -31,6 +32,19 @@ def test_names_are_neither_markup_nor_escape_sequences() -> None:
     assert "\x1b" not in shown
     assert r"\x1b[2J" in shown
     assert "[/b]" in show(make("[/b]"))
+
+
+def test_hybrid_groups_are_listed() -> None:
+    """With their addresses, and whether senders use them."""
+    plain = make("a")
+    assert "hybrid group" not in show(plain)
+    one = HybridStatus("[b]prices", "239.1.2.3", 40, 4, True)
+    other = HybridStatus("news", "239.1.2.4", 30, 3, False)
+    listed = msgspec.structs.replace(plain, hybrid=(other, one))
+    lines = [line.split() for line in show(listed).splitlines()]
+    assert ["[b]prices", "239.1.2.3", "40", "4", "use", "it"] in lines
+    assert ["news", "239.1.2.4", "30", "3", "do", "not", "use", "it", "now"] in lines
+    assert [one["group"] for one in as_dict(listed, RateMeter())["hybrid"]] == ["news", "[b]prices"]
 
 
 def test_a_gms_that_suspects_itself_is_shown() -> None:

@@ -67,7 +67,7 @@ class ViewHistory:
             same = (region.address, region.members)
             assert self.regions.setdefault((cluster, region.id, region.view), same) == same
         for group in groups:
-            same = (group.name, group.members, group.regions, group.hybrid)
+            same = (group.name, group.members, group.regions, group.hybrid, group.is_hybrid)
             assert self.groups.setdefault((cluster, group.id, group.view), same) == same
             self.check_covered(group, directory)
 

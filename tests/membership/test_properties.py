@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -22,6 +23,7 @@ from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.store import Commit, MemoryStore, StoreError
+from quicksilver.wire.gms import ClusterSettings
 from tests.membership.bucket_planner import BucketPlanner
 from tests.membership.cluster import Cluster, Peer
 from tests.membership.exact_planner import ExactPlanner
@@ -30,6 +32,7 @@ from tests.membership.exact_planner import ExactPlanner
 NAMES = [f"g{i}" for i in range(3)]
 names = st.lists(st.sampled_from(NAMES), max_size=3, unique=True)
 pick = st.integers(0, 1_000)
+hybrids = st.sampled_from(["auto", "auto", "off", frozenset(NAMES[:2])])
 LIMITS = PlanLimits(regions_per_node_max=2, region_nodes_min=2)
 PLANNERS = {
     "fake-exact": ExactPlanner,
@@ -65,14 +68,15 @@ class CrashingStore(MemoryStore):
 class Histories(RuleBasedStateMachine):
     """Joins, leaves, crashes, lost connections, freezes and GMS restarts."""
 
-    @initialize(planner=st.sampled_from(sorted(PLANNERS)), hybrid=st.booleans())
-    def begin(self, planner: str, hybrid: bool) -> None:
+    @initialize(planner=st.sampled_from(sorted(PLANNERS)), hybrid=hybrids)
+    def begin(self, planner: str, hybrid) -> None:
         self.store = CrashingStore()
         self.cluster = Cluster(
             store=self.store,
             make_planner=PLANNERS[planner],
-            config=ServiceConfig(hybrid_groups=frozenset(NAMES[:2]) if hybrid else frozenset()),
-            pool="239.192.0.0/30",
+            settings=ClusterSettings(traffic_interval_s=0.2),
+            config=ServiceConfig(hybrid=hybrid, adapt_interval_s=0.5),
+            pool="239.192.0.0/29",
         )
 
     def peer(self, at: int) -> Peer:
@@ -114,8 +118,21 @@ class Histories(RuleBasedStateMachine):
         peer = self.peer(at)
         peer.is_frozen = not peer.is_frozen
 
-    @rule()
-    def the_gms_restarts(self) -> None:
+    @precondition(has_peers)
+    @rule(at=pick, groups=names, count=st.sampled_from([0, 1, 1000]))
+    def a_node_sends_to_groups(self, at: int, groups: list[str], count: int) -> None:
+        """Some groups become worth an address of their own, or stop to be."""
+        client = self.peer(at).client
+
+        def tell(_: int) -> tuple[tuple[int, int], ...]:
+            views = client.directory.groups.values()
+            return tuple((view.id, count) for view in views if view.name in groups)
+
+        client.set_traffic(tell)
+
+    @rule(hybrid=hybrids)
+    def the_gms_restarts(self, hybrid) -> None:
+        self.cluster.config = replace(self.cluster.config, hybrid=hybrid)
         self.cluster.stop()
         self.cluster.start()
 

@@ -123,7 +123,7 @@ def test_a_resumed_node_hears_of_the_end_of_those_it_knew_before() -> None:
 
 def test_a_hybrid_group_has_an_address_of_its_own() -> None:
     """A group over many regions may send one packet for all of them."""
-    bench = Bench(ServiceConfig(hybrid_groups=frozenset({"wide"})))
+    bench = Bench(ServiceConfig(hybrid=frozenset({"wide"})))
     conn = bench.connect()
     bench.say(conn, hello(), gms.Subscribe(1, join=("wide", "narrow")))
     update = bench.run(0.02)[conn][1]
@@ -137,7 +137,7 @@ def test_making_a_group_hybrid_gives_it_a_new_view() -> None:
     """A changed address under an old number would split its senders."""
     store = MemoryStore()
     Bench(store=store).welcome(gms.Subscribe(1, join=("a",)))
-    bench = Bench(ServiceConfig(hybrid_groups=frozenset({"a"})), store)
+    bench = Bench(ServiceConfig(hybrid=frozenset({"a"})), store)
     conn = bench.connect()
     bench.say(conn, hello(gms.Resume(bench.service.cluster, 1, SECRET)))
     updates = [r for r in bench.run(0.1)[conn] if isinstance(r, gms.Update)]

@@ -6,6 +6,7 @@ from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.check import check_plan
 from quicksilver.membership.planning.model import PlanLimits
+from quicksilver.membership.planning.workload import zipf_memberships
 from quicksilver.membership.tables import NodeRow
 from quicksilver.membership.traffic import MESSAGES_TOLD_MAX, TrafficMeter
 from quicksilver.stdx.rand import Rng
@@ -36,25 +37,38 @@ def row(*groups: int) -> NodeRow:
 
 def test_what_is_old_counts_less() -> None:
     """A group that was busy yesterday must not shape the plan of today."""
-    meter = TrafficMeter()
-    assert meter.handle_report(row(1, 2), [(1, 100)])
-    assert meter.take_rates() == {1: 100.0}
-    meter.handle_report(row(1, 2), [(2, 60)])
-    assert meter.take_rates() == {1: 50.0, 2: 60.0}
-    for _ in range(10):
-        meter.take_rates()
-    assert meter.take_rates() == {}
+    meter = TrafficMeter(report_interval_s=5.0)
+    assert meter.handle_report(row(1, 2), [(1, 100)], 5.0)
+    assert meter.take_rates(10.0) == {1: 10.0}
+    meter.handle_report(row(1, 2), [(2, 60)], 15.0)
+    assert meter.take_rates(20.0) == {1: 50.0 / 15.0, 2: 4.0}
+    for look in range(10):
+        meter.take_rates(30.0 + 10.0 * look)
+    assert meter.take_rates(130.0) == {}
+
+
+def test_rates_are_messages_a_second_whenever_somebody_looks() -> None:
+    """An hour without traffic must not make what comes after it look like nothing."""
+    meter = TrafficMeter(report_interval_s=5.0)
+    for look in range(3):
+        began = 3600.0 * look
+        for report in range(2):
+            meter.handle_report(row(1), [(1, 500)], began + 5.0 + 5.0 * report)
+        assert meter.take_rates(began + 10.0)[GroupId(1)] == 100.0
+    silent = meter.take_rates(7220.0)[GroupId(1)]
+    assert silent < 70.0
+    assert meter.take_rates(7230.0)[GroupId(1)] < silent
 
 
 def test_nobody_speaks_for_groups_of_others() -> None:
     """A node could make the GMS plan for traffic that does not exist."""
     meter = TrafficMeter()
-    assert not meter.handle_report(row(1), [(2, 10**6), (1, 0), (1, -5)])
+    assert not meter.handle_report(row(1), [(2, 10**6), (1, 0), (1, -5)], 1.0)
     many = [(group, 1) for group in range(1, 3 * TRAFFIC_GROUPS_MAX)]
-    meter.handle_report(row(*range(1, 3 * TRAFFIC_GROUPS_MAX)), [*many, (1, 1 << 60)])
-    assert len(meter.take_rates()) == TRAFFIC_GROUPS_MAX
-    meter.handle_report(row(1), [(1, 1 << 60)])
-    assert meter.take_rates()[GroupId(1)] <= 1 + MESSAGES_TOLD_MAX
+    meter.handle_report(row(*range(1, 3 * TRAFFIC_GROUPS_MAX)), [*many, (1, 1 << 60)], 1.0)
+    assert len(meter.take_rates(2.0)) == TRAFFIC_GROUPS_MAX
+    meter.handle_report(row(1), [(1, 1 << 60)], 2.0)
+    assert meter.take_rates(3.0)[GroupId(1)] <= 1 + MESSAGES_TOLD_MAX
 
 
 def test_a_plan_for_the_traffic_wastes_less_and_keeps_every_promise() -> None:
@@ -71,6 +85,22 @@ def test_a_plan_for_the_traffic_wastes_less_and_keeps_every_promise() -> None:
     check_plan(members, planner.state(), limits)
     assert planner.cost(rates).unwanted_fraction < before / 2
     assert not planner.adapt(rates), "the same traffic must not move anybody again"
+
+
+def test_a_plan_for_the_traffic_is_made_for_a_thousand_nodes_too() -> None:
+    """Where clustering takes too long, the busiest groups still get regions that fit."""
+    limits = PlanLimits()
+    members = zipf_memberships(1000, 400, 0.02, 1.5, 1)
+    planner = make_planner("auto", limits)
+    planner.apply(members)
+    rates = {GroupId(g): 1000.0 / (1 + 37 * g % 400) for g in range(1, 401)}
+    before = planner.cost(rates)
+    assert planner.adapt(rates)
+    assert planner.apply({}).regions
+    check_plan(members, planner.state(), limits)
+    after = planner.cost(rates)
+    assert after.unwanted_fraction < before.unwanted_fraction / 2
+    assert not planner.adapt(rates)
 
 
 def test_planners_with_a_rule_stay_as_they_are() -> None:

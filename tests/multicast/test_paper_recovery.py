@@ -60,7 +60,7 @@ class Listener:
         ]
 
 
-HYBRID = ServiceConfig(hybrid_groups=frozenset({"g"}))
+HYBRID = ServiceConfig(hybrid=frozenset({"g"}))
 
 
 def sequence_of(packet: bytes) -> int:

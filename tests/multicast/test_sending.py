@@ -310,6 +310,37 @@ class TestRegions:
             assert key == stream.key
             assert head + hybrid_body(packet) == stream.packets[1]
 
+    def test_pieces_of_large_messages_are_hybrid_while_the_view_lasts(self) -> None:
+        """In a later view nobody may listen there; pieces keep their length all the same."""
+        host = Host(packet_bytes=1400)
+        lane = host.lane()
+        one, two = host.stream(1), host.stream(2)
+        group = host.group(1, lane, one, two)
+        group.hybrid = ("239.9.9.9", 7400)
+        enqueue(group, bytes(200_000))
+        pieces: list[Transmit] = []
+        while not pieces:
+            pieces = [
+                t for t in [lane.poll(0.0)] if t is not None and t.packets[0][1] == KIND_HYBRID
+            ]
+        (joint,) = pieces
+        assert joint.destination == group.hybrid
+        assert max(map(len, joint.packets)) <= 1400
+        left = lane.fragments_left(one)
+        heads = [split_hybrid(packet) for packet in joint.packets]
+        for number, stream in enumerate((one, two)):
+            kept = [stream.packets[place] for place in sorted(stream.packets)][1:]
+            assert kept == [
+                found[number][1] + hybrid_body(packet)
+                for found, packet in zip(heads, joint.packets, strict=True)
+                if found is not None
+            ]
+        sent = one.next_sequence
+        group.streams = (host.stream(3), two)
+        rest = drain(lane)
+        assert KIND_HYBRID not in {packet[1] for each in rest for packet in each.packets}
+        assert one.next_sequence == sent + left
+
     def test_a_group_of_nobody_is_delivered_to_nobody(self) -> None:
         """Its messages leave the queue, numbered, and block no others."""
         host = Host()

@@ -11,9 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from quicksilver.trials import faults, trial
+from quicksilver.trials.checks import ALL
+from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.draw import Membership, Plan, draw_plan
 from quicksilver.trials.trial import build, run_seed, run_trial
 from quicksilver.trials.watch import Watcher
+from quicksilver.wire.ids import Address
+from quicksilver.wire.packets import KIND_HYBRID
 from tests.trials.broken import BROKEN
 
 SMALL = Plan(
@@ -33,7 +37,7 @@ def digest_under(hash_seed: str) -> str:
     code = (
         "from quicksilver.trials.draw import draw_plan\n"
         "from quicksilver.trials.trial import run_trial\n"
-        "print(run_trial(draw_plan(16)).digest)"
+        "print(run_trial(draw_plan(50)).digest)"
     )
     env = {**os.environ, "PYTHONHASHSEED": hash_seed}
     run = subprocess.run(
@@ -68,8 +72,35 @@ def test_every_kind_of_fault_is_drawn() -> None:
 
 def test_plans_vary() -> None:
     plans = [draw_plan(seed) for seed in range(100)]
-    for field in ("planner", "transport", "packet_bytes", "partition_size", "is_modelled"):
+    fields = ("planner", "transport", "packet_bytes", "partition_size", "is_modelled")
+    for field in (*fields, "hybrid", "hybrid_gain_min"):
         assert len({getattr(plan, field) for plan in plans}) > 1, field
+
+
+def test_seeds_move_groups_in_and_out_of_hybrid_mode() -> None:
+    """By the GMS's choice, under the same faults and checks as all else."""
+    hybrid_packets = 0
+
+    class Counting(Watcher):
+        name = "counting"
+
+        def __init__(self, cluster: Cluster) -> None:
+            super().__init__(cluster)
+            cluster.network.taps.append(self._tap)
+
+        def _tap(self, _at: float, _source: Address, _to: Address, packet: bytes) -> None:
+            nonlocal hybrid_packets
+            hybrid_packets += packet[1] == KIND_HYBRID
+
+    plan = next(
+        plan
+        for plan in map(draw_plan, range(100))
+        if plan.hybrid == "auto" and plan.is_adapting and plan.transport == "multicast"
+        if plan.planner == "exact" and not plan.without_multicast and len(plan.memberships) > 1
+    )
+    verdict = run_trial(plan, checks=(*ALL, Counting))
+    assert verdict.violations == ()
+    assert hybrid_packets > 0
 
 
 def test_a_plan_survives_its_file() -> None:

@@ -54,6 +54,7 @@ groups = st.builds(
     joined=numbers,
     left=numbers,
     hybrid=text,
+    is_hybrid=st.booleans(),
 )
 replies = st.one_of(
     st.builds(

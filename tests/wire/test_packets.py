@@ -38,6 +38,7 @@ from quicksilver.wire.packets import (
     hybrid_body,
     parse_body,
     parse_key,
+    pick_from_hybrid,
     split_hybrid,
     stream_key,
 )
@@ -133,6 +134,9 @@ class TestRoundTrips:
             )
             assert key == stream_key(1, 2, region, view)
             assert head + hybrid_body(packet) == plain
+            first = next(place for place, found in enumerate(heads) if found[0] == key)
+            assert pick_from_hybrid(packet, {key}) == heads[first][1] + hybrid_body(packet)
+        assert pick_from_hybrid(packet, {b"nobody"}) is None
 
     def test_a_repair_is_the_same_packet_of_another_kind(self) -> None:
         """Repairs overtake data but carry it unchanged."""
@@ -177,6 +181,8 @@ class TestBadBytes:
         packet = datagrams()["hybrid"]
         for spoiled in (*truncations(packet), *mutations(packet, Rng(2))):
             heads = split_hybrid(spoiled)
+            keys = {found[0] for found in heads or ()}
+            assert (pick_from_hybrid(spoiled, keys) is None) == (heads is None)
             if heads is not None:
                 assert 0 < len(heads) <= HYBRID_ENTRIES_MAX
                 assert len(hybrid_body(spoiled)) < len(packet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -133,7 +133,11 @@ def gms(
     hybrid: Annotated[
         list[str] | None,
         typer.Option(
-            "--hybrid", metavar="GROUP", help="Give this group an address of its own; repeatable."
+            "--hybrid",
+            metavar="auto|off|GROUP",
+            help="Groups with a multicast address of their own, which saves packets to groups "
+            "over several regions. auto: where it pays, by the traffic; off: none; or the names "
+            "of groups, repeatable.",
         ),
     ] = None,
     as_json: options.Json = False,
@@ -178,7 +182,8 @@ def gms(
             adapt_interval_s=adapt_interval,
             silence_s_max=silence_max,
             any_address=any_address,
-            hybrid_groups=frozenset(options.check_groups(hybrid or [])),
+            hybrid=_hybrid(hybrid or ["auto"]),
+            memberships_per_node_max=regions_per_node,
         ),
         plan=plan,
         on_note=remark,
@@ -216,6 +221,17 @@ def export(
     else:
         say(f"{out}: {plural(pairs, 'membership')}")
     return 0
+
+
+def _hybrid(given: list[str]) -> Literal["auto", "off"] | frozenset[str]:
+    """Return which groups are to be hybrid."""
+    if given == ["auto"]:
+        return "auto"
+    if given == ["off"]:
+        return "off"
+    if "auto" in given or "off" in given:
+        raise MisuseError("--hybrid auto and --hybrid off go with nothing else")
+    return frozenset(options.check_groups(given))
 
 
 def _announce(address: tuple[str, int], settings: GmsOptions, *, is_json: bool) -> None:

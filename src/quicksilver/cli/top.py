@@ -37,7 +37,8 @@ def top(
         float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")
     ] = 1.0,
     regions: Annotated[
-        int, typer.Option("--regions", min=0, help="Show at most so many regions.")
+        int,
+        typer.Option("--regions", min=0, help="Show at most so many regions and hybrid groups."),
     ] = 12,
     once: Annotated[bool, typer.Option("--once", help="Look twice, print once and end.")] = False,
     as_json: options.Json = False,
@@ -114,6 +115,16 @@ def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
             }
             for region in snapshot.regions
         ],
+        "hybrid": [
+            {
+                "group": one.group,
+                "address": one.address,
+                "members": one.members,
+                "regions": one.regions,
+                "used": one.is_used,
+            }
+            for one in snapshot.hybrid
+        ],
     }
 
 
@@ -145,6 +156,8 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
     parts: list[RenderableType] = [head, _node_table(snapshot, meter)]
     if regions_max and snapshot.regions:
         parts.append(_region_table(snapshot, regions_max))
+    if snapshot.hybrid:
+        parts.append(_hybrid_table(snapshot, max(1, regions_max)))
     slow = _slow_text(snapshot)
     if slow is not None:
         parts.append(slow)
@@ -236,6 +249,30 @@ def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
         )
     if len(largest) > regions_max:
         table.add_row("…", "", f"and {len(largest) - regions_max} more")
+    return table
+
+
+def _hybrid_table(snapshot: Snapshot, groups_max: int) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="reverse")
+    table.add_column("hybrid group", overflow="ellipsis", no_wrap=True)
+    table.add_column("address")
+    table.add_column("members", justify="right")
+    table.add_column("regions", justify="right")
+    table.add_column("senders")
+    widest = sorted(snapshot.hybrid, key=lambda one: (-one.regions, one.group))
+    for one in widest[:groups_max]:
+        table.add_row(
+            Text(printable(one.group)),
+            Text(printable(one.address)),
+            str(one.members),
+            str(one.regions),
+            "use it" if one.is_used else "do not use it now",
+        )
+    if len(widest) > groups_max:
+        table.add_row("…", f"and {len(widest) - groups_max} more")
     return table
 
 

@@ -89,6 +89,8 @@ class Scenario:
     """Receivers."""
     senders: int = 1
     groups: int = 1
+    regions: int = 1
+    """Receivers are divided into so many regions; each is in all groups."""
     size: int = 1000
     rate: float = 0.0
     """Messages a second of all senders together; 0: as fast as they can (pulled)."""
@@ -165,8 +167,10 @@ class Run:
 
     def join(self) -> float:
         """Let everybody in; return how long it took, in virtual time."""
-        for node in self.receivers:
+        for place, node in enumerate(self.receivers):
             node.join(*self.groups)
+            if self.scenario.regions > 1:
+                node.join(f"part{place % self.scenario.regions}")
         for node in self.senders:
             node.open(*self.groups)
         self.wait_settled()

@@ -75,6 +75,9 @@ class Sender(LoadSpec, frozen=True, kw_only=True, tag="sender"):
 class Receiver(LoadSpec, frozen=True, kw_only=True, tag="receiver"):
     """Counts what arrives."""
 
+    part: str = ""
+    """A group that only receivers of the same region join; empty: all are one region."""
+
     is_stamped: bool = False
     """Messages begin with when they were sent: note how old they are."""
     is_verified: bool = False
@@ -166,6 +169,8 @@ def run_receiver(spec: Receiver) -> None:
     observer = Observer()
     clock = time.monotonic
     with _loaded(spec, observer) as (node, collector):
+        if spec.part:
+            node.join_all([spec.part])
         joined = node.join_all(spec.group_names())
         arrivals = _Arrivals(spec, joined)
         node.on_burst(arrivals.handle_verified if spec.is_verified else arrivals.handle)

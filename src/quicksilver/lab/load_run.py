@@ -38,6 +38,8 @@ class LoadRun:
     """What every sender is told; a rate is that of all of them together."""
     receiver: Receiver
     receivers: int
+    regions: int = 1
+    """Receivers are divided into so many regions; the GMS must plan exactly."""
     senders: int = 1
     """0: the receivers do nothing, for as long as a sender would send."""
     first_receiver: Mapping[str, Any] = field(default_factory=dict)
@@ -76,6 +78,7 @@ def run_load(run: LoadRun) -> LoadResult:
                 run.receiver,
                 1 + place,
                 name=f"receiver-{place}",
+                part=f"part-{place % run.regions}" if run.regions > 1 else "",
                 **(run.first_receiver if not place else {}),
             )
             for place in range(run.receivers)

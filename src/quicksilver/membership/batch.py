@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from quicksilver.membership.hybrid import HybridMode, mode_of
 from quicksilver.membership.planning.model import PlanDelta, Planner
 from quicksilver.membership.store import Commit, StoredPlacement
 from quicksilver.membership.tables import GroupRow, NodeRow, RegionRow, Tables
@@ -33,6 +34,8 @@ class BatchInput:
     """Nodes of the tables whose incarnation is over."""
     is_adapted: bool = False
     """The planner has moved nodes by itself, for the sake of traffic."""
+    hybrid: dict[GroupId, HybridMode] = field(default_factory=dict)
+    """Groups that get or lose an address of their own."""
 
 
 @dataclass(slots=True)
@@ -114,6 +117,7 @@ class _Batch:
         departed = self._apply_departures()
         delta = self._plan()
         self._apply_plan(delta)
+        self._move_hybrid()
         self._settle_senders()
         self._number_views()
         self._sweep()
@@ -247,6 +251,28 @@ class _Batch:
             step = self._region_step(tables.regions[region])
             step.is_gone = True
             tables.remove_region(step.row)
+
+    def _move_hybrid(self) -> None:
+        """Let groups get or lose an address; those over the same regions share one."""
+        tables, moves = self.tables, self.given.hybrid
+        shared = {
+            row.regions: row.hybrid
+            for row in [tables.groups[group] for group in sorted(tables.hybrid_groups)]
+            if moves.get(row.id) is not HybridMode.ABSENT
+        }
+        for group, mode in sorted(moves.items()):
+            row = tables.groups.get(group)
+            if row is None or mode_of(row) is mode:
+                continue
+            self._group_step(row)
+            tables.outdated_groups.add(group)
+            if mode is HybridMode.ABSENT:
+                tables.take_hybrid(row)
+                continue
+            if not row.hybrid:
+                tables.give_hybrid(row, shared.get(row.regions, ""))
+                shared[row.regions] = row.hybrid
+            row.is_hybrid = mode is HybridMode.USED
 
     # -- 3. who may send to which region
 

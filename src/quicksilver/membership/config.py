@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class ServiceConfig:
     adapt_interval_s: float = 10.0
     """How often the plan of regions is compared with one for the traffic that nodes tell
     of; 0: never. A plan that costs a fifth less is adopted, and its nodes move. Plans
-    of more than 600 nodes or 100,000 memberships take too long for that."""
+    of more than 2,000 nodes or 200,000 memberships take too long for that."""
 
     connections_max: int = 10_000
     greeting_connections_max: int = 256
@@ -84,5 +85,15 @@ class ServiceConfig:
     output_bytes_total_max: int = 512 << 20
     """The same over all connections; past it the one that is furthest behind goes."""
 
-    hybrid_groups: frozenset[str] = frozenset()
-    """Names of groups that get a multicast address of their own."""
+    hybrid: Literal["auto", "off"] | frozenset[str] = "auto"
+    """Which groups over several regions have a multicast address of their own, so that one
+    packet reaches all of them. ``auto``: those for which it pays, by the traffic of late,
+    every ``adapt_interval_s``; names: these, always; ``off``: none."""
+
+    hybrid_gain_min: float = 1.0
+    """With ``auto``: packets a second that an address must save, for each member; half of
+    it is enough to keep it. Less: fewer packets, and more memberships."""
+
+    memberships_per_node_max: int = 20
+    """With ``auto``: regions and groups' own addresses that one node listens at. Linux
+    allows a socket 20 by default; nodes open another one for more."""

@@ -52,7 +52,9 @@ class GroupView:
     regions: tuple[tuple[RegionId, ViewNumber], ...]
     """Ascending; disjoint, and together they contain all members."""
     hybrid: str
-    """The group's own multicast address, or empty."""
+    """The group's own multicast address, at which members listen, or empty."""
+    is_hybrid: bool = False
+    """True: senders use it, one packet for all regions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,7 @@ def _advance_group(
     where = f"group {change.id}"
     _check(change.id > 0 and change.view > 0, f"{where} has a number that is not positive")
     _check(not change.hybrid or _is_multicast(change.hybrid), f"{where}: bad address")
+    _check(bool(change.hybrid) or not change.is_hybrid, f"{where}: hybrid without an address")
     if change.base == 0:
         if before is not None:
             _check(change.view >= before.view, f"{where} goes back to view {change.view}")
@@ -282,6 +285,7 @@ def _advance_group(
         members,
         tuple(sorted(covering.items())),
         change.hybrid,
+        change.is_hybrid,
     )
 
 

@@ -256,9 +256,10 @@ class Publisher:
         part = self._groups.get(row.id)
         if part is None:
             members = self._tables.ids_of(row.members)
-            hybrid = self._tables.hybrid_of(row)
+            hybrid, is_used = self._tables.hybrid_of(row)
+            covering = self._covering(row)
             change = gms.GroupChange(
-                row.id, row.name, row.view, 0, self._covering(row), members, (), hybrid
+                row.id, row.name, row.view, 0, covering, members, (), hybrid, (), is_used
             )
             part = msgspec.Raw(gms.encode(change))
             self._groups[row.id] = part
@@ -273,6 +274,7 @@ class Publisher:
             listed, listed_before = frozenset(row.regions), frozenset(step.regions_before)
             changed |= listed - listed_before
             gone = listed_before - listed
+        hybrid, is_used = self._tables.hybrid_of(row)
         return gms.GroupChange(
             row.id,
             "",
@@ -281,8 +283,9 @@ class Publisher:
             tuple((region, regions[region].view) for region in sorted(changed)),
             ids_of(now & ~then),
             ids_of(then & ~now),
-            self._tables.hybrid_of(row),
+            hybrid,
             tuple(sorted(gone)),
+            is_used,
         )
 
     def _covering(self, row: GroupRow) -> tuple[tuple[int, int], ...]:

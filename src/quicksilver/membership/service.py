@@ -41,6 +41,7 @@ from quicksilver.membership.connections import (
     size_of,
 )
 from quicksilver.membership.health import FailureDetector, Holding, Judging, Watch
+from quicksilver.membership.hybrid import HybridMode, find_moves, find_named_moves
 from quicksilver.membership.inspection import InspectQueue
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.publication import Publisher
@@ -53,7 +54,7 @@ from quicksilver.membership.traffic import TrafficMeter
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
-from quicksilver.wire.ids import NodeId
+from quicksilver.wire.ids import GroupId, NodeId
 
 SILENT_TAKEN_MAX = 16
 """Silent nodes that one heartbeat may name."""
@@ -98,6 +99,8 @@ class ServiceCounters:
     goodbyes: int = 0
     held_up: int = 0
     """Times that the GMS itself stood still."""
+    hybrid_moves: int = 0
+    """Steps of groups to and from an address of their own."""
     holds: int = 0
     """Times that most nodes were silent, and the GMS suspected itself."""
     impostors: int = 0
@@ -154,9 +157,10 @@ class MembershipService:
         self._store = store
         self._planner = planner
         self._make_secret = make_secret
+        hybrid = self.config.hybrid
         self._tables = Tables(
             pool=pool,
-            hybrid_names=self.config.hybrid_groups,
+            hybrid_names=hybrid if isinstance(hybrid, frozenset) else frozenset(),
             has_multicast=settings.transport == "multicast",
         )
         if on_tables is not None:
@@ -166,7 +170,7 @@ class MembershipService:
         self._timers: TimerTable[tuple[Timer, int]] = TimerTable()
         self._watches: dict[NodeId, Watch] = {}
         self._pending = BatchInput()
-        self._traffic = TrafficMeter()
+        self._traffic = TrafficMeter(settings.traffic_interval_s)
         self._pending_bytes = 0
         self._limits = SubscriptionLimits(self._tables, self.config)
         self._detector = FailureDetector(settings.failure_timeout_s, self.config.silence_s_max)
@@ -343,6 +347,12 @@ class MembershipService:
             self._timers.set((Timer.HEALTH, row.id), self._detector.deadline(watch))
         if self._tables.needs_batch:
             self._schedule_batch()
+        if self.config.hybrid == "auto":
+            if self._tables.hybrid_groups:
+                self._schedule_look()
+        else:
+            # Whoever runs the GMS may have thought better of it.
+            self._move_hybrid(find_named_moves(self._tables))
 
     def _lose(self, node: NodeId, conn: int, *, is_silent: bool = False) -> None:
         """A node's connection broke: it may resume for a while."""
@@ -560,10 +570,9 @@ class MembershipService:
             self._refuse(connection, problem)
             return
         watch.stats = heartbeat.stats
-        is_telling = self._traffic.handle_report(watch.row, heartbeat.traffic)
-        interval_s = self.config.adapt_interval_s
-        if is_telling and interval_s > 0 and (Timer.TRAFFIC, 0) not in self._timers:
-            self._timers.set((Timer.TRAFFIC, 0), self._now + interval_s)
+        is_telling = self._traffic.handle_report(watch.row, heartbeat.traffic, self._now)
+        if is_telling:
+            self._schedule_look()
         if not watch.departs:
             known = [n for n in heartbeat.silent[:SILENT_TAKEN_MAX] if n in self._watches]
             self._suspicions.handle_report(watch.row.id, known, self._now)
@@ -601,7 +610,8 @@ class MembershipService:
 
     def _answer_inspects(self) -> None:
         """Answer tools as far as the rate allows; the others wait."""
-        rows = len(self._watches) + len(self._tables.regions)
+        tables = self._tables
+        rows = len(self._watches) + len(tables.regions) + len(tables.hybrid_groups)
         while (found := self._inspects.pop(rows, self._now)) is not None:
             connection = self._connections.get(found[0])
             if connection is None or isinstance(connection.role, Closing):
@@ -626,11 +636,31 @@ class MembershipService:
         if (Timer.BATCH, 0) not in self._timers:
             self._timers.set((Timer.BATCH, 0), self._now + self.config.batch_interval_s)
 
+    def _schedule_look(self) -> None:
+        interval_s = self.config.adapt_interval_s
+        if interval_s > 0 and (Timer.TRAFFIC, 0) not in self._timers:
+            self._timers.set((Timer.TRAFFIC, 0), self._now + interval_s)
+
     def _adapt_plan(self) -> None:
-        """Move nodes to other regions, if the traffic of late makes that worth while."""
-        if self._planner.adapt(self._traffic.take_rates()):
+        """Move nodes to other regions, if the traffic of late makes that worth while.
+
+        Where they stay, groups may get or lose an address of their own.
+        """
+        rates = self._traffic.take_rates(self._now)
+        if self._planner.adapt(rates):
             self.counters.adapted += 1
             self._pending.is_adapted = True
+            self._schedule_batch()
+        elif self.config.hybrid == "auto":
+            self._move_hybrid(find_moves(self._tables, rates, self.config))
+        if self.config.hybrid == "auto" and (self._pending.hybrid or self._tables.hybrid_groups):
+            # Without traffic nobody would tell that an address is not worth it any more.
+            self._schedule_look()
+
+    def _move_hybrid(self, moves: dict[GroupId, HybridMode]) -> None:
+        if moves:
+            self.counters.hybrid_moves += len(moves)
+            self._pending.hybrid.update(moves)
             self._schedule_batch()
 
     def _run_batch(self) -> None:

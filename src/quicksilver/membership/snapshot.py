@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from heapq import nsmallest
 from typing import Protocol
 
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.tables import NodeRow, Tables
 from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId
+
+HYBRID_MAX = 100
+"""Groups with an address of their own that are listed."""
 
 
 class NodeHealth(Protocol):
@@ -73,6 +78,14 @@ class SnapshotMaker:
             ),
             held_s,
             counters,
+            tuple(self._hybrid(group) for group in nsmallest(HYBRID_MAX, tables.hybrid_groups)),
+        )
+
+    def _hybrid(self, group: GroupId) -> gms.HybridStatus:
+        row = self._tables.groups[group]
+        address, is_used = self._tables.hybrid_of(row)
+        return gms.HybridStatus(
+            row.name, address, row.members.bit_count(), len(row.regions), is_used
         )
 
     def _fresh_cost(self, now: float) -> dict[str, float]:

@@ -75,6 +75,8 @@ def _find_in_group(group: StoredGroup) -> Iterator[str]:
         yield f"has view {group.view!r}"
     if group.hybrid != "" and not _is_multicast(group.hybrid):
         yield f"has the address {printable(str(group.hybrid), 40)!r}, which is not multicast"
+    if group.is_hybrid and group.hybrid == "":
+        yield "is hybrid without an address"
 
 
 def _find_in_region(region: StoredRegion, image: Image) -> Iterator[str]:

@@ -19,7 +19,7 @@ import msgspec
 
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
@@ -87,6 +87,7 @@ class StoredGroup:
     name: str
     view: int
     hybrid: str
+    is_hybrid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,7 @@ CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NU
   secret BLOB NOT NULL, joined BLOB NOT NULL, opened BLOB NOT NULL,
   multicast INTEGER NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
-  hybrid TEXT NOT NULL);
+  hybrid TEXT NOT NULL, is_hybrid INTEGER NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
 CREATE TABLE regions (id INTEGER PRIMARY KEY, view INTEGER NOT NULL, address TEXT NOT NULL,
   members BLOB NOT NULL);
@@ -301,8 +302,8 @@ class SqliteStore:
                 )
             },
             groups={
-                GroupId(row[0]): StoredGroup(*row[1:])
-                for row in run("SELECT id, name, view, hybrid FROM groups ORDER BY id")
+                GroupId(row[0]): StoredGroup(row[1], row[2], row[3], bool(row[4]))
+                for row in run("SELECT id, name, view, hybrid, is_hybrid FROM groups ORDER BY id")
             },
             placements={
                 GroupId(row[0]): StoredPlacement(
@@ -365,9 +366,9 @@ class SqliteStore:
         )
         self._put(
             "groups",
-            4,
+            5,
             (
-                (key, group.name, group.view, group.hybrid)
+                (key, group.name, group.view, group.hybrid, int(group.is_hybrid))
                 for key, group in commit.groups.items()
                 if group is not None
             ),

@@ -23,6 +23,7 @@ from quicksilver.membership.store import (
 )
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
+from quicksilver.wire.packets import HYBRID_ENTRIES_MAX
 
 GROUP_BYTES = 2048
 """Memory that a group takes here, besides its name: rows, indexes, its place in the plan
@@ -87,6 +88,9 @@ class GroupRow:
     id: GroupId
     name: str
     hybrid: str
+    """The group's own multicast address, at which members listen; empty: it has none."""
+    is_hybrid: bool = False
+    """True: senders use it, where ``Tables.fits_hybrid``."""
     view: int = 0
     """0 until the batch that creates the group is done."""
     members: int = 0
@@ -102,7 +106,7 @@ class GroupRow:
 
     def stored(self) -> StoredGroup:
         """Return what is kept."""
-        return StoredGroup(self.name, self.view, self.hybrid)
+        return StoredGroup(self.name, self.view, self.hybrid, self.is_hybrid)
 
 
 @dataclass(slots=True)
@@ -132,12 +136,15 @@ class Tables:
     def __init__(
         self, *, pool: AddressPool, hybrid_names: frozenset[str], has_multicast: bool = True
     ) -> None:
-        """``has_multicast``: False if nothing in the cluster is to use it."""
+        """``hybrid_names``: groups that have an address of their own from the beginning;
+        ``has_multicast``: False if nothing in the cluster is to use it."""
         self.pool = pool
         self.has_multicast = has_multicast
         self.without_multicast = 0
         """The nodes, as bits, that can neither send nor receive it."""
         self.hybrid_names = hybrid_names
+        self.hybrid_groups: set[GroupId] = set()
+        """Groups that have an address of their own."""
         self.nodes: dict[NodeId, NodeRow] = {}
         self.groups: dict[GroupId, GroupRow] = {}
         self.group_ids: dict[str, GroupId] = {}
@@ -182,9 +189,22 @@ class Tables:
         """Return where packets for a region go, or nothing if a member has no multicast."""
         return row.address if self._takes_multicast(row.members) else ""
 
-    def hybrid_of(self, row: GroupRow) -> str:
-        """Return a group's own address, or nothing if it has none that all can use."""
-        return row.hybrid if self._takes_multicast(row.members) else ""
+    def hybrid_of(self, row: GroupRow) -> tuple[str, bool]:
+        """Return a group's own address, if all can listen there, and whether senders use it."""
+        if not row.hybrid or not self._takes_multicast(row.members):
+            return "", False
+        return row.hybrid, row.is_hybrid and self.fits_hybrid(row)
+
+    def fits_hybrid(self, row: GroupRow) -> bool:
+        """Whether one packet at an address of the group's own can do for all of its regions.
+
+        Members alone listen there. If a region has other nodes they miss every packet,
+        and all would have to be repaired.
+        """
+        if not 1 < len(row.regions) <= HYBRID_ENTRIES_MAX:
+            return False
+        nodes = sum(len(self.regions[region].member_ids) for region in row.regions)
+        return nodes == row.members.bit_count() and self._takes_multicast(row.members)
 
     def _takes_multicast(self, members: int) -> bool:
         return self.has_multicast and not members & self.without_multicast
@@ -230,10 +250,11 @@ class Tables:
         """Create an empty group."""
         row = GroupRow(GroupId(self.next_group), name, "")
         self.next_group += 1
-        if name in self.hybrid_names:
-            row.hybrid = self.pool.acquire(("group", row.id))
         self.groups[row.id] = row
         self.group_ids[name] = row.id
+        if name in self.hybrid_names:
+            self.give_hybrid(row)
+            row.is_hybrid = True
         self.group_bytes += group_bytes(name)
         return row
 
@@ -246,8 +267,23 @@ class Tables:
         self.group_bytes -= group_bytes(row.name)
         self.hierarchies.pop(row.id, None)
         self.moved_groups.discard(row.id)
+        self.take_hybrid(row)
+
+    def give_hybrid(self, row: GroupRow, address: str = "") -> None:
+        """Give a group an address, ``address`` if another one has it already."""
+        assert not row.hybrid
+        owner = ("group", row.id)
+        if address:
+            self.pool.restore(owner, address)
+        row.hybrid = address or self.pool.acquire(owner)
+        self.hybrid_groups.add(row.id)
+
+    def take_hybrid(self, row: GroupRow) -> None:
+        """Take back a group's address, if it has one."""
         if row.hybrid:
             self.pool.release(("group", row.id))
+            row.hybrid, row.is_hybrid = "", False
+            self.hybrid_groups.discard(row.id)
 
     def make_region(self, region: RegionId) -> RegionRow:
         """Create an empty region under the identifier that the planner gave it."""
@@ -404,9 +440,9 @@ class Tables:
 
     def _restore_groups(self, image: Image) -> None:
         for group_id, group in image.groups.items():
-            row = GroupRow(group_id, group.name, group.hybrid, group.view)
+            row = GroupRow(group_id, group.name, "", group.is_hybrid, group.view)
             if group.hybrid:
-                self.pool.restore(("group", group_id), group.hybrid)
+                self.give_hybrid(row, group.hybrid)
             placement = image.placements.get(group_id)
             if placement is not None:
                 row.regions = placement.regions
@@ -425,15 +461,6 @@ class Tables:
                 region = self.regions[region_id]
                 region.groups.add(row.id)
                 region.senders |= row.users
-        # After all addresses in use are known: the configuration may have changed.
-        for row in self.groups.values():
-            if bool(row.hybrid) != (row.name in self.hybrid_names):
-                if row.hybrid:
-                    self.pool.release(("group", row.id))
-                    row.hybrid = ""
-                else:
-                    row.hybrid = self.pool.acquire(("group", row.id))
-                self.outdated_groups.add(row.id)
 
     def _restore_plan(self, image: Image, planner: Planner) -> None:
         if planner.name == image.planner:

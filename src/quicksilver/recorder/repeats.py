@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 PUBLISHERS_KEPT_MAX = 10_000
 BATCHES_KEPT_MAX = 4
+BATCH_RANGES_MAX = 1_000
+"""Rows of a batch come one after the other, so they are one range. Of a batch with more gaps than
+that the lowest rows are forgotten, and count as new when they come again."""
 RANGES_MAX = 100_000
+"""The same over all batches, about 8 MB: partitions heard of longest ago are forgotten."""
 
 _LAYOUT = np.dtype(
     [
@@ -46,7 +50,8 @@ class Repeats:
 
     Of each query's partition the newest ``BATCHES_KEPT_MAX`` batches are known
     row by row; what comes from older ones counts as a repeat. Partitions heard
-    of longest ago are forgotten past ``PUBLISHERS_KEPT_MAX``.
+    of longest ago are forgotten past ``PUBLISHERS_KEPT_MAX`` of them and ``RANGES_MAX``
+    ranges: what was forgotten counts as new.
     """
 
     def __init__(self) -> None:
@@ -55,6 +60,8 @@ class Repeats:
         self._last_rows: RangeSet | None = None
         """Of the query, batch and partition that was heard last: rows come in long runs."""
         self.dropped = 0
+        self.range_count = 0
+        """Ranges of rows that are kept, of all batches."""
 
     def is_new(self, origin: Origin) -> bool:
         """Return whether a row is new, and note it: from now on it is a repeat."""
@@ -73,8 +80,30 @@ class Repeats:
         if rows is None or row in rows:
             self.dropped += 1
             return False
-        rows.add(row, row + 1)
+        self._add(rows, row, row + 1)
         return True
+
+    def _add(self, rows: RangeSet, start: int, stop: int) -> None:
+        """Note rows of the batch that ``_rows_of`` returned last."""
+        before = rows.range_count()
+        if before >= BATCH_RANGES_MAX:
+            rows.discard_below(rows.head(BATCH_RANGES_MAX // 2).last() + 1)
+        rows.add(start, stop)
+        self.range_count += rows.range_count() - before
+        if self.range_count > RANGES_MAX:
+            self._forget_oldest(rows)
+
+    def _forget_oldest(self, newest: RangeSet) -> None:
+        """Forget partitions until the rest is within the limit, but not the one of ``newest``."""
+        for key, batches in list(self._seen.items()):
+            if self.range_count <= RANGES_MAX:
+                return
+            if all(rows is not newest for rows in batches.values()):
+                self._forget(batches)
+                del self._seen[key]
+
+    def _forget(self, batches: dict[int, RangeSet]) -> None:
+        self.range_count -= sum(rows.range_count() for rows in batches.values())
 
     def _rows_of(self, query: bytes, partition: int, batch: int) -> RangeSet | None:
         """Return the set to note rows in; None for a batch that is over."""
@@ -84,7 +113,7 @@ class Repeats:
         if batches is None:
             batches = self._seen[key] = {}
             if len(self._seen) > PUBLISHERS_KEPT_MAX:
-                self._seen.popitem(last=False)
+                self._forget(self._seen.popitem(last=False)[1])
         rows = batches.get(batch)
         if rows is not None:
             return rows
@@ -92,7 +121,7 @@ class Repeats:
             oldest = min(batches)
             if batch < oldest:
                 return None
-            del batches[oldest]
+            self._forget({oldest: batches.pop(oldest)})
         rows = batches[batch] = RangeSet()
         self._seen.move_to_end(key)
         return rows
@@ -117,7 +146,7 @@ class Repeats:
             one = table[start]
             rows = self._rows_of(one.tobytes()[:16], int(one["partition"]), int(one["batch"]))
             if rows is not None:
-                rows.add(int(row[start]), int(row[stop - 1]) + 1)
+                self._add(rows, int(row[start]), int(row[stop - 1]) + 1)
 
     def state(self) -> State:
         """Return all that is known, to be kept."""
@@ -136,4 +165,4 @@ class Repeats:
             known = self._rows_of(query, partition, batch)
             if known is not None:
                 for start, stop in rows:
-                    known.add(start, stop)
+                    self._add(known, start, stop)

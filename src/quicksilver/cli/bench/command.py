@@ -19,6 +19,9 @@ Receivers = Annotated[int, typer.Option(min=1, help="Receiving processes.")]
 Size = Annotated[int, typer.Option(min=0, help="Bytes a message.")]
 Seconds = Annotated[float, typer.Option(min=0.1, help="How long to send.")]
 Interface = Annotated[str, typer.Option(help="Network interface.")]
+PacketBytes = Annotated[
+    int, typer.Option(min=0, max=65_507, help="Largest datagram; 0: the interface's.")
+]
 Rounds = Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")]
 
 DETAILS = ("sender_stats", "receiver_stats")
@@ -60,9 +63,7 @@ def throughput(
     seconds: Seconds = 3.0,
     loss: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.0,
     burst: Annotated[float, typer.Option(min=1, help="Packets lost in a row, on average.")] = 10.0,
-    packet_bytes: Annotated[
-        int, typer.Option(min=0, max=65_507, help="Largest datagram; 0: the interface's.")
-    ] = 0,
+    packet_bytes: PacketBytes = 0,
     interface: Interface = "lo",
     rounds: Rounds = 1,
     ceiling: Annotated[bool, typer.Option(help="Also run the protocol-free loop.")] = True,
@@ -218,6 +219,63 @@ def loss(
         }
 
     show(median_of(rounds, pair, "ratio"), as_json=as_json, title="bursty loss")
+
+
+@app.command()
+def unicast(
+    receivers: Receivers = 4,
+    fan_out: Annotated[int, typer.Option(min=1, help="Copies that one node sends.")] = 3,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    packet_bytes: PacketBytes = 0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """Without multicast: all copies by the sender, and a tree of members, against multicast."""
+    from quicksilver.cli.bench.measures import Plan, compare
+
+    plan = Plan(
+        receivers=receivers,
+        size=size,
+        seconds=seconds,
+        packet_bytes=packet_bytes,
+        interface=interface,
+    )
+    ways = {
+        "multicast": (),
+        "copies": ("--transport", "unicast", "--fan-out", "0"),
+        "tree": ("--transport", "unicast", "--fan-out", str(fan_out)),
+    }
+    result = median_of(rounds, lambda: compare(plan, ways), "ratio_tree")
+    show(result, as_json=as_json, title=f"unicast, {receivers} receivers")
+
+
+@app.command()
+def hybrid(
+    receivers: Receivers = 4,
+    regions: Annotated[int, typer.Option(min=2, help="Regions that the group spans.")] = 4,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    packet_bytes: PacketBytes = 0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """A group over several regions: with an address of its own, against a packet to each."""
+    from quicksilver.cli.bench.measures import Plan, compare
+
+    plan = Plan(
+        receivers=receivers,
+        regions=regions,
+        size=size,
+        seconds=seconds,
+        packet_bytes=packet_bytes,
+        interface=interface,
+    )
+    ways = {"off": ("--hybrid", "off"), "on": ("--hybrid", "load-0")}
+    result = median_of(rounds, lambda: compare(plan, ways), "ratio_on")
+    show(result, as_json=as_json, title=f"hybrid, {receivers} receivers in {regions} regions")
 
 
 @app.command()

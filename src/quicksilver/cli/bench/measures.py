@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
@@ -34,6 +34,10 @@ class Plan:
     interface: str = "lo"
     packet_bytes: int = 0
     """0: what the interface carries."""
+    regions: int = 1
+    """Regions that the receivers are divided into; the groups span all of them."""
+    gms: tuple[str, ...] = ()
+    """Further arguments of the GMS."""
     trace: str | None = None
     """Folder of the run to which trace records belong."""
 
@@ -67,11 +71,38 @@ def measure_ours(plan: Plan, spaces: Namespaces | None = None) -> dict[str, Any]
             sender=Sender(**common, size=plan.size, seconds=plan.seconds),
             receiver=Receiver(**common, is_verified=True),
             receivers=plan.receivers,
+            regions=plan.regions,
+            gms=("--planner", "exact", *plan.gms) if plan.regions > 1 else plan.gms,
             first_receiver={"faults": faults},
             namespaces=spaces,
         )
     )
     return summarise(plan, found.sent[0], found.got)
+
+
+def compare(plan: Plan, ways: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Measure the same with different arguments of the GMS, one after the other.
+
+    ``ratio_*`` is a way's rate next to that of the first one.
+    """
+    found = {name: measure_ours(replace(plan, gms=gms)) for name, gms in ways.items()}
+    first = next(iter(found.values()))["messages_per_second"]
+    result: dict[str, Any] = {
+        "receivers": plan.receivers,
+        "regions": plan.regions,
+        "size": plan.size,
+        "packet_bytes": plan.datagram_bytes(),
+    }
+    for name, one in found.items():
+        result |= {
+            f"messages_per_second_{name}": one["messages_per_second"],
+            f"ratio_{name}": round(one["messages_per_second"] / first, 3),
+            f"sender_packets_{name}": one["sender_stats"]["sent_packets"],
+            f"sender_cpu_us_{name}": one["sender_cpu_us_per_message"],
+            f"receiver_cpu_us_{name}": one["receiver_cpu_us_per_message"],
+        }
+    result["lost"] = sum(one["lost"] for one in found.values())
+    return result
 
 
 def summarise(plan: Plan, sent: SenderResult, got: Sequence[ReceiverResult]) -> dict[str, Any]:

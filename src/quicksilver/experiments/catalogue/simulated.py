@@ -26,10 +26,15 @@ SETTINGS: Mapping[str, Value] = {
     "failure_timeout": 0.0,
     "receive_buffer_bytes": 0,
     "window_bytes": 0,
+    "regions": 1,
+    "hybrid": False,
+    "transport": "multicast",
+    "fan_out": 3,
     "latency_us": 0.0,
     "jitter_us": 0.0,
 }
-"""What every simulated experiment can be told; 0: what the machine or the engine has."""
+"""What every simulated experiment can be told; 0: what the machine or the engine has.
+``hybrid``: groups have an address of their own."""
 
 
 def make_scenario(point: Point, context: Context, **changes: Any) -> Scenario:
@@ -61,19 +66,25 @@ def make_scenario(point: Point, context: Context, **changes: Any) -> Scenario:
             "partition_size": "partition_size",
             "replication": "replication",
             "failure_timeout": "failure_timeout_s",
+            "transport": "transport",
         },
     )
+    settings["fan_out"] = int(given["fan_out"])
+    groups = int(given["groups"])
+    names = frozenset(f"g{place}" for place in range(groups))
     scenario = Scenario(
         machine=machine,
         nodes=int(given["nodes"]),
         senders=int(given["senders"]),
-        groups=int(given["groups"]),
+        groups=groups,
+        regions=int(given["regions"]),
         size=int(given["size"]),
         rate=float(given["rate"]),
         warmup_s=float(given["warmup"]),
         seconds=float(given["seconds"]),
         config=config,
         settings=settings,
+        gms={"hybrid": names if given["hybrid"] else "off"},
     )
     return replace(scenario, **changes)
 

@@ -25,6 +25,7 @@ from quicksilver.wire.packets import (
     PRIORITY_OF_KIND,
     hybrid_body,
     parse_key,
+    pick_from_hybrid,
     split_hybrid,
 )
 
@@ -106,6 +107,10 @@ class Intake:
 
     def _handle_hybrid(self, data: bytes, source: Address, now: float) -> None:
         """Take the header of the region this node is in; drop the others."""
+        packet = pick_from_hybrid(data, self._streams)
+        if packet is not None:
+            self.handle_datagram(packet, source, now)
+            return
         heads = split_hybrid(data)
         if heads is None:
             self._env.reject(Rejection.MALFORMED, data, now)

@@ -118,8 +118,7 @@ class Lane:
         job = self.large
         if job is None or stream not in job.streams or stream.has_ended():
             return 0
-        room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
-        return -(-(len(job.payload) - job.offset) // room)
+        return -(-(len(job.payload) - job.offset) // job.room)
 
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
@@ -275,14 +274,15 @@ class Lane:
         if len(streams) == 1 and self._pack_run(stream, packets, now):
             burst = 0
         for _ in range(burst):
-            built = self._build(packet_bytes - self._hybrid_bytes(self.outbox.head(), streams))
+            head = self.outbox.head()
+            built = self._build(packet_bytes - self._hybrid_bytes(head, streams))
             if built is None:
                 break
-            flags, parts, group = built
+            flags, parts = built
             if len(streams) == 1:
                 packets.append(stream.commit(flags, parts, self._batch, now))
             else:
-                self._commit_to_all(streams, flags, parts, group, now)
+                self._commit_to_all(streams, flags, parts, head, now)
             outbox = self.outbox
             if not outbox or outbox.head().streams is not streams:
                 break
@@ -363,26 +363,38 @@ class Lane:
         streams: tuple[SendStream, ...],
         flags: int,
         parts: list[bytes],
-        group: GroupSender | None,
+        head: GroupSender,
         now: float,
     ) -> None:
         env = self._env
-        if group is not None and self._hybrid_bytes(group, streams):
-            assert group.hybrid is not None
-            entries = [(s.region, s.view, s.next_sequence) for s in streams]
-            for stream in streams:
-                stream.commit(flags, parts, self._batch, now)
-            packet = encode_hybrid(
-                _cluster_of(streams[0]), env.node, entries, flags, self._batch, b"".join(parts)
-            )
-            env.counters.sent_packets += 1
-            self._ready.append(Transmit(group.hybrid, [packet]))
+        if self._hybrid_bytes(head, streams):
+            # Whoever is in one of the regions is in this group, so messages of other groups
+            # over the same regions may go along.
+            assert head.hybrid is not None
+            packet = self._commit_hybrid(streams, flags, parts, self._batch, now)
+            self._ready.append(Transmit(head.hybrid, [packet]))
             return
         for stream in streams:
             packet = stream.commit(flags, parts, self._batch, now)
             env.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
+
+    def _commit_hybrid(
+        self,
+        streams: tuple[SendStream, ...],
+        flags: int,
+        parts: list[bytes],
+        batch: int,
+        now: float,
+    ) -> bytes:
+        """Commit a packet to several streams, and return one that does for all of them."""
+        entries = [(s.region, s.view, s.next_sequence) for s in streams]
+        for stream in streams:
+            stream.commit(flags, parts, batch, now)
+        self._env.counters.sent_packets += 1
+        cluster = _cluster_of(streams[0])
+        return encode_hybrid(cluster, self._env.node, entries, flags, batch, b"".join(parts))
 
     def _hybrid_bytes(self, group: GroupSender, streams: tuple[SendStream, ...]) -> int:
         """Return what the headers of several regions take of a packet; 0: not hybrid.
@@ -394,7 +406,7 @@ class Lane:
         extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
         return extra if extra <= self._env.config.packet_bytes // 2 else 0
 
-    def _build(self, packet_bytes: int) -> tuple[int, list[bytes], GroupSender | None] | None:
+    def _build(self, packet_bytes: int) -> tuple[int, list[bytes]] | None:
         """Take messages for one packet; None when the next one needs fragments."""
         outbox = self.outbox
         groups, payloads = outbox.take(self._fit)
@@ -434,7 +446,7 @@ class Lane:
             group.next_sequence = first + count
             if group.echo:
                 self._echo_run(group, first, payloads)
-            return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads), group
+            return FLAG_SINGLE, encode_single(group.id, first, sizes, payloads)
         self._account(count, total, None)
         sequences = []
         for group in groups:
@@ -448,7 +460,7 @@ class Lane:
         ids = [group.id for group in groups]
         if self._env.tally is not None:
             self._env.tally.count_sent_mixed(ids, total)
-        return 0, encode_mixed(ids, sequences, sizes, payloads), None
+        return 0, encode_mixed(ids, sequences, sizes, payloads)
 
     def _primary(self) -> GroupSender:
         assert self.outbox.primary is not None
@@ -497,7 +509,19 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        self.large = LargeMessage(group, group.streams, sequence, payload, self._batch)
+        # The length of pieces stays as it is, whatever becomes of the group meanwhile: those
+        # who wait for the end of a stream were told how many are to come.
+        room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
+        extra = self._hybrid_bytes(group, group.streams)
+        self.large = LargeMessage(
+            group,
+            group.streams,
+            sequence,
+            payload,
+            self._batch,
+            room - extra,
+            is_hybrid=bool(extra),
+        )
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
@@ -512,15 +536,21 @@ class Lane:
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
-        room = env.config.packet_bytes - OVERHEAD_FRAGMENT
-        size = len(job.payload)
+        room, size = job.room, len(job.payload)
+        # Only in the view that it was committed to do all members listen at the address.
+        is_hybrid = job.is_hybrid and job.group.streams == job.streams
+        hybrid = job.group.hybrid if is_hybrid else None
         burst = max(1, BURST_BYTES // env.config.packet_bytes)
         runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
+        joint: list[bytes] = []
         for _ in range(burst):
             chunk = job.payload[job.offset : job.offset + room]
             parts = encode_fragment(job.group.id, job.sequence, size, job.offset, chunk)
-            for stream in job.streams:
-                runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
+            if hybrid is not None:
+                joint.append(self._commit_hybrid(job.streams, FLAG_FRAGMENT, parts, job.batch, now))
+            else:
+                for stream in job.streams:
+                    runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
             job.offset += len(chunk)
             if job.offset >= size:
                 self.large = None
@@ -531,8 +561,10 @@ class Lane:
         for stream, packets in runs.items():
             env.counters.sent_packets += len(packets)
             self._commitments.handle_committed(stream, now)
-            for destination in stream.destinations:
+            for destination in stream.destinations if packets else ():
                 self._ready.append(Transmit(destination, packets))
+        if hybrid is not None:
+            self._ready.append(Transmit(hybrid, joint))
         if self.on_room:
             self._tell_room()
         return self._ready.popleft() if self._ready else self.poll(now)
@@ -541,7 +573,16 @@ class Lane:
 class LargeMessage:
     """A large message on its way, bound to the streams of its view."""
 
-    __slots__ = ("batch", "group", "offset", "payload", "sequence", "streams")
+    __slots__ = (
+        "batch",
+        "group",
+        "is_hybrid",
+        "offset",
+        "payload",
+        "room",
+        "sequence",
+        "streams",
+    )
 
     def __init__(
         self,
@@ -550,8 +591,15 @@ class LargeMessage:
         sequence: int,
         payload: bytes,
         batch: int,
+        room: int,
+        *,
+        is_hybrid: bool,
     ) -> None:
         self.group = group
+        self.room = room
+        """Bytes of a piece."""
+        self.is_hybrid = is_hybrid
+        """True: pieces leave room for the headers of all streams."""
         self.streams = streams
         self.sequence = sequence
         self.payload = payload

@@ -633,7 +633,7 @@ class Outgoing:
         for stream in streams:
             stream.carry(sender.behind)
         port = self._env.settings.multicast_port
-        is_hybrid = bool(view.hybrid) and self._env.has_multicast
+        is_hybrid = view.is_hybrid and self._env.has_multicast
         sender.hybrid = (view.hybrid, port) if is_hybrid else None
         sender.lane.is_blocked = False
         self._data.register(sender.lane, PRIORITY_DATA)
