@@ -56,9 +56,9 @@ unit: setup ## tests that need no network, in parallel
 seeds: setup ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)
 
-# Real sockets share ports, buffers and cores: one at a time, with the machine to themselves.
-integration: setup ## tests with real sockets and processes, one at a time
-	$(BIN)/pytest -q --durations=10 -m '(integration or namespaces) and not spark'
+# They wait more than they work, and each has ports and a network of its own: three at a time.
+integration: setup ## tests with real sockets and processes
+	$(BIN)/pytest -q -n 3 --dist worksteal --durations=10 -m '(integration or namespaces) and not spark'
 
 spark: setup ## tests with real Spark, which share one session
 	$(BIN)/pytest -q --durations=10 -m spark

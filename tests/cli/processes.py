@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from quicksilver.lab.processes import free_udp_port
+
 COMMAND = [sys.executable, "-m", "quicksilver.cli.main"]
 
 
@@ -71,6 +73,7 @@ def read_event(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 @contextmanager
 def running_gms(*arguments: str) -> Iterator[str]:
-    """Keep a GMS running on a free port; yields its address."""
-    with running("gms", "--port", "0", "--json", *arguments) as process:
+    """Keep a GMS running on free ports, its multicast port among them; yields its address."""
+    ports = ("--port", "0", "--multicast-port", str(free_udp_port()))
+    with running("gms", *ports, "--json", *arguments) as process:
         yield str(read_event(process)["address"])

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from quicksilver.lab.processes import free_udp_port
+
 ROOT = Path(__file__).parents[2]
 LONG_S = 30.0
 
@@ -48,6 +50,11 @@ def put(block: str, places: Mapping[str, object]) -> str:
         assert shown in block
         block = block.replace(shown, str(real))
     return block
+
+
+def on_free_ports(line: str) -> str:
+    """A line that starts a GMS, so that it meets no other."""
+    return f"{line} --port 0 --multicast-port {free_udp_port()}"
 
 
 class Program:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import Program, blocks, put, shell, steps
+from tests.docs.pages import Program, blocks, on_free_ports, put, shell, steps
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ class Windows:
 @contextmanager
 def windows(folder: Path) -> Iterator[Windows]:
     ((command, (ready,)),) = GMS
-    with shell(f"{command} --port 0", folder) as gms:
+    with shell(on_free_ports(command), folder) as gms:
         line = gms.line()
         assert shape(line) == shape(ready)
         yield Windows(folder, line.split()[3].rstrip(","))

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from quicksilver.lab.processes import free_udp_port
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -73,11 +75,13 @@ class Cluster:
         self.state = state
         self.gms_options = gms_options
         self.port = 0
+        self.multicast_port = free_udp_port()
         self.processes: list[Process] = []
         self.gms = self.start_gms()
 
     def start_gms(self) -> Process:
         argv = ["-m", "quicksilver.cli.main", "gms", "--port", str(self.port), "--json"]
+        argv += ["--multicast-port", str(self.multicast_port)]
         if self.state is not None:
             argv += ["--state", str(self.state)]
         self.gms = Process([*argv, *self.gms_options])

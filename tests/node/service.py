@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -11,17 +10,11 @@ from typing import Any, TypeVar
 
 import quicksilver
 from quicksilver import sync
+from quicksilver.lab.processes import free_udp_port
 from quicksilver.membership.gms import GmsOptions, serve_gms
 from quicksilver.wire.gms import ClusterSettings
 
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    """Return a UDP port that nobody uses at the moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -39,7 +32,7 @@ def running_gms(**settings: Any) -> Iterator[str]:
     options = GmsOptions(
         host="127.0.0.1",
         port=0,
-        settings=ClusterSettings(multicast_port=free_port(), **settings),
+        settings=ClusterSettings(multicast_port=free_udp_port(), **settings),
     )
     thread = threading.Thread(
         target=lambda: loop.run_until_complete(serve_gms(options, stop, note))

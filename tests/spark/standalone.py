@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyspark
 
+from quicksilver.lab.processes import free_udp_port
 from quicksilver.spark.java import find_java
-from tests.node.service import free_port
 from tests.spark.killing import kill, session_processes
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -25,7 +25,7 @@ class Standalone:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._log = folder / "master.log"
-        port = free_port()
+        port = free_udp_port()
         self.address = f"spark://127.0.0.1:{port}"
         self.master = self._start(
             self._log,

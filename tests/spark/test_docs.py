@@ -15,7 +15,7 @@ import pytest
 
 from quicksilver.experiments.sweep import load_sweep
 from quicksilver.trace.folders import find_runs
-from tests.docs.pages import Program, blocks, commands, put, script, shell
+from tests.docs.pages import Program, blocks, commands, on_free_ports, put, script, shell
 from tests.spark.connector.cluster import wait_rows
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Tutorial:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.recording = folder / "recording"
         self._folder = folder
-        gms = stack.enter_context(shell(f"{GMS} --port 0", folder))
+        gms = stack.enter_context(shell(on_free_ports(GMS), folder))
         (self.gms,) = re.findall(r"at (\S+:\d+)", gms.line())
         record = put(RECORD, {"/tmp/recording": self.recording, "127.0.0.1:7500": "127.0.0.1:0"})
         recorder = stack.enter_context(shell(record, folder, self.gms))

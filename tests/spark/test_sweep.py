@@ -33,14 +33,14 @@ def test_tasks_are_long_enough_to_be_worth_it(
 
 @pytest.mark.spark
 def test_a_sweep_runs_what_is_missing(spark: SparkSession, tmp_path: Path) -> None:
-    sweep = Sweep(name="seeds", kind="seeds", seeds=Seeds(1, 2))
+    sweep = Sweep(name="seeds", kind="seeds", seeds=Seeds(5, 2))
     told: list[tuple[int, int]] = []
     summary = summarise(run_sweep(spark, sweep, tmp_path, lambda *now: told.append(now)))
     assert (summary.simulations, summary.failed) == (2, 0)
     assert told == [(0, 2), (2, 2)]
-    assert find_runs(tmp_path / "traces") == ["seed-1", "seed-2"]
+    assert find_runs(tmp_path / "traces") == ["seed-5", "seed-6"]
     assert not list((tmp_path / "traces").glob("_*"))
-    wider = Sweep(name="seeds", kind="seeds", seeds=Seeds(1, 3))
+    wider = Sweep(name="seeds", kind="seeds", seeds=Seeds(5, 3))
     told.clear()
     assert summarise(run_sweep(spark, wider, tmp_path, lambda *now: told.append(now))).failed == 0
     assert told == [(2, 3), (3, 3)]

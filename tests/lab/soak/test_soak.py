@@ -41,7 +41,7 @@ class Deaf(Judge):
 
 def test_a_loss_is_found(tmp_path: Path) -> None:
     """The way from workers to the report works: what they did not deliver is missed."""
-    soak = Soak(SoakPlan(seconds=5, seed=1, workers=3, groups=40, acts=(), folder=tmp_path))
+    soak = Soak(SoakPlan(seconds=2, seed=1, workers=3, groups=40, acts=(), folder=tmp_path))
     soak.judge = Deaf()
     report = soak.run()
     assert report.debts["lost"]
