@@ -18,7 +18,7 @@ from quicksilver.wire.control import Hail, encode_control
 HAIL_S = 0.1
 """How long a member has to answer before it is asked again, at first …"""
 
-HAIL_S_MAX = 0.8
+HAIL_S_MAX = 0.2
 """… and in the end, each time having twice as long."""
 
 SILENT_S = 0.3
