@@ -39,18 +39,19 @@ SMALL: dict[str, Value] = {
 
 STALL_S_MAX: dict[str, tuple[dict[str, Value], float]] = {
     "none": (BUSY, 0.05),
-    "crash": (BUSY, GRACE_S + VIEWS_S),
-    "silent-crash": (BUSY, FAILURE_TIMEOUT_S + VIEWS_S),
-    "freeze": (BUSY, FAILURE_TIMEOUT_S + VIEWS_S),
-    "mute": (LIGHT, 0.05),
+    "crash": (BUSY, 0.3),
+    "silent-crash": (BUSY, 0.3),
+    "freeze": (BUSY, 0.3),
+    "mute": (BUSY, 0.3),
     "slow": (BUSY, 0.3),
     "gms-cut": (LIGHT, 0.3),
     "gms-restart": (BUSY, 0.05),
     "publisher-cut": (LIGHT, 0.05),
-    "member-cut": (LIGHT, 0.05),
-    "partition": (LIGHT, 0.05),
-    "loss-20": (LIGHT, 4.0),
-    "loss-50": (LIGHT, 15.0),
+    "member-cut": (BUSY, 0.3),
+    # Tokens are rarer than at full rate, and so it takes longer to miss them.
+    "partition": (BUSY, 0.35),
+    "loss-20": (LIGHT, 0.5),
+    "loss-50": (LIGHT, 2.0),
 }
 """The longest stall for each fault, and the load under which it is: what holds, not what is
 wished."""

@@ -524,7 +524,8 @@ class RingAgent(Generic[Content]):
             if not any(isinstance(output, Wake) for output in self._outputs):
                 self._outputs.append(Wake(self.domain.name, self.node))
             return
-        self.suspects.add(self.domain.leader)
+        # Whoever comes before this node would have stood in by now.
+        self.suspects.update(self.domain.members[:rank])
         self._ask_again_at = now + ASK_AGAIN_S
         self.state = Due(now)
 
