@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
@@ -20,6 +21,9 @@ from quicksilver.multicast.sending.stream_table import StreamTable
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.trace import records as trace
+
+if TYPE_CHECKING:
+    from quicksilver.multicast.sending.lane import Lane
 
 
 class Commitments:
@@ -49,9 +53,9 @@ class Commitments:
         """Return what the next START of a stream names: region, view, packets of each."""
         return self._precedence.predecessors(stream, self._streams.closing.values())
 
-    def has_fragments_left(self, stream: SendStream) -> bool:
-        """Whether a lane has begun a large message on a stream and not finished it."""
-        return self._precedence.has_fragments_left(stream)
+    def find_fragmenting(self, stream: SendStream) -> Lane | None:
+        """Return the lane that has begun a large message on a stream and not finished it."""
+        return self._precedence.find_fragmenting(stream)
 
     def handle_committed(self, stream: SendStream, now: float) -> None:
         """A stream has packets to be acknowledged: watch it."""

@@ -77,6 +77,8 @@ class Lane:
         self._ready = commitments.ready
         self.large: LargeMessage | None = None
         """A message of which pieces were committed and pieces are still to come."""
+        self._held_up: dict[Lane, None] = {}
+        """Lanes whose large messages wait for the end of this one's."""
         self._fit = 64
         self._batch = 0
         """What the packets of this poll are committed to."""
@@ -123,7 +125,7 @@ class Lane:
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
         self._ready.clear()
-        job, self.large = self.large, None
+        job = self._end_large()
         if job is not None:
             # Taken once more when it is sent anew: whoever flushes counts what was taken.
             self._account(-1, -len(job.payload), None)
@@ -496,11 +498,21 @@ class Lane:
         """
         assert group.streams is not None
         for stream in group.streams:
-            if self._commitments.has_fragments_left(stream):
-                stream.waiting[self] = None
+            other = self._commitments.find_fragmenting(stream)
+            if other is not None:
+                # Not for the stream: that one is open, and would be asked again and again.
+                other._held_up[self] = None
                 self.is_blocked = True
                 return False
         return True
+
+    def _end_large(self) -> LargeMessage | None:
+        """Nothing more of a large message is to come: return it; others may begin theirs."""
+        job, self.large = self.large, None
+        for lane in self._held_up:
+            lane.is_blocked = False
+        self._held_up.clear()
+        return job
 
     def _begin_fragments(self, group: GroupSender, payload: bytes) -> None:
         assert group.streams is not None
@@ -531,7 +543,7 @@ class Lane:
         # Those who have died meanwhile must not hold up the others' pieces.
         job.streams = tuple(stream for stream in job.streams if not stream.has_ended())
         if not job.streams:
-            self.large = None
+            self._end_large()
             self._commitments.handle_unheard()
             return self.poll(now)
         if not self._all_open(job.streams, now):
@@ -553,7 +565,7 @@ class Lane:
                     runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
             job.offset += len(chunk)
             if job.offset >= size:
-                self.large = None
+                self._end_large()
                 self._commitments.handle_fragmented(job.group, job.streams)
                 break
             if not self._all_open(job.streams, now):

@@ -70,11 +70,11 @@ class Precedence:
 
     def is_unfinished(self, stream: SendStream) -> bool:
         """Whether packets of it are under way, or pieces of a large message to come."""
-        return bool(stream.packets) or self.has_fragments_left(stream)
+        return bool(stream.packets) or self.find_fragmenting(stream) is not None
 
-    def has_fragments_left(self, stream: SendStream) -> bool:
-        """Whether pieces of a large message are to come on a stream."""
-        return any(lane.fragments_left(stream) for lane in self._lanes)
+    def find_fragmenting(self, stream: SendStream) -> Lane | None:
+        """Return the lane from which pieces of a large message are to come on a stream."""
+        return next((lane for lane in self._lanes if lane.fragments_left(stream)), None)
 
     def predecessors(
         self, stream: SendStream, closing: Iterable[SendStream]
