@@ -18,6 +18,7 @@ VERBS = (
     "join",
     "leave",
     "send",
+    "members that do not keep up",
     "flush",
     "close",
     "crash",
