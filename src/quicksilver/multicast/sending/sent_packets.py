@@ -99,8 +99,9 @@ class SentPackets(Mapping[int, bytes]):
             for sequence in range(max(first, self._aside_from), stop):
                 self._drop_aside(sequence)
         if self._on_disk:
-            for sequence in [s for s in self._on_disk if first <= s < stop]:
-                self._free_on_disk(sequence)
+            for sequence in range(first, stop):
+                if sequence in self._on_disk:
+                    self._free_on_disk(sequence)
         if self.dropped and stop >= self._dropped_below:
             self.dropped.clear()
         return freed
