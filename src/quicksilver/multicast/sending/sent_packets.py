@@ -186,7 +186,7 @@ class SentPackets(Mapping[int, bytes]):
             self._aside_from += 1
             if packet is not None:
                 dropped += 1
-                self._dropped_below = self._aside_from
+                self._dropped_below = max(self._dropped_below, self._aside_from)
                 for group, first, count in list_messages(_head_of(packet)):
                     self.dropped.setdefault(group, RangeSet()).add(first, first + count)
         return dropped
@@ -210,7 +210,9 @@ class SentPackets(Mapping[int, bytes]):
 
     def newest(self) -> bytes:
         """Return the packet that was sent last of those that are here."""
-        return self[next(reversed(self._window)) if self._window else max(self._aside)]
+        if self._window:
+            return self[next(reversed(self._window))]
+        return self[max(self._aside or self._on_disk)]
 
     def heads(self) -> Iterator[bytes]:
         """Yield as much of each packet as says which messages it has, delivered to all or not.
