@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
 from random import Random
 from types import SimpleNamespace
@@ -133,7 +134,7 @@ def test_of_two_large_halves_nobody_goes_either(half: int) -> None:
     assert bench.service.counters.unreached == 0
 
 
-def names_of(silent: list[int]) -> tuple[int, ...]:
+def names_of(silent: Sequence[int]) -> tuple[int, ...]:
     """Return whom a node names in its heartbeats to which so many do not answer."""
     surroundings = SimpleNamespace(
         node=1_000,
@@ -141,7 +142,7 @@ def names_of(silent: list[int]) -> tuple[int, ...]:
         address_of=lambda _: ("10.0.0.1", 1),
         control=SimpleNamespace(add=lambda _: None),
     )
-    silence = Silence(cast(Environment, surroundings))
+    silence = Silence(cast("Environment", surroundings))
     for node in silent:
         silence.handle_passed_over(node, 10.0)
     silence.handle_timeout(11.0)

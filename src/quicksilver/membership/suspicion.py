@@ -3,7 +3,7 @@
 A node whose heartbeats arrive may still be unreachable for its peers. They say so in their
 heartbeats, having asked it themselves. One of them alone may be the one that is cut off, so
 at least two must agree, and a reporter counts only if fewer nodes report it than report the
-node that it accuses. When a network breaks into parts that all reach the GMS, the members of
+node that it accuses. When a ring breaks into parts that all reach the GMS, the members of
 the smaller part are reported by more, and go; of two equal parts nobody does.
 """
 
