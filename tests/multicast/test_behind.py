@@ -56,6 +56,12 @@ def test_a_negative_budget_is_refused() -> None:
         Keep(-1)
 
 
+def test_a_text_is_no_choice_of_a_nodes_settings() -> None:
+    """Groups may be given one; there it would only be noticed by the core, and end it."""
+    with pytest.raises(ValueError, match="behind is 'wait': it must be"):
+        EngineConfig(behind="wait")  # type: ignore[arg-type]
+
+
 class TestSharing:
     """Groups that share a stream get what the strictest of them asks for."""
 
