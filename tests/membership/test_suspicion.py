@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import permutations
+from random import Random
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 
 from quicksilver.membership.suspicion import Suspicions
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.repair.silence import Silence
+from quicksilver.wire import gms
+from tests.membership.bench import Bench
 
 TIMEOUT_S = 3.0
 
@@ -81,3 +91,59 @@ def test_a_gms_that_stood_still_hears_what_was_said_meanwhile_first() -> None:
 
 def test_nobody_reports_himself() -> None:
     assert accuse((9, (9,)), (1, (9,))).next_timeout() is None
+
+
+def test_what_counts_is_what_all_reports_say_together() -> None:
+    """The books are kept report by report; here they are compared with a count of all."""
+    rng = Random(5)
+    for _ in range(50):
+        suspicions, reports = Suspicions(TIMEOUT_S), dict[int, set[int]]()
+        for _ in range(30):
+            node = rng.randrange(8)
+            if rng.random() < 0.1:
+                suspicions.handle_gone(node, 10.0)
+                reports = {r: named - {node} for r, named in reports.items() if r != node}
+            else:
+                reports[node] = {n for n in range(8) if n != node and rng.random() < 0.3}
+                suspicions.handle_report(node, reports[node], 10.0)
+            accusers = {n: {r for r, named in reports.items() if n in named} for n in range(8)}
+            for n, all_of_them in accusers.items():
+                counting = sorted(r for r in all_of_them if len(accusers[r]) < len(all_of_them))
+                assert suspicions.reporters_of(n) == counting
+            assert convicted(suspicions) == [
+                n for n in range(8) if len(suspicions.reporters_of(n)) >= 2
+            ]
+
+
+@pytest.mark.parametrize("half", [20, 70])
+def test_of_two_large_halves_nobody_goes_either(half: int) -> None:
+    """Nodes name all who are silent to them, or so many that their word does not count.
+
+    With a few of them named, always the first, those seemed to be reported by everybody, and
+    the rest by nobody.
+    """
+    bench = Bench()
+    conns = [bench.welcome(gms.Subscribe(1, join=("g",))) for _ in range(2 * half)]
+    nodes = sorted(bench.service._watches)
+    assert len(nodes) == len(conns)
+    silent = [names_of(nodes[half:]), names_of(nodes[:half])]
+    for _ in range(10):
+        for place, conn in enumerate(conns):
+            bench.say(conn, gms.Heartbeat(silent=silent[place >= half]))
+        bench.run(0.5)
+    assert bench.service.counters.unreached == 0
+
+
+def names_of(silent: Sequence[int]) -> tuple[int, ...]:
+    """Return whom a node names in its heartbeats to which so many do not answer."""
+    surroundings = SimpleNamespace(
+        node=1_000,
+        is_failed=lambda _: False,
+        address_of=lambda _: ("10.0.0.1", 1),
+        control=SimpleNamespace(add=lambda _: None),
+    )
+    silence = Silence(cast("Environment", surroundings))
+    for node in silent:
+        silence.handle_passed_over(node, 10.0)
+    silence.handle_timeout(11.0)
+    return silence.silent()

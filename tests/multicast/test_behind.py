@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from quicksilver.multicast.config import EngineConfig
@@ -52,6 +54,12 @@ def test_what_is_shown_can_be_read_back(choice: Behind) -> None:
 def test_a_negative_budget_is_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
         Keep(-1)
+
+
+def test_a_text_is_no_choice_of_a_nodes_settings() -> None:
+    """Groups may be given one; there it would only be noticed by the core, and end it."""
+    with pytest.raises(ValueError, match="behind is 'wait': it must be"):
+        EngineConfig(behind="wait")  # type: ignore[arg-type]
 
 
 class TestSharing:
@@ -161,3 +169,95 @@ def test_what_was_dropped_is_not_forgotten_until_all_have_it() -> None:
     assert numbers_in([stream]) == {5: RangeSet([(2, 10)])}, "exact enough while some are lacking"
     stream.handle_ack(10, RangeSet(), 10)
     assert numbers_in([stream]) == {}
+
+
+class BadDisk:
+    """A disk with room for some packets, which can or cannot be read again."""
+
+    def __init__(self, places: int = 1000) -> None:
+        self.packets: dict[int, bytes] = {}
+        self.places = places
+        self.is_readable = True
+        self._next = 0
+
+    def write(self, packet: bytes, done: Callable[[int | None], None]) -> None:
+        if len(self.packets) >= self.places:
+            done(None)
+            return
+        self._next += 1
+        self.packets[self._next] = packet
+        done(self._next)
+
+    def read(self, place: int) -> bytes | None:
+        return self.packets[place] if self.is_readable else None
+
+    def free(self, place: int) -> None:
+        del self.packets[place]
+
+
+class TestOnDisk:
+    """Member 3 has two packets of thirty; a few fit into memory, the others are on disk."""
+
+    def stream_on(self, disk: BadDisk) -> SendStream:
+        config = EngineConfig(keep_bytes_max=8000)
+        stream = SendStream(
+            cluster=1,
+            node=1,
+            region=1,
+            view=1,
+            members=(1, 2, 3),
+            destinations=(("239.1.1.1", 7400),),
+            config=config,
+            counters=Counters(),
+            kept=Budget(config.keep_bytes_max),
+            disk=disk,
+        )
+        stream.carry(Keep())
+        stream.commit_run(5, 0, 1, [bytes(1000)] * 30, 1, 0.0)
+        return stream
+
+    def test_what_cannot_be_read_again_is_gone_and_told(self) -> None:
+        disk = BadDisk()
+        stream = self.stream_on(disk)
+        stream.handle_ack(30, RangeSet(), 30, safe=2, laggard=3)
+        assert len(disk.packets) > 20
+        lacking = RangeSet([(2, 30)])
+        disk.is_readable = False
+        assert stream.admit(lacking, 1.0) == lacking
+        assert stream.packets.get(2) is None
+        assert stream.resend(RangeSet([(2, 5)]), 1.0) == 2
+        assert list(stream.gone_among(RangeSet([(2, 5)]))) == [(2, 3)]
+        assert numbers_in([stream]) == {5: RangeSet([(2, 30)])}, "nothing is forgotten"
+
+    def test_who_is_late_is_given_a_share_whatever_the_disk_does(self) -> None:
+        disk = BadDisk()
+        stream = self.stream_on(disk)
+        stream.handle_ack(30, RangeSet(), 30, safe=2, laggard=3)
+        stream.waiting[object()] = None  # type: ignore[index]  # messages wait to be sent
+        disk.is_readable = False
+        assert stream.admit(RangeSet([(2, 30)]), 1.0).count() == 28
+
+    def test_the_newest_packet_can_be_repeated_though_the_disk_was_full_for_a_while(self) -> None:
+        disk = BadDisk(places=0)
+        stream = self.stream_on(disk)
+        stream.handle_ack(28, RangeSet(), 28, safe=2, laggard=3)
+        disk.places = 1000
+        for low in (29, 30, 30, 30):
+            stream.handle_ack(low, RangeSet(), low, safe=2, laggard=3)
+        for safe in range(2, 30):
+            stream.handle_ack(30, RangeSet(), 30, safe=safe, laggard=3)
+            assert stream.probe(1.0)
+            assert stream.poll(1.0) is not None
+            disk.is_readable = False
+        stream.handle_ack(30, RangeSet(), 30)
+        assert not stream.packets
+        assert disk.packets == {}
+
+
+def test_as_long_as_somebody_lacks_a_packet_there_is_one_to_ask_with() -> None:
+    """Else a flush would take an empty stream for one that all have acknowledged."""
+    stream = stream_with(Drop())
+    stream.handle_ack(8, RangeSet([(8, 9)]), 10, safe=8, laggard=3)
+    stream.handle_ack(10, RangeSet(), 10, safe=9, laggard=3)
+    assert stream.safe == 9
+    assert stream.packets, "member 3 lacks packet 9"

@@ -80,3 +80,28 @@ def test_a_closed_one_leaves_no_thread(spill: SpillFile, completions: Completion
     assert write(spill, completions, b"a") == 0
     spill.close()
     assert "quicksilver-spill" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_closing_does_not_wait_for_packets_that_nobody_will_read(
+    spill: SpillFile, completions: Completions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    may_go_on = threading.Event()
+
+    def write_slowly(_file: int, packet: bytes, _at: int) -> int:
+        written.append(len(packet))
+        may_go_on.wait(10)
+        return len(packet)
+
+    monkeypatch.setattr("quicksilver.net.spill.os.pwrite", write_slowly)
+    for _ in range(4):
+        spill.write(bytes(1000), lambda _: None)
+    while not written:
+        threading.Event().wait(0.001)
+    closing = threading.Thread(target=spill.close)
+    closing.start()
+    while spill._work.qsize() < 4:
+        threading.Event().wait(0.001)
+    may_go_on.set()
+    closing.join(10)
+    assert written == [1000], "the others are not written"

@@ -206,3 +206,26 @@ def test_nobody_is_left_behind_when_there_is_nobody_else() -> None:
     scene.run(3.0)
     assert scene.nodes[1].exclusions == 0
     scene.judge()
+
+
+@pytest.mark.slow
+def test_who_catches_up_with_an_old_view_has_the_time_that_it_takes() -> None:
+    """Nothing is given up, nor the view forgotten, while the late member gets on."""
+    slow = {"repair_peer_burst_bytes": 100_000, "repair_peer_bytes_per_s": 420_000}
+    scene = Scene(5, **slow)
+    late = scene.nodes[4]
+    scene.harm(Freeze(at=0.0, for_s=1.2, node=4))
+    scene.run(1.2)
+    scene.is_sending = False
+    scene.stalls.eager.clear()
+    scene.stalls.sick.add(3)
+    scene.nodes[3].leave("g")
+    scene.run(19.0)
+    assert late.delivered.total() < scene.sender.sent["g"], (
+        "it takes longer than anybody's patience"
+    )
+    scene.run(15.0)
+    assert late.exclusions == 0
+    assert late.delivered.total() == scene.sender.sent["g"]
+    assert scene.sender.engine.counters.abandoned == 0
+    scene.judge()

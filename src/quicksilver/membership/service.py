@@ -56,9 +56,6 @@ from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId, NodeId
 
-SILENT_TAKEN_MAX = 16
-"""Silent nodes that one heartbeat may name."""
-
 CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
 Asking for it costs as much as the plan is large, and a restart that lacks it
@@ -574,7 +571,8 @@ class MembershipService:
         if is_telling:
             self._schedule_look()
         if not watch.departs:
-            known = [n for n in heartbeat.silent[:SILENT_TAKEN_MAX] if n in self._watches]
+            named = heartbeat.silent if len(heartbeat.silent) < gms.SILENT_NAMED_MAX else ()
+            known = [n for n in named if n in self._watches]
             self._suspicions.handle_report(watch.row.id, known, self._now)
             self._time_silence()
         if connection.is_clear:

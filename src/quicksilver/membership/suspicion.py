@@ -3,7 +3,7 @@
 A node whose heartbeats arrive may still be unreachable for its peers. They say so in their
 heartbeats, having asked it themselves. One of them alone may be the one that is cut off, so
 at least two must agree, and a reporter counts only if fewer nodes report it than report the
-node that it accuses. When a network breaks into parts that all reach the GMS, the members of
+node that it accuses. When a ring breaks into parts that all reach the GMS, the members of
 the smaller part are reported by more, and go; of two equal parts nobody does.
 """
 
@@ -25,6 +25,8 @@ class Suspicions:
         self._silence_timeout_s = silence_timeout_s
         self._reports: dict[int, frozenset[int]] = {}
         """By reporter: whom its last heartbeat called silent; never empty."""
+        self._accusers: dict[int, set[int]] = {}
+        """By whom it is about: the same; never empty."""
         self._accused_since: dict[int, float] = {}
         """Nodes that enough reporters accuse, and since when without a break."""
 
@@ -33,31 +35,35 @@ class Suspicions:
     def handle_report(self, reporter: int, silent: Iterable[int], now: float) -> None:
         """A heartbeat says whom its node does not hear; it replaces the last one's list."""
         named = frozenset(silent) - {reporter}
-        if named == self._reports.get(reporter, frozenset()):
-            return
-        if named:
-            self._reports[reporter] = named
-        else:
-            del self._reports[reporter]
-        self._weigh(now)
+        if named != self._reports.get(reporter, frozenset()):
+            self._replace(reporter, named)
+            self._weigh(now)
 
     def handle_gone(self, node: int, now: float) -> None:
         """A node is disconnected or excluded: its word counts no more, nor what is said of it."""
-        self._reports.pop(node, None)
         self._accused_since.pop(node, None)
-        self._reports = {
-            reporter: rest for reporter, named in self._reports.items() if (rest := named - {node})
-        }
+        self._replace(node, frozenset())
+        for reporter in self._accusers_of(node):
+            self._replace(reporter, self._reports[reporter] - {node})
         self._weigh(now)
 
     def handle_held_up(self, now: float) -> None:
         """The GMS stood still: what nodes have said since is not read yet, so begin again."""
         self._accused_since = dict.fromkeys(self._accused_since, now)
 
+    def _replace(self, reporter: int, named: frozenset[int]) -> None:
+        before = self._reports.pop(reporter, frozenset())
+        if named:
+            self._reports[reporter] = named
+        for node in before - named:
+            self._accusers[node].discard(reporter)
+            if not self._accusers[node]:
+                del self._accusers[node]
+        for node in named - before:
+            self._accusers.setdefault(node, set()).add(reporter)
+
     def _weigh(self, now: float) -> None:
-        accused = [
-            node for node in self._all_named() if len(self.reporters_of(node)) >= REPORTERS_MIN
-        ]
+        accused = [node for node in self._accusers if len(self.reporters_of(node)) >= REPORTERS_MIN]
         self._accused_since = {node: self._accused_since.get(node, now) for node in accused}
 
     # Outputs
@@ -76,14 +82,12 @@ class Suspicions:
 
     def reporters_of(self, node: int) -> list[int]:
         """Return those whose word counts against a node."""
-        all_of_them = self._accusers(node)
-        return [r for r in all_of_them if len(self._accusers(r)) < len(all_of_them)]
+        accusers = self._accusers
+        count = len(accusers.get(node, ()))
+        return [r for r in self._accusers_of(node) if len(accusers.get(r, ())) < count]
 
-    def _accusers(self, node: int) -> list[int]:
-        return sorted(reporter for reporter, named in self._reports.items() if node in named)
-
-    def _all_named(self) -> list[int]:
-        return sorted({node for named in self._reports.values() for node in named})
+    def _accusers_of(self, node: int) -> list[int]:
+        return sorted(self._accusers.get(node, ()))
 
     def _reason(self, node: int) -> str:
         reporters = self.reporters_of(node)

@@ -134,6 +134,9 @@ class EngineConfig:
             )
         if not 1 <= self.ranges_told_max <= RANGES_MAX:
             raise ValueError(f"ranges_told_max is {self.ranges_told_max}: 1 to {RANGES_MAX} do")
+        if not isinstance(self.behind, Behind):
+            # A text, perhaps: it would end the core at the first message.
+            raise ValueError(f"behind is {self.behind!r}: it must be Wait(), Keep() or Drop()")
 
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.

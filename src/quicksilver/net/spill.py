@@ -87,9 +87,15 @@ class SpillFile:
 
     def close(self) -> None:
         """End the thread and give the disk back; nothing may be asked for afterwards."""
+        # What is still to be written nobody will read, and on a slow disk it takes long.
+        self._has_failed = True
         if self._thread is not None:
             self._work.put(None)
             self._thread.join(timeout=5)
+            if self._thread.is_alive():
+                # Stuck in the kernel: the file is closed with the process, for its number
+                # must not become another file's while somebody writes to it.
+                return
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

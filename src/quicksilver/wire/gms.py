@@ -28,6 +28,10 @@ GROUP_NAME_BYTES_MAX = 255
 TRAFFIC_GROUPS_MAX = 64
 """Groups whose traffic one heartbeat tells."""
 
+SILENT_NAMED_MAX = 64
+"""Silent nodes that one heartbeat names at most. One that names so many may have left out
+more, and is likelier cut off itself: it counts against nobody."""
+
 SECRET_BYTES = 16
 """What Welcome carries and Resume must return: too long to be guessed."""
 

@@ -241,6 +241,9 @@ class RegionRecovery:
             stable = max(report.safe, agreed.stable[sender])
             kept = Kept(report.unkept_limit, report.unkept)
             low = max(report.low, stable)
+            if stable > self.repairer.state.of(sender).stable:
+                # Somebody catches up: a view that was replaced is still needed.
+                region.active_at = now
             state = self.repairer.state.conclude(sender, stable, low, kept)
             stream = region.streams.get(sender)
             if stream is not None:

@@ -238,7 +238,10 @@ class Repairer:
         kept = Kept.parse_flat(record.region_unkept, record.region_unkept_limit)
         if sender == self._env.node:
             sent = self._count_sent()
-            self.state.conclude(sender, min(record.stable, sent), min(record.agreed, sent), kept)
+            stable = min(record.stable, sent)
+            if stable > self.state.of(sender).stable:
+                region.active_at = now
+            self.state.conclude(sender, stable, min(record.agreed, sent), kept)
             return
         stream = region.streams.get(sender)
         if stream is None:

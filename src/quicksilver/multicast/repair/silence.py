@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
 from quicksilver.wire.control import Hail, encode_control
+from quicksilver.wire.gms import SILENT_NAMED_MAX
 
 HAIL_S = 0.1
 """How long a member has to answer before it is asked again, at first …"""
@@ -27,11 +28,10 @@ SILENT_S = 0.3
 CALM_S = 0.5
 """Who has just answered is not asked again for so long, whatever others say of it."""
 
-WATCHED_MAX = 64
-"""Members that are asked at once; a region that loses more of them has other troubles."""
-
-TOLD_MAX = 16
-"""Silent members that one heartbeat names."""
+WATCHED_MAX = SILENT_NAMED_MAX
+"""Members that are asked at once; a region that loses more of them has other troubles. A
+heartbeat names all of them that are silent: were some left out, always the same, those would
+look healthier to the GMS than the rest."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Silence:
                 question.pause_s = min(2 * question.pause_s, HAIL_S_MAX)
                 self._say(node, is_answer=False)
         found = sorted(n for n, asked in self._asked.items() if now >= asked.since + SILENT_S)
-        self._silent = tuple(found[:TOLD_MAX])
+        self._silent = tuple(found)
 
     def become_nobody(self) -> None:
         """The incarnation is over; what it asked is no longer its business."""

@@ -437,6 +437,7 @@ class Outgoing:
             arrived_bytes=ack.arrived_bytes,
             now=now,
         )
+        safe_before = stream.safe
         freed = stream.handle_ack(
             ack.low, missing, ack.missing_limit, safe=ack.safe, laggard=ack.laggard
         )
@@ -446,7 +447,7 @@ class Outgoing:
             self._env.on_passed_over(ack.laggard, now)
         stream.slowest = ack.slowest
         stream.token_s = ack.token_s
-        if freed or not stream.packets:
+        if freed or stream.safe > safe_before or not stream.packets:
             stream.heard_at = stream.progress_at = now
             stream.probe_s = self.config.probe_s
         if not stream.packets and stream.before:

@@ -136,11 +136,14 @@ class SentPackets(Mapping[int, bytes]):
         return freed
 
     def spill_oldest_aside(self, limit: int) -> None:
-        """Have packets written to disk that were set aside, if half of a limit is used."""
+        """Have packets written to disk that were set aside, if half of a limit is used.
+
+        The newest stays: no disk that fails can leave nothing to ask with.
+        """
         budget = self._budget
         while (
             self._disk is not None
-            and self._spill_from < self._aside_to
+            and self._spill_from < self._aside_to - 1
             and len(self._spilling) < min(SPILLING_MAX, len(self._aside) - 1)
             and (self.aside_bytes > limit // 2 or budget.used > budget.limit // 2)
         ):
@@ -180,16 +183,23 @@ class SentPackets(Mapping[int, bytes]):
         dropped = 0
         budget = self._budget
         while self._aside and (self.aside_bytes > limit or budget.used > budget.limit):
-            if len(self._aside) == 1 and not self._window:
+            if self._aside_from >= self._aside_to - 1 and not self._has_newer(self._aside_from):
                 break
             packet = self._drop_aside(self._aside_from)
-            self._aside_from += 1
             if packet is not None:
                 dropped += 1
-                self._dropped_below = max(self._dropped_below, self._aside_from)
-                for group, first, count in list_messages(_head_of(packet)):
-                    self.dropped.setdefault(group, RangeSet()).add(first, first + count)
+                self._note_dropped(self._aside_from, _head_of(packet))
+            self._aside_from += 1
         return dropped
+
+    def _has_newer(self, sequence: int) -> bool:
+        """Whether a packet is in the window that comes after one that was set aside."""
+        return bool(self._window) and next(reversed(self._window)) > sequence
+
+    def _note_dropped(self, sequence: int, head: bytes) -> None:
+        self._dropped_below = max(self._dropped_below, sequence + 1)
+        for group, first, count in list_messages(head):
+            self.dropped.setdefault(group, RangeSet()).add(first, first + count)
 
     def _drop_aside(self, sequence: int) -> bytes | Parts | None:
         packet = self._aside.pop(sequence, None)
@@ -202,7 +212,7 @@ class SentPackets(Mapping[int, bytes]):
     def size_of(self, sequence: int) -> int:
         """Return how long a packet is that is kept."""
         packet = self._window.get(sequence) or self._aside.get(sequence)
-        return len(self[sequence]) if packet is None else _size_of(packet)
+        return self._on_disk[sequence][1] if packet is None else _size_of(packet)
 
     def window_count(self) -> int:
         """Return how many packets are not acknowledged."""
@@ -210,9 +220,7 @@ class SentPackets(Mapping[int, bytes]):
 
     def newest(self) -> bytes:
         """Return the packet that was sent last of those that are here."""
-        if self._window:
-            return self[next(reversed(self._window))]
-        return self[max(self._aside or self._on_disk)]
+        return self[next(reversed(self._window)) if self._window else max(self._aside)]
 
     def heads(self) -> Iterator[bytes]:
         """Yield as much of each packet as says which messages it has, delivered to all or not.
@@ -235,10 +243,11 @@ class SentPackets(Mapping[int, bytes]):
         return b"".join(packet[1]) if isinstance(packet, tuple) else packet
 
     def _read(self, sequence: int) -> bytes:
-        place = self._on_disk[sequence][0]
+        place, _, head = self._on_disk[sequence]
         assert self._disk is not None
         packet = self._disk.read(place)
         if packet is None:
+            self._note_dropped(sequence, head)
             self._free_on_disk(sequence)
             raise KeyError(sequence)
         return packet
