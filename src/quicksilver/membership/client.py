@@ -133,6 +133,10 @@ class MembershipClient:
         self._told_silent: tuple[int, ...] = ()
         """Whom the last heartbeat called silent."""
         self._beaten_at = 0.0
+        self.complete_batch = 0
+        """All news of batches up to this one that concern the node have come."""
+        self.answers = 0
+        """How many heartbeats were answered."""
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
@@ -207,6 +211,11 @@ class MembershipClient:
         """Let heartbeats say whom this node does not hear; the next comes soon on a change."""
         self._silent = silent
 
+    def hasten(self) -> None:
+        """Have the next heartbeat soon: its answer tells how complete the news are."""
+        if self._heartbeat_at is not None:
+            self._heartbeat_at = min(self._heartbeat_at, self._beaten_at + _NEWS_SPACING_S)
+
     # -- inputs
 
     def handle_address(self, ip: str, port: int) -> None:
@@ -254,7 +263,8 @@ class MembershipClient:
         reply = gms.parse_reply(frame)
         match reply:
             case gms.Heard():
-                pass
+                self.complete_batch = max(self.complete_batch, reply.batch)
+                self.answers += 1
             case None | gms.Snapshot():
                 self._become_resyncing("the GMS sent a frame that makes no sense", now)
             case gms.Welcome():
@@ -450,6 +460,7 @@ class MembershipClient:
         self._stop()
         self.node = None
         self.cluster = None
+        self.complete_batch = 0
         self.directory.clear()
         self.state = Excluded(reason)
         self._events.append(WasExcluded(reason))

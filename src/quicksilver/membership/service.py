@@ -61,8 +61,6 @@ CHECKPOINT_S = 1.0
 Asking for it costs as much as the plan is large, and a restart that lacks it
 only makes the planner move some nodes."""
 
-_HEARD = gms.encode(gms.Heard())
-
 
 class Timer(enum.Enum):
     """What the service waits for."""
@@ -577,7 +575,7 @@ class MembershipService:
             self._time_silence()
         if connection.is_clear:
             # Whatever else is under way proves the same.
-            self._connections.send(connection, _HEARD)
+            self._connections.send(connection, gms.encode(gms.Heard(self._tables.batch)))
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)

@@ -349,6 +349,17 @@ class Engine:
         """
         self._install_views(event, now)
         self.intake.handle_views(now)
+        self.handle_complete(self.environment.batch)
+
+    def handle_complete(self, batch: int, *, is_answer: bool = False) -> None:
+        """All changes up to a batch that concern this node are known.
+
+        ``is_answer``: the GMS says so, and that there is no newer batch.
+        """
+        env = self.environment
+        env.complete_batch = max(env.complete_batch, batch)
+        if env.regions.handle_news(env.complete_batch, is_answer=is_answer):
+            env.on_news_wanted()
 
     def _become_nobody(self) -> None:
         """This incarnation is over: nothing of it may be sent or answered."""

@@ -93,6 +93,10 @@ class Environment:
         self.cluster = 0
         self.batch = 0
         """The newest batch of membership changes that was applied."""
+        self.complete_batch = 0
+        """All changes up to this batch that concern this node are known; not below ``batch``."""
+        self.on_news_wanted: Callable[[], None] = lambda: None
+        """Told when packets wait to be delivered until it is known which views there were."""
         self.on_passed_over: Callable[[int, float], None] = _ignore
         """Told of every member that others do not wait for, and when."""
         self.drained_at = 0.0
@@ -178,6 +182,7 @@ class Environment:
     def become_nobody(self) -> None:
         """The incarnation is over; the next may be in a new cluster, which numbers anew."""
         self.node = 0
+        self.complete_batch = 0
         self.peers.become(0)
         self.heard_at.clear()
         self.gap = None

@@ -150,6 +150,7 @@ class Session:
         self.client.set_stats(self.stats)
         self.client.set_traffic(engine.outgoing.take_traffic)
         self.client.set_silent(engine.silence.silent)
+        engine.environment.on_news_wanted = self.client.hasten
         self.on_packet: Receiver | None = None
         """Takes whole packets instead of the groups' receivers."""
         self.idle_lane = engine.outgoing.idle_lane()
@@ -341,8 +342,12 @@ class Session:
         self.client.handle_opened(now)
 
     def handle_control_frame(self, frame: bytes, now: float) -> None:
-        self.client.handle_frame(frame, now)
+        client = self.client
+        answers = client.answers
+        client.handle_frame(frame, now)
         self._take_news(now)
+        if client.answers != answers:
+            self.engine.handle_complete(client.complete_batch, is_answer=True)
 
     def handle_control_closed(self, reason: str, now: float) -> None:
         self.client.handle_closed(reason, now)

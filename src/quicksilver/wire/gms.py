@@ -168,6 +168,9 @@ class Subscribed(msgspec.Struct, frozen=True, array_like=True, tag=14):
 class Heard(msgspec.Struct, frozen=True, array_like=True, tag=17):
     """Answers Heartbeat, unless something else is on its way: the connection is alive."""
 
+    batch: int = 0
+    """The newest batch; what it and those before changed for this node was sent already."""
+
 
 class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
     """What nodes are told of each other; ``multicast``: it can send and receive it."""

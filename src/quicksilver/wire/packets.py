@@ -156,10 +156,11 @@ class Start:
     Each entry is (region, region view, number of packets in that stream).
     """
 
-    __slots__ = ("after", "sender")
+    __slots__ = ("after", "batch", "sender")
 
-    def __init__(self, sender: NodeId, after: tuple[tuple[int, int, int], ...]) -> None:
+    def __init__(self, sender: NodeId, batch: int, after: tuple[tuple[int, int, int], ...]) -> None:
         self.sender = sender
+        self.batch = batch
         self.after = after
 
 
@@ -276,7 +277,7 @@ def parse_body(data: bytes, flags: int, sender: NodeId, batch: int) -> Body | No
             after = tuple(_START_ENTRY.iter_unpack(data[HEADER_BYTES:]))
             if any(count > SEQUENCE_MAX for _, _, count in after):
                 return None
-            return Start(sender, after)
+            return Start(sender, batch, after)
         count, uniform, size = _MIXED.unpack_from(data, HEADER_BYTES)
         start = OVERHEAD_MIXED
         groups = unpack_from(f"<{count}I", data, start)

@@ -263,10 +263,12 @@ class Region:
     def handle_start(self, stream: ReceiveStream, start: Start) -> None:
         """The stream may follow others: it is held until they are delivered."""
         env = self._env
+        is_news_missing = False
         for region, view, packets in start.after:
             older = env.regions.find(region, view)
             if older is None:
                 delivered = env.regions.delivered_before((region, view), stream.sender)
+                is_news_missing = is_news_missing or delivered is None
                 if delivered is not None and delivered < packets:
                     stream.break_off()
                     env.end_incarnation("it was cut off for longer than old views are kept")
@@ -279,6 +281,11 @@ class Region:
             if waited_for.missing and waited_for.quiet_rounds:
                 # Its last packets are lost, and nothing else says so.
                 waited_for.become_active(env.drained_at)
+        if is_news_missing and start.batch > env.complete_batch:
+            # The sender knows views that this node may have been in without having heard of
+            # it, for example while it was cut off from the GMS.
+            env.regions.await_news(stream, start)
+            env.on_news_wanted()
 
     # Membership
 

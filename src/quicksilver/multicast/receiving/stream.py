@@ -68,6 +68,10 @@ class Request(NamedTuple):
     """When it was last asked for."""
 
 
+NEWS = b"news"
+"""A barrier: the GMS has yet to say which views this node was in."""
+
+
 # What becomes of packets that arrive
 
 
@@ -82,7 +86,7 @@ class Holding:
     """Packets are held: older streams must be delivered first, or a large message has no room."""
 
     barriers: set[bytes] = field(default_factory=set)
-    """The keys of those streams, and ``ROOM``; never empty between two inputs."""
+    """The keys of those streams, ``ROOM`` and ``NEWS``; never empty between two inputs."""
     held: deque[tuple[Body, int]] = field(default_factory=deque)
     """Packets whose turn it would be, and what each is charged in the waiting room."""
     end: int = -1
@@ -453,6 +457,20 @@ class ReceiveStream:
         state.barriers.add(ROOM)
         self.state = state
         return state
+
+    def hold_for_news(self) -> None:
+        """Hold packets until it is known which views come before them."""
+        if not self.is_broken():
+            if not isinstance(self.state, Holding):
+                self.state = Holding(end=self.end)
+            self.state.barriers.add(NEWS)
+
+    def awaits_news(self) -> bool:
+        return isinstance(self.state, Holding) and NEWS in self.state.barriers
+
+    def handle_news(self) -> None:
+        """It is known which views come before packets that are held."""
+        self._handle_delivered(NEWS)
 
     def handle_room(self) -> None:
         """There is room for the large message that packets are held for."""
