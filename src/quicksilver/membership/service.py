@@ -14,7 +14,6 @@ that a crash could undo.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import assert_never
@@ -24,6 +23,7 @@ from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
     find_address_problem,
     find_hello_problem,
+    find_resume_problem,
     find_stats_problem,
 )
 from quicksilver.membership.changes import Changes
@@ -341,30 +341,17 @@ class MembershipService:
     ) -> None:
         node = NodeId(resume.node)
         watch = self._watches.nodes.get(node)
-        if resume.cluster != self.cluster:
-            self._exclude(
-                connection, "this GMS began a new cluster: its state was lost or replaced"
-            )
+        if watch is not None and node not in self._tables.nodes:
+            watch = None
+        problem = find_resume_problem(hello, resume, watch, self.cluster)
+        if problem is not None:
+            self.counters.impostors += problem.is_impostor
+            self.counters.missed += problem.has_missed
+            if watch is not None and problem.ends_incarnation:
+                self._depart(watch, problem.reason)
+            self._exclude(connection, problem.reason)
             return
-        if watch is None or watch.departs or node not in self._tables.nodes:
-            self._exclude(connection, (watch and watch.departs) or "the node was counted as failed")
-            return
-        if not hmac.compare_digest(resume.secret, watch.row.secret):
-            # The same words: a stranger need not learn which nodes there are.
-            self.counters.impostors += 1
-            self._exclude(connection, "the node was counted as failed")
-            return
-        if (hello.ip, hello.port) != (watch.row.ip, watch.row.port):
-            self._depart(watch, "the node's address changed")
-            self._exclude(connection, watch.departs)
-            return
-        if watch.row.reviewed[1] > resume.batch:
-            # It was in a view of which it never heard, and lacks what was committed
-            # to it: a gap that only a new incarnation may have.
-            self.counters.missed += 1
-            self._depart(watch, "views came and went while the node was away")
-            self._exclude(connection, watch.departs)
-            return
+        assert watch is not None
         match connection.role:
             case Serving(serving) if serving != node:
                 self._refuse(connection, "the node resumed as another one")
