@@ -20,7 +20,7 @@ from quicksilver.experiments.machines import (
 from quicksilver.experiments.real import distribution_of_rounds, shares
 from quicksilver.experiments.scenario import SharedParser
 from quicksilver.lab.instruments import Observed, Usage, summarise_ages
-from quicksilver.multicast.receiving.stream import REORDERED_S
+from quicksilver.multicast.receiving.lost import REORDERED_S
 from quicksilver.wire.packets import parse_body
 
 

@@ -259,9 +259,9 @@ class Transcript:
             return
         missing = f" missing {flat(tuple(stream.missing.to_flat()))}" if stream.missing else ""
         cut = f" cut {stream.end}" if stream.end >= 0 else ""
-        copies = spans(sorted(stream.cache)) or "nothing"
+        copies = spans(sorted(stream.copies.packets)) or "nothing"
         self.say(
-            f"{number} low {stream.low} high {stream.high} stable {stream.stable}"
+            f"{number} low {stream.low} high {stream.high} stable {stream.copies.stable}"
             f"{missing}{cut} keeps {copies}"
         )
 

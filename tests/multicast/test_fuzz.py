@@ -31,9 +31,9 @@ def state_of(target: Target) -> object:
             stream.low,
             stream.high,
             list(stream.missing),
-            stream.stable,
+            stream.copies.stable,
             type(stream.state),
-            len(stream.cache),
+            len(stream.copies.packets),
             stream.waiting_bytes(),
             stream.assembled_bytes(),
         )

@@ -15,8 +15,8 @@ import pytest
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.levels import Level
 from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
+from quicksilver.multicast.receiving.lost import ASKED_MAX
 from quicksilver.multicast.receiving.region import UNANNOUNCED_MAX
-from quicksilver.multicast.receiving.stream import ASKED_MAX
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.control import (

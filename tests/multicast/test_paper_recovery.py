@@ -152,7 +152,7 @@ class TestCaching:
             (member,) = node.engine._regions.values()
             for stream in member.streams.values():
                 newest = max(newest, stream.low)
-                for sequence in stream.cache:
+                for sequence in stream.copies.packets:
                     holders[sequence].append(node.index)
                     parts[sequence].add(node.index // 5)
         assert newest > 20

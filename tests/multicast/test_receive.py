@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from quicksilver.multicast.counters import Counters
 from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST, AssemblyRoom, bytes_for
+from quicksilver.multicast.receiving.lost import UNKEPT_LOOKED_AT_MAX
 from quicksilver.multicast.receiving.memory import Budget, Room
-from quicksilver.multicast.receiving.stream import UNKEPT_LOOKED_AT_MAX, ReceiveStream
+from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.stdx.patience import Patience
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import (
@@ -43,7 +44,7 @@ class Region:
         number: int = 4,
         *,
         cache: int = 1 << 20,
-        ahead: int = 1 << 20,
+        ahead: int | Room = 1 << 20,
         keeps: int = 1,
         assembly: AssemblyRoom | None = None,
     ) -> None:
@@ -53,7 +54,7 @@ class Region:
         self.counters = Counters()
         self.copies = Budget(cache)
         self.copies_for_absent = Budget(cache // 2)
-        self.waiting = Room(ahead)
+        self.waiting = ahead if isinstance(ahead, Room) else Room(ahead)
         self.assembly = assembly or AssemblyRoom(BYTES_MAX_LEAST)
         self.delivered: list[bytes] = []
         self.activity = 0
@@ -139,11 +140,11 @@ class TestOrder:
             assert (stream.low, stream.high) == (low, high)
             assert stream.missing.values(count) == [n for n in range(high) if n not in seen]
             assert region.delivered == names(*range(low))
-            assert sorted(stream.cache) == sorted(seen)
+            assert sorted(stream.copies.packets) == sorted(seen)
         assert region.delivered == names(*range(count))
         assert region.waiting.used == 0
         assert region.counters.duplicates == len(arrivals) - count
-        stream.forget_below(count)
+        stream.copies.forget_below(count)
         assert region.copies.used == 0
         assert stream.is_settled()
 
@@ -180,7 +181,7 @@ class TestOrder:
         """The sender repeats itself because it has heard no acknowledgement."""
         region = Region()
         region.take(0)
-        region.stream.forget_below(1)
+        region.stream.copies.forget_below(1)
         region.stream.quiet_rounds = 3
         before = region.activity
         region.take(0)
@@ -256,7 +257,7 @@ class TestBudgets:
         for sequence in range(1, 200):
             packet = data_packet(FLAG_SINGLE, parts, key=region.stream.key, sequence=sequence)
             region.stream.handle_packet(packet, 1.0)
-        waiting = sum(len(body) for body, _ in region.stream._ahead.values())
+        waiting = sum(len(body) for body, _ in region.stream._ahead.packets.values())
         assert waiting * 8 <= 1 << 20
 
     def test_only_this_nodes_share_is_cached(self) -> None:
@@ -264,17 +265,17 @@ class TestBudgets:
         region = Region(keeps=3)
         for sequence in range(9):
             region.take(sequence)
-        assert sorted(region.stream.cache) == [0, 3, 6]
+        assert sorted(region.stream.copies.packets) == [0, 3, 6]
 
     def test_stable_copies_are_forgotten(self) -> None:
         """Below what every member has, nobody needs a copy."""
         region = Region()
         for sequence in range(10):
             region.take(sequence)
-        region.stream.forget_below(6)
-        assert sorted(region.stream.cache) == [6, 7, 8, 9]
-        region.stream.forget_below(3)
-        assert region.stream.stable == 6
+        region.stream.copies.forget_below(6)
+        assert sorted(region.stream.copies.packets) == [6, 7, 8, 9]
+        region.stream.copies.forget_below(3)
+        assert region.stream.copies.stable == 6
 
     def test_closing_frees_everything(self) -> None:
         """A region view that is over leaves nothing behind."""
@@ -314,7 +315,7 @@ class TestLies:
         assert region.stream.high == 3
         for sequence in (1, 2):
             region.take(sequence)
-        region.stream.forget_below(3)
+        region.stream.copies.forget_below(3)
         assert region.delivered == names(0, 1, 2)
         assert region.waiting.used == 0
         assert region.copies.used == 0
@@ -372,8 +373,8 @@ class TestRoom:
 
     def test_what_waits_for_an_older_stream_leaves_room_for_that(self) -> None:
         """Else the older stream, for which it waits, closes its holes one by one."""
-        older, younger = Region(1), Region(2)
-        older.waiting = younger.waiting = Room(20_000)
+        room = Room(20_000)
+        older, younger = Region(1, ahead=room), Region(2, ahead=room)
         younger.after[3, 1] = older.stream
         younger.open((3, 1, 5))
         for sequence in range(1, 200):
@@ -607,7 +608,7 @@ class TestRoomForLargeMessages:
         assert room.handle_timeout(1.0, 10.0) is None
         assert second.delivered == []
         first.stream.sender_failed = True
-        first.stream.forget_below(1)
+        first.stream.copies.forget_below(1)
         assert room.handle_timeout(5.0, 10.0) is None
         assert second.delivered == [b"abcd"]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from quicksilver.multicast.receiving.stream import ReceiveStream
+from quicksilver.multicast.receiving.copies import Copies
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.trial import run_trial
 from tests.trials.broken import BROKEN, Broken
@@ -49,13 +49,13 @@ def test_what_was_broken_is_whole_again() -> None:
     """Also when the trial raises."""
 
     def fail() -> None:
-        assert vars(ReceiveStream)["_keep"] is None
+        assert vars(Copies)["keep"] is None
         raise LookupError
 
-    whole = vars(ReceiveStream)["_keep"]
-    with pytest.raises(LookupError), patched(ReceiveStream, "_keep", None):
+    whole = vars(Copies)["keep"]
+    with pytest.raises(LookupError), patched(Copies, "keep", None):
         fail()
-    assert vars(ReceiveStream)["_keep"] is whole
+    assert vars(Copies)["keep"] is whole
 
 
 @every

@@ -251,7 +251,7 @@ class TestViewsOfMessages:
         """Without anybody who delivered it, the sender's own count is all there is."""
         bench = Bench(Complete)
         bench.a.sent["g"] = 1
-        bench.a.engine.outgoing.sender_for("g").next_sequence = 1
+        bench.a.engine.outgoing.groups.sender_for("g").next_sequence = 1
         bench.cluster.watching.on_settled()
         assert bench.is_bad("node 1.0", "node 2.0", "messages 0 to 0")
 

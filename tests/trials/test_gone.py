@@ -73,7 +73,7 @@ class Scene:
         self.sender.engine.outgoing.handle_ack(ack, self.sender.host.clock())
         assert not stream.packets
         (region,) = self.member.engine.regions()
-        cache = region.streams[self.sender.id].cache
+        cache = region.streams[self.sender.id].copies.packets
         region.copies.used -= sum(map(len, cache.values()))
         cache.clear()
         for node in (self.sender, self.member):

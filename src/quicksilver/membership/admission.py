@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 from collections import Counter
+from dataclasses import dataclass
 
 from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.health import Watch
 from quicksilver.membership.names import find_name_problem
 from quicksilver.membership.tables import NodeRow, Tables, group_bytes
 from quicksilver.stdx.units import format_bytes
@@ -49,6 +52,40 @@ def find_address_problem(ip: str, peer: frozenset[str]) -> str | None:
         f"the node announces {ip} and connects from {min(peer, default='nowhere')}: let it use "
         "that interface, or run the GMS with --any-address"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeProblem:
+    """Why a node cannot go on as the one that it was."""
+
+    reason: str
+    is_impostor: bool = False
+    """Whoever asks is not that node, and need not learn anything of it."""
+    has_missed: bool = False
+    """Views came and went of which the node never heard."""
+    ends_incarnation: bool = False
+    """The node itself cannot resume any more."""
+
+
+def find_resume_problem(
+    hello: gms.Hello, resume: gms.Resume, watch: Watch | None, cluster: int
+) -> ResumeProblem | None:
+    """Say why a node cannot resume; ``watch`` is None if there is no such node any more."""
+    if resume.cluster != cluster:
+        return ResumeProblem("this GMS began a new cluster: its state was lost or replaced")
+    if watch is None or watch.departs:
+        return ResumeProblem((watch and watch.departs) or "the node was counted as failed")
+    if not hmac.compare_digest(resume.secret, watch.row.secret):
+        # The same words: a stranger need not learn which nodes there are.
+        return ResumeProblem("the node was counted as failed", is_impostor=True)
+    if (hello.ip, hello.port) != (watch.row.ip, watch.row.port):
+        return ResumeProblem("the node's address changed", ends_incarnation=True)
+    if watch.row.reviewed[1] > resume.batch:
+        # It was in a view of which it never heard, and lacks what was committed
+        # to it: a gap that only a new incarnation may have.
+        reason = "views came and went while the node was away"
+        return ResumeProblem(reason, has_missed=True, ends_incarnation=True)
+    return None
 
 
 def find_stats_problem(stats: dict[str, int | float | str]) -> str | None:

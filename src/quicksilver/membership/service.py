@@ -5,30 +5,28 @@ through low-volume periodic heartbeat messages, so that at all times, the GMS ha
 a complete and up to date view of which nodes are running, and what groups they
 wish to be members of" (dissertation 4.2.1 A).
 
-This module speaks with nodes: it admits them, checks what they ask for, watches
-them, and collects changes. ``batch`` turns a collection into new views,
-``store`` makes them durable, ``publication`` cuts them to what each node needs;
-always in this order, so that nothing is published that a crash could undo.
+This module speaks with nodes: it admits them and checks what they ask for.
+``watching`` says who has failed. ``changes`` collects what happens, turns it into
+new views (``batch``) and makes them durable (``store``); then ``publication`` cuts
+them to what each node needs. Always in this order, so that nothing is published
+that a crash could undo.
 """
 
 from __future__ import annotations
 
-import enum
-import hmac
-from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import assert_never
 
-from quicksilver.core.ports import FrameTransmit, Noted, ServerEvent
+from quicksilver.core.ports import FrameTransmit, ServerEvent
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
-    SubscriptionLimits,
     find_address_problem,
     find_hello_problem,
+    find_resume_problem,
     find_stats_problem,
 )
-from quicksilver.membership.batch import BatchInput, run_batch
+from quicksilver.membership.changes import Changes
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.connections import (
     Closing,
@@ -40,83 +38,24 @@ from quicksilver.membership.connections import (
     Serving,
     size_of,
 )
-from quicksilver.membership.health import FailureDetector, Holding, Judging, Watch
-from quicksilver.membership.hybrid import HybridMode, find_moves, find_named_moves
+from quicksilver.membership.counters import ServiceCounters
+from quicksilver.membership.health import Watch
 from quicksilver.membership.inspection import InspectQueue
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.publication import Publisher
 from quicksilver.membership.snapshot import SnapshotMaker
-from quicksilver.membership.soundness import find_image_problem
-from quicksilver.membership.store import Commit, Store, StoreError
-from quicksilver.membership.suspicion import Suspicions
+from quicksilver.membership.store import Store
 from quicksilver.membership.tables import NodeRow, Tables
-from quicksilver.membership.traffic import TrafficMeter
-from quicksilver.stdx.rand import Rng
+from quicksilver.membership.timers import Timer, Timers
+from quicksilver.membership.watching import Watches
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
-from quicksilver.wire.ids import GroupId, NodeId
+from quicksilver.wire.ids import NodeId
 
 CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
 Asking for it costs as much as the plan is large, and a restart that lacks it
 only makes the planner move some nodes."""
-
-
-class Timer(enum.Enum):
-    """What the service waits for."""
-
-    BATCH = enum.auto()
-    CHECKPOINT = enum.auto()
-    GREETING = enum.auto()
-    """A connection may be idle for only so long."""
-    HEALTH = enum.auto()
-    """A node may be silent or disconnected for only so long."""
-    TRAFFIC = enum.auto()
-    """The plan is to be compared with one for the traffic of the moment."""
-    INSPECT = enum.auto()
-    """Tools wait for the rate of snapshots."""
-    SILENCE = enum.auto()
-    """A node may be silent for only so long to its peers."""
-
-
-@dataclass(slots=True)
-class ServiceCounters:
-    """What happened since the service was made."""
-
-    adapted: int = 0
-    """Plans that were made anew because the traffic asked for it."""
-    batches: int = 0
-    crowded: int = 0
-    """Connections that were closed because there were too many, or held too much."""
-    excluded: int = 0
-    failed: int = 0
-    """Nodes that were silent or disconnected for too long."""
-    goodbyes: int = 0
-    held_up: int = 0
-    """Times that the GMS itself stood still."""
-    hybrid_moves: int = 0
-    """Steps of groups to and from an address of their own."""
-    holds: int = 0
-    """Times that most nodes were silent, and the GMS suspected itself."""
-    impostors: int = 0
-    """Attempts to resume as a node without its secret."""
-    inspects: int = 0
-    inspects_dropped: int = 0
-    """Requests for a snapshot from tools that had not taken the one before."""
-    idle: int = 0
-    """Connections that were closed because they said nothing."""
-    malformed: int = 0
-    missed: int = 0
-    """Nodes that could not resume because of views they never heard of."""
-    refused: int = 0
-    refused_subscriptions: int = 0
-    resumed: int = 0
-    silent: int = 0
-    """Nodes that failed without their connection having ended."""
-    unreached: int = 0
-    """Nodes that peers could not reach for too long, whatever the GMS heard of them."""
-    slow: int = 0
-    """Nodes that did not read what they were sent."""
 
 
 class MembershipService:
@@ -149,8 +88,6 @@ class MembershipService:
         self.settings = settings
         self.config = config if config is not None else ServiceConfig()
         self.counters = ServiceCounters()
-        self._store = store
-        self._planner = planner
         self._make_secret = make_secret
         hybrid = self.config.hybrid
         self._tables = Tables(
@@ -162,34 +99,25 @@ class MembershipService:
             on_tables(self._tables)
         self._publisher = Publisher(self._tables)
         self._connections = ConnectionTable()
-        self._timers: TimerTable[tuple[Timer, int]] = TimerTable()
-        self._watches: dict[NodeId, Watch] = {}
-        self._pending = BatchInput()
-        self._traffic = TrafficMeter(settings.traffic_interval_s)
-        self._pending_bytes = 0
-        self._limits = SubscriptionLimits(self._tables, self.config)
-        self._detector = FailureDetector(settings.failure_timeout_s, self.config.silence_s_max)
+        self._timers: Timers = TimerTable()
+        self._watches = Watches(
+            self._timers, self.counters, self.config, settings.failure_timeout_s
+        )
         self._inspects = InspectQueue(self.config.inspect_rows_per_s)
-        self._notes: deque[Noted] = deque()
-        self._doubt: Judging | Holding = self._detector.state
-        """The detector's state, as far as it has been noted."""
-        self._suspicions = Suspicions(settings.failure_timeout_s)
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
 
-        image = store.load()
-        if image is None:
-            self.cluster = Rng(seed).derive("cluster").bits64() >> 1 or 1
-            store.commit(
-                Commit(cluster=self.cluster, planner=planner.name, counters=self._tables.counters())
-            )
-        else:
-            problem = find_image_problem(image, planner.name)
-            if problem is not None:
-                raise StoreError(store.path, f"{problem}: restore a copy or start anew")
-            self.cluster = image.cluster
-            self._tables.restore(image, planner)
+        self._changes = Changes(
+            store=store,
+            planner=planner,
+            tables=self._tables,
+            config=self.config,
+            counters=self.counters,
+            traffic_interval_s=settings.traffic_interval_s,
+            seed=seed,
+        )
+        self.cluster = self._changes.cluster
         self._snapshots = SnapshotMaker(
             self.cluster, self._tables, planner, self.config.plan_cost_interval_s
         )
@@ -250,8 +178,7 @@ class MembershipService:
         if connection is None or isinstance(connection.role, Closing):
             return
         if isinstance(connection.role, Serving):
-            self._detector.handle_heard(self._watches[connection.role.node], now)
-            self._note_doubt()
+            self._watches.handle_heard(self._watches.nodes[connection.role.node], now)
         fits = len(frame) <= self.frame_bytes_max(conn)
         request = gms.parse_request(frame) if fits else None
         match request:
@@ -286,17 +213,20 @@ class MembershipService:
                 case Timer.BATCH:
                     is_batch_due = True
                 case Timer.CHECKPOINT:
-                    self._store_hierarchies()
+                    self._changes.store_hierarchies()
                 case Timer.GREETING:
                     self._end_idle(key)
                 case Timer.HEALTH:
-                    self._check_health(NodeId(key), now)
+                    failed = self._watches.find_failed(NodeId(key), now)
+                    if failed is not None:
+                        self._depart(*failed)
                 case Timer.TRAFFIC:
                     self._adapt_plan()
                 case Timer.INSPECT:
                     self._answer_inspects()
                 case Timer.SILENCE:
-                    self._end_silent(now)
+                    for watch, reason in self._watches.unreached(now):
+                        self._depart(watch, reason)
                 case _:
                     assert_never(timer)
         if is_batch_due:
@@ -304,7 +234,7 @@ class MembershipService:
 
     def close(self) -> None:
         """Store what may wait, before a clean end; the store is the caller's to close."""
-        self._store_hierarchies()
+        self._changes.store_hierarchies()
 
     # -- outputs
 
@@ -320,8 +250,8 @@ class MembershipService:
 
     def poll_event(self) -> ServerEvent | None:
         """Return a connection to close once its frames are sent, or a note, or None."""
-        if self._notes:
-            return self._notes.popleft()
+        if self._watches.notes:
+            return self._watches.notes.popleft()
         return self._connections.poll_event()
 
     # -- life
@@ -329,108 +259,38 @@ class MembershipService:
     def _enter(self, now: float) -> None:
         """Note the time; at the first moment that has one, stored nodes get their grace."""
         self._now = now
-        if self._detector.handle_time(now, self._timers.next()):
-            self.counters.held_up += 1
-            self._suspicions.handle_held_up(now)
-            self._time_silence()
+        self._watches.handle_time(now)
         if self._is_started:
             return
         self._is_started = True
         for row in self._tables.nodes.values():
-            self._watches[row.id] = watch = Watch(row, None, now)
-            self._detector.handle_stored(watch, self.config.resume_grace_s, now)
-            self._timers.set((Timer.HEALTH, row.id), self._detector.deadline(watch))
+            self._watches.handle_stored(row, now)
         if self._tables.needs_batch:
             self._schedule_batch()
-        if self.config.hybrid == "auto":
-            if self._tables.hybrid_groups:
-                self._schedule_look()
-        else:
+        if self._changes.needs_look():
+            self._schedule_look()
+        if self.config.hybrid != "auto" and self._changes.move_named():
             # Whoever runs the GMS may have thought better of it.
-            self._move_hybrid(find_named_moves(self._tables))
+            self._schedule_batch()
 
     def _lose(self, node: NodeId, conn: int, *, is_silent: bool = False) -> None:
         """A node's connection broke: it may resume for a while."""
-        watch = self._watches.get(node)
+        watch = self._watches.nodes.get(node)
         if watch is None or watch.conn != conn:
             return
         watch.conn = None
-        self._suspicions.handle_report(node, (), self._now)
-        self._time_silence()
+        self._watches.handle_report(node, (), self._now)
         self._publisher.forget(watch.row)
         if node not in self._tables.nodes:
             self._abandon(watch)
         elif not watch.departs:
-            if is_silent:
-                self._detector.handle_mute(watch)
-            else:
-                self._detector.handle_lost(watch, self.config.disconnect_grace_s, self._now)
-                self._note_doubt()
-            self._timers.set((Timer.HEALTH, node), self._detector.deadline(watch))
+            self._watches.handle_lost(watch, self._now, is_silent=is_silent)
 
     def _abandon(self, watch: Watch) -> None:
         """Forget a node that never got its Welcome."""
-        node = watch.row.id
-        self._pending.arrivals.remove(watch.row)
-        self._pending.requests = [r for r in self._pending.requests if r[0] != node]
+        self._changes.withdraw(watch.row)
         self._tables.drop_unborn(watch.row)
-        self._timers.cancel((Timer.HEALTH, node))
-        del self._watches[node]
-
-    def _check_health(self, node: NodeId, now: float) -> None:
-        watch = self._watches.get(node)
-        if watch is None or watch.departs:
-            return
-        deadline = self._detector.deadline(watch)
-        if now < deadline:
-            self._timers.set((Timer.HEALTH, node), deadline)
-            return
-        has_failed = self._detector.has_failed(watch, self._watches.values(), now)
-        self._note_doubt()
-        if not has_failed:
-            self._timers.set((Timer.HEALTH, node), self._detector.next_look(watch, now))
-            return
-        self.counters.failed += 1
-        self.counters.silent += not watch.said_end
-        self._depart(watch, self._detector.reason(watch))
-
-    def _note_doubt(self) -> None:
-        """Tell whoever runs the GMS when it begins to suspect itself, and when that is over."""
-        state = self._detector.state
-        before, self._doubt = self._doubt, state
-        match before, state:
-            case Judging(), Holding():
-                self.counters.holds += 1
-                self._notes.append(
-                    Noted(
-                        f"{state.silent} of {state.nodes} nodes are silent: this may be the GMS's "
-                        f"own link, so nobody is excluded before {self.config.silence_s_max:g} s "
-                        "of silence"
-                    )
-                )
-            case Holding(), Judging():
-                held_s = self._now - before.since
-                self._notes.append(Noted(f"silent nodes are heard again, after {held_s:.1f} s"))
-            case _:
-                pass
-
-    def _time_silence(self) -> None:
-        due = self._suspicions.next_timeout()
-        if due is None:
-            self._timers.cancel((Timer.SILENCE, 0))
-        else:
-            self._timers.set((Timer.SILENCE, 0), due)
-
-    def _end_silent(self, now: float) -> None:
-        """Let those go whom their peers have not reached for too long."""
-        for node, reason in self._suspicions.convicted(now):
-            watch = self._watches.get(NodeId(node))
-            if watch is None or watch.departs:
-                self._suspicions.handle_gone(node, now)
-            else:
-                self.counters.unreached += 1
-                self._depart(watch, reason)
-        self._time_silence()
+        self._watches.remove(watch.row.id)
 
     def _depart(self, watch: Watch, reason: str) -> None:
         """Let a node's incarnation end with the next batch."""
@@ -439,11 +299,8 @@ class MembershipService:
         if watch.row.id not in self._tables.nodes:
             self._abandon(watch)
             return
-        watch.departs = reason
-        self._suspicions.handle_gone(watch.row.id, self._now)
-        self._time_silence()
-        self._pending.departures.add(watch.row.id)
-        self._timers.cancel((Timer.HEALTH, watch.row.id))
+        self._watches.handle_departing(watch, reason, self._now)
+        self._changes.handle_departure(watch.row.id)
         self._schedule_batch()
 
     def _end_idle(self, conn: int) -> None:
@@ -467,46 +324,32 @@ class MembershipService:
             return
         if not isinstance(connection.role, Greeting):
             problem = "the node said Hello twice"
-        if problem is None and len(self._watches) >= self.config.nodes_max:
+        if problem is None and len(self._watches.nodes) >= self.config.nodes_max:
             problem = f"this GMS serves {self.config.nodes_max} nodes: raise nodes_max or stop some"
         if problem is not None:
             self._refuse(connection, problem)
             return
         row = self._tables.make_node(hello, self._make_secret())
-        self._watches[row.id] = Watch(row, connection.id, now)
-        self._serve(connection, self._watches[row.id], now)
-        self._pending.arrivals.append(row)
+        self._serve(connection, self._watches.add(row, connection.id, now), now)
+        self._changes.handle_arrival(row)
         self._schedule_batch()
 
     def _resume(
         self, connection: Connection, hello: gms.Hello, resume: gms.Resume, now: float
     ) -> None:
         node = NodeId(resume.node)
-        watch = self._watches.get(node)
-        if resume.cluster != self.cluster:
-            self._exclude(
-                connection, "this GMS began a new cluster: its state was lost or replaced"
-            )
+        watch = self._watches.nodes.get(node)
+        if watch is not None and node not in self._tables.nodes:
+            watch = None
+        problem = find_resume_problem(hello, resume, watch, self.cluster)
+        if problem is not None:
+            self.counters.impostors += problem.is_impostor
+            self.counters.missed += problem.has_missed
+            if watch is not None and problem.ends_incarnation:
+                self._depart(watch, problem.reason)
+            self._exclude(connection, problem.reason)
             return
-        if watch is None or watch.departs or node not in self._tables.nodes:
-            self._exclude(connection, (watch and watch.departs) or "the node was counted as failed")
-            return
-        if not hmac.compare_digest(resume.secret, watch.row.secret):
-            # The same words: a stranger need not learn which nodes there are.
-            self.counters.impostors += 1
-            self._exclude(connection, "the node was counted as failed")
-            return
-        if (hello.ip, hello.port) != (watch.row.ip, watch.row.port):
-            self._depart(watch, "the node's address changed")
-            self._exclude(connection, watch.departs)
-            return
-        if watch.row.reviewed[1] > resume.batch:
-            # It was in a view of which it never heard, and lacks what was committed
-            # to it: a gap that only a new incarnation may have.
-            self.counters.missed += 1
-            self._depart(watch, "views came and went while the node was away")
-            self._exclude(connection, watch.departs)
-            return
+        assert watch is not None
         match connection.role:
             case Serving(serving) if serving != node:
                 self._refuse(connection, "the node resumed as another one")
@@ -529,9 +372,7 @@ class MembershipService:
     def _serve(self, connection: Connection, watch: Watch, now: float) -> None:
         self._connections.set_role(connection, Serving(watch.row.id))
         self._timers.cancel((Timer.GREETING, connection.id))
-        self._detector.handle_heard(watch, now)
-        self._note_doubt()
-        self._timers.set((Timer.HEALTH, watch.row.id), self._detector.deadline(watch))
+        self._watches.handle_served(watch, now)
 
     def _handle_subscribe(self, connection: Connection, request: gms.Subscribe, size: int) -> None:
         watch = self._watch_of(connection)
@@ -540,18 +381,17 @@ class MembershipService:
             return
         if watch.departs:
             return
-        if self._pending_bytes and self._pending_bytes + size > self.config.request_bytes_max:
+        if not self._changes.has_room(size):
             self.counters.crowded += 1
             self._connections.close(connection)
             self._lose(watch.row.id, connection.id)
             return
-        problem = self._limits.find_problem(watch.row, request)
+        problem = self._changes.limits.find_problem(watch.row, request)
         if problem is not None:
             self.counters.refused_subscriptions += 1
             self._refuse(connection, problem)
             return
-        self._pending_bytes += size
-        self._pending.requests.append((watch.row.id, connection.id, request))
+        self._changes.handle_request(watch.row.id, connection.id, request, size)
         self._schedule_batch()
 
     def _handle_heartbeat(self, connection: Connection, heartbeat: gms.Heartbeat) -> None:
@@ -565,14 +405,10 @@ class MembershipService:
             self._refuse(connection, problem)
             return
         watch.stats = heartbeat.stats
-        is_telling = self._traffic.handle_report(watch.row, heartbeat.traffic, self._now)
-        if is_telling:
+        if self._changes.handle_traffic(watch.row, heartbeat.traffic, self._now):
             self._schedule_look()
         if not watch.departs:
-            named = heartbeat.silent if len(heartbeat.silent) < gms.SILENT_NAMED_MAX else ()
-            known = [n for n in named if n in self._watches]
-            self._suspicions.handle_report(watch.row.id, known, self._now)
-            self._time_silence()
+            self._watches.handle_report(watch.row.id, heartbeat.silent, self._now)
         if connection.is_clear:
             # Whatever else is under way proves the same.
             self._connections.send(connection, gms.encode(gms.Heard(self._tables.batch)))
@@ -607,18 +443,17 @@ class MembershipService:
     def _answer_inspects(self) -> None:
         """Answer tools as far as the rate allows; the others wait."""
         tables = self._tables
-        rows = len(self._watches) + len(tables.regions) + len(tables.hybrid_groups)
+        rows = len(self._watches.nodes) + len(tables.regions) + len(tables.hybrid_groups)
         while (found := self._inspects.pop(rows, self._now)) is not None:
             connection = self._connections.get(found[0])
             if connection is None or isinstance(connection.role, Closing):
                 continue
             self.counters.inspects += 1
-            state = self._detector.state
             snapshot = self._snapshots.make(
                 found[1],
-                self._watches.values(),
+                self._watches.nodes.values(),
                 self._now,
-                held_s=self._now - state.since if isinstance(state, Holding) else 0.0,
+                held_s=self._watches.held_s(self._now),
                 counters=asdict(self.counters),
             )
             self._send(connection, gms.encode(snapshot))
@@ -642,67 +477,36 @@ class MembershipService:
 
         Where they stay, groups may get or lose an address of their own.
         """
-        rates = self._traffic.take_rates(self._now)
-        if self._planner.adapt(rates):
-            self.counters.adapted += 1
-            self._pending.is_adapted = True
+        if self._changes.adapt(self._now):
             self._schedule_batch()
-        elif self.config.hybrid == "auto":
-            self._move_hybrid(find_moves(self._tables, rates, self.config))
-        if self.config.hybrid == "auto" and (self._pending.hybrid or self._tables.hybrid_groups):
-            # Without traffic nobody would tell that an address is not worth it any more.
+        if self._changes.needs_look():
             self._schedule_look()
 
-    def _move_hybrid(self, moves: dict[GroupId, HybridMode]) -> None:
-        if moves:
-            self.counters.hybrid_moves += len(moves)
-            self._pending.hybrid.update(moves)
-            self._schedule_batch()
-
     def _run_batch(self) -> None:
-        given, self._pending = self._pending, BatchInput()
-        self._pending_bytes = 0
-        self._limits.handle_batch()
-        outcome = run_batch(self._tables, self._planner, given, cluster=self.cluster)
-        self._store.commit(outcome.commit)
+        given, outcome = self._changes.commit()
         # From here on a crash loses nothing: what follows may be said.
         self.counters.batches += 1
         for row in given.arrivals:
             self._send_to(row.id, self._welcome(row, resumed=False))
         served = 0
-        for watch in self._watches.values():
+        for watch in self._watches.nodes.values():
             if watch.conn is not None and not watch.departs:
                 served |= watch.row.bit
         for node, update in self._publisher.publish(outcome, served):
             self._send_to(node, update)
         for (node, conn, request), groups in zip(given.requests, outcome.answers, strict=True):
             # A node that resumed meanwhile sends its unanswered requests again.
-            if node in self._watches and self._watches[node].conn == conn:
+            asker = self._watches.nodes.get(node)
+            if asker is not None and asker.conn == conn:
                 self._send_to(node, gms.encode(gms.Subscribed(request.request, groups)))
         for row in outcome.departed:
-            watch = self._watches.pop(row.id)
-            self._timers.cancel((Timer.HEALTH, row.id))
+            watch = self._watches.remove(row.id)
             connection = None if watch.conn is None else self._connections.get(watch.conn)
             if connection is not None:
                 self._exclude(connection, watch.departs)
-        self._tables.remove_nodes(outcome.departed)
-        for step in outcome.groups:
-            if step.is_gone:
-                self._traffic.forget(step.row.id)
+        self._changes.forget_gone(outcome)
         if self._tables.moved_groups and (Timer.CHECKPOINT, 0) not in self._timers:
             self._timers.set((Timer.CHECKPOINT, 0), self._now + CHECKPOINT_S)
-
-    def _store_hierarchies(self) -> None:
-        placements = self._tables.note_hierarchies(self._planner.state().hierarchies)
-        if placements:
-            self._store.commit(
-                Commit(
-                    cluster=self.cluster,
-                    planner=self._planner.name,
-                    counters=self._tables.counters(),
-                    placements=placements,
-                )
-            )
 
     def _welcome(self, row: NodeRow, *, resumed: bool) -> bytes:
         return gms.encode(
@@ -714,7 +518,7 @@ class MembershipService:
     # -- output
 
     def _send_to(self, node: NodeId, frame: Frame) -> None:
-        watch = self._watches.get(node)
+        watch = self._watches.nodes.get(node)
         if watch is None or watch.conn is None or watch.departs:
             return
         connection = self._connections.get(watch.conn)
@@ -748,7 +552,7 @@ class MembershipService:
 
     def _watch_of(self, connection: Connection) -> Watch | None:
         if isinstance(connection.role, Serving):
-            return self._watches.get(connection.role.node)
+            return self._watches.nodes.get(connection.role.node)
         return None
 
     def _refuse_version(self, connection: Connection, version: int) -> None:

@@ -219,7 +219,7 @@ class Engine:
         elif isinstance(packet, Ack):
             self.outgoing.handle_ack(packet, now)
         elif isinstance(packet, Nak):
-            self.outgoing.handle_nak(packet, now)
+            self.outgoing.requests.handle_nak(packet, now)
         elif isinstance(packet, Extent):
             region = self._regions.get((packet.region, packet.view))
             stream = region.streams.get(packet.origin) if region is not None else None
@@ -271,7 +271,7 @@ class Engine:
 
     def _handle_request(self, packet: Pull | Wake | Receipt, source: Address, now: float) -> None:
         if isinstance(packet, Pull) and packet.sender == self.node:
-            self.outgoing.handle_pull(packet, source, now)
+            self.outgoing.requests.handle_pull(packet, source, now)
             return
         feed = self._feeds.get((packet.region, packet.view))
         if feed is None or packet.origin not in feed.recovery.region.view.members:
@@ -334,7 +334,7 @@ class Engine:
 
     def handle_subscribed(self, names: list[str]) -> None:
         """Subscriptions took effect: those groups have their views, or no members."""
-        self.outgoing.handle_subscribed(names)
+        self.outgoing.groups.handle_subscribed(names)
 
     def handle_excluded(self, reason: str, now: float) -> None:
         """This incarnation is over."""

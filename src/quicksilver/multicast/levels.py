@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from quicksilver.multicast import feeds, peers
+from quicksilver.multicast.receiving.lost import ASKED_MAX
 from quicksilver.multicast.receiving.relaying import RELAY_BYTES_MAX
-from quicksilver.multicast.receiving.stream import ASKED_MAX
 from quicksilver.multicast.sending.lane import BURST_BYTES
 from quicksilver.recovery.ring import PASSING_MAX
 from quicksilver.wire.control import RANGES_MAX
@@ -63,7 +63,7 @@ def levels_of(engine: Engine) -> dict[str, Level]:
         "assembly": Level(env.assembly.used, env.assembly.limit),
         "unknown": Level(engine.intake.early.bytes, config.unknown_bytes_max),
         "streams": Level(
-            STREAM_BYTES * len(streams) + ASKED_BYTES * sum(len(s.requested) for s in streams),
+            STREAM_BYTES * len(streams) + ASKED_BYTES * sum(len(s.lost.requested) for s in streams),
             (STREAM_BYTES + ASKED_BYTES * ASKED_MAX) * streams_max,
         ),
         "reports": Level(

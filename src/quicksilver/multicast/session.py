@@ -148,7 +148,7 @@ class Session:
             has_multicast=has_multicast,
         )
         self.client.set_stats(self.stats)
-        self.client.set_traffic(engine.outgoing.take_traffic)
+        self.client.set_traffic(engine.outgoing.groups.take_traffic)
         self.client.set_silent(engine.silence.silent)
         engine.environment.on_news_wanted = self.client.hasten
         self.on_packet: Receiver | None = None
@@ -238,7 +238,7 @@ class Session:
             # Whoever opens it again has not heard of its view.
             self._opened[name] = NOTHING_TOLD
         for name, choice in (behind or {}).items():
-            self.engine.outgoing.set_behind(name, choice)
+            self.engine.outgoing.groups.set_behind(name, choice)
         return number
 
     def _leave(self, name: str) -> None:
@@ -247,17 +247,17 @@ class Session:
             self._unroute(joined)
             self._paused.discard(name)
             if name in self._opened and joined.echo:
-                self.engine.outgoing.sender_for(name).echo = False
-                self.engine.outgoing.refresh_lanes()
+                self.engine.outgoing.groups.sender_for(name).echo = False
+                self.engine.outgoing.groups.refresh_lanes()
             self._forget_unused(name)
 
     def _forget_unused(self, name: str) -> None:
         if name not in self._joined and name not in self._opened:
-            self.engine.outgoing.forget_sender(name)
+            self.engine.outgoing.groups.forget_sender(name)
 
     def find_sender(self, name: str) -> GroupSender | None:
         """Return how a group is sent to, or was before it was left; None if it never was."""
-        return self.engine.outgoing.find_sender(name)
+        return self.engine.outgoing.groups.find_sender(name)
 
     def send(self, sender: GroupSender, payload: bytes) -> Lane:
         """Queue a message whatever room there is; return the lane that it waits in.
@@ -273,7 +273,7 @@ class Session:
 
     def send_from(self, sender: GroupSender, source: Source) -> None:
         """Ask an application for messages whenever there is room, until it has none."""
-        self.engine.outgoing.add_source(sender, source)
+        self.engine.outgoing.groups.add_source(sender, source)
 
     def flush(self) -> int:
         """Wait for all that was sent so far; ``FlushEnded`` carries the number returned."""
@@ -487,10 +487,10 @@ class Session:
         for name, group in event.groups.items():
             joined = self._joined.get(name)
             if joined is not None or name in self._opened:
-                sender = self.engine.outgoing.sender_for(name)
+                sender = self.engine.outgoing.groups.sender_for(name)
                 sender.echo = joined is not None and joined.echo
                 self._events.append(GroupReady(name, group, sender))
-        self.engine.outgoing.refresh_lanes()
+        self.engine.outgoing.groups.refresh_lanes()
 
     def _forget_leave(self, request: int) -> None:
         """A request was answered or given up: views are of the new membership."""

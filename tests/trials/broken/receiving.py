@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from quicksilver.multicast.engine import Engine
+from quicksilver.multicast.receiving.copies import Copies
 from quicksilver.multicast.receiving.early_packets import EarlyPackets
 from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.receiving.stream import IN_ORDER, ReceiveStream
+from quicksilver.multicast.receiving.states import IN_ORDER
+from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.faults import Crash, Cut, Join, Leave
@@ -70,17 +72,17 @@ def _cut_fragments() -> AbstractContextManager[None]:
 
 def _no_copies() -> AbstractContextManager[None]:
     return all_of(
-        patched(ReceiveStream, "_keep", returning(None)),
+        patched(Copies, "keep", returning(None)),
         patched(SendStream, "resend", returning(0)),
         patched(SendStream, "answer", returning((RangeSet(), RangeSet()))),
     )
 
 
 def _leaks() -> AbstractContextManager[None]:
-    def forget_below(self: ReceiveStream, stable: int) -> None:
+    def forget_below(self: Copies, stable: int) -> None:
         self.stable = max(self.stable, stable)
 
-    return patched(ReceiveStream, "forget_below", forget_below)
+    return patched(Copies, "forget_below", forget_below)
 
 
 def _never_retires() -> AbstractContextManager[None]:

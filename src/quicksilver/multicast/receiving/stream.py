@@ -1,22 +1,33 @@
 """One sender's stream into one region view, as one member receives it.
 
 The stream is a sequence of packets numbered from 0. It is delivered in order;
-packets that arrive ahead of a hole wait. What the member lacks is kept as
-ranges, which the recovery agents compare and repair. A member keeps a copy of
-the packets that the hierarchy assigns to it until the region has them.
+packets that arrive ahead of a hole wait (``ahead``). What the member lacks is
+kept as ranges, which the recovery agents compare and repair; ``lost`` says what
+of it to ask for, and ``copies`` what the member keeps for others.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from quicksilver.multicast.receiving.ahead import PER_PACKET_BYTES, Ahead, overhead_of
 from quicksilver.multicast.receiving.assembly import ROOM, Assembly, bytes_for
+from quicksilver.multicast.receiving.copies import Copies
+from quicksilver.multicast.receiving.lost import REORDERED_S, LostPackets, find_askable, find_unkept
+from quicksilver.multicast.receiving.runs import parse_run
+from quicksilver.multicast.receiving.states import (
+    IN_ORDER,
+    NEWS,
+    Ending,
+    Holding,
+    InOrder,
+    Over,
+    State,
+)
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace.records import SAMPLE_EVERY
-from quicksilver.wire.ids import Address, GroupId, NodeId
+from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import (
     KIND_REPAIR,
     POSITION,
@@ -24,125 +35,39 @@ from quicksilver.wire.packets import (
     Body,
     Fragment,
     Messages,
-    Start,
     parse_body,
 )
 
 if TYPE_CHECKING:
     from quicksilver.multicast.receiving.region import Region
 
-PER_PACKET_BYTES = 256
-PER_MESSAGE_BYTES = 48
-PER_MIXED_MESSAGE_BYTES = 128
-PER_OLDER_STREAM_BYTES = 176
-"""What a waiting packet costs besides its bytes: objects, tables, references."""
-
 SAMPLE_MASK = SAMPLE_EVERY - 1
 GAP_MAX = 1 << 24
 """Packets between what is delivered and what is believed to exist; a sender's span
 is thousands of times smaller, so more comes from a peer that lies, or from a bug."""
-
-GONE_S = 0.2
-"""How long peers may still have what a sender says it no longer has."""
-
-REORDERED_S = 0.002
-"""A packet that others have overtaken is waited for so long before it is asked for."""
-
-IN_ORDER_ASKED_MAX = 32
-"""Packets asked for without room for them, in the hope that they come in order."""
-
-ASKED_MAX = 2048
-"""Missing packets that may be asked for at once, the first ones; of each it is noted when."""
-
-UNKEPT_LOOKED_AT_MAX = 256
-"""Missing packets of which it is looked up who is to keep them, in one round."""
-
-
-class Request(NamedTuple):
-    """A packet that was asked for and has not come."""
-
-    again_at: float
-    """Not before this is it asked for again."""
-    tries: int
-    asked_at: float
-    """When it was last asked for."""
-
-
-NEWS = b"news"
-"""A barrier: the GMS has yet to say which views this node was in."""
-
-
-# What becomes of packets that arrive
-
-
-class InOrder:
-    """Packets are delivered as soon as all earlier ones are."""
-
-    __slots__ = ()
-
-
-@dataclass(slots=True)
-class Holding:
-    """Packets are held: older streams must be delivered first, or a large message has no room."""
-
-    barriers: set[bytes] = field(default_factory=set)
-    """The keys of those streams, ``ROOM`` and ``NEWS``; never empty between two inputs."""
-    held: deque[tuple[Body, int]] = field(default_factory=deque)
-    """Packets whose turn it would be, and what each is charged in the waiting room."""
-    end: int = -1
-    """Where the stream ends, if that is known; else -1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Packets are delivered until the stream ends: its sender is dead, and a packet is lost
-    for good. What lies before may still be repaired."""
-
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    """Packets are dropped: everything that was to come has come."""
-
-    end: int
-    is_broken: bool = False
-    """True when packets that were held will never be delivered."""
-
-
-State = InOrder | Holding | Ending | Over
-IN_ORDER = InOrder()
 
 
 class ReceiveStream:
     """Order, holes and copies of one stream."""
 
     __slots__ = (
-        "_absent_end",
         "_ahead",
         "_assembly",
-        "_cache_floor",
-        "_holes",
-        "_is_waiting",
         "_parse_body",
-        "cache",
-        "gone_since",
+        "copies",
         "high",
         "key",
-        "lost_below",
+        "lost",
         "low",
         "missing",
         "origin",
         "overtaken_at",
         "quiet_rounds",
         "region",
-        "requested",
         "sender",
         "sender_failed",
         "source",
-        "stable",
         "state",
-        "stuck_since",
         "tail_claim",
         "tail_claimed_at",
         "usual_bytes",
@@ -170,23 +95,11 @@ class ReceiveStream:
         """One past the newest packet known to exist; never below ``low``."""
         self.missing = RangeSet()
         """The holes between ``low`` and ``high``."""
-        self.stable = 0
-        """Every member has everything below; copies below are gone."""
         self.state: State = IN_ORDER
-        self.cache: dict[int, bytes] = {}
-        self.lost_below = 0
-        """Missing packets below are lost; later ones may only be late."""
-        self._holes: deque[tuple[float, int]] = deque()
-        """When packets overtook others, and which they were; at most those of the time that
-        late ones are waited for, or until somebody looks."""
-        self.requested: dict[int, Request] = {}
-        """Packets asked for; every one of them is missing."""
-        self.stuck_since = (-1, 0.0)
-        """``low`` and since when that packet is missing, as far as ``is_stuck`` was asked."""
+        self.copies = Copies(region.copies, region.copies_for_absent, region.counters)
+        self.lost = LostPackets()
         self.overtaken_at: float | None = None
         """When the sender said that it does not wait for this node; None: it does."""
-        self.gone_since = (-1, 0.0)
-        """``low`` and since when its sender says that it no longer has that packet."""
         self.quiet_rounds = 1
         """Token rounds since the last arrival in which all was stable."""
         self.sender_failed = False
@@ -194,22 +107,17 @@ class ReceiveStream:
         self.tail_claimed_at = 0.0
         self.waiters: list[tuple[int, ReceiveStream]] = []
         """Younger streams that wait until this one has delivered a number of packets."""
-        self._ahead: dict[int, tuple[Body, int]] = {}
-        self._is_waiting = False
-        """True while packets are ahead, and the stream counts as a user of the room."""
+        self._ahead = Ahead(region.waiting)
         self.usual_bytes = PER_PACKET_BYTES + 1500
         """What a packet takes that waits for an earlier one."""
         self._assembly: Assembly | None = None
         """The large message under way; a sender has one at a time in a stream."""
-        self._cache_floor = 0
-        self._absent_end = 0
-        """Copies below are for members only that nobody waits for: see ``keep_for_absent``."""
 
     # Packets
 
     def has(self, sequence: int) -> bool:
         """Whether a packet has arrived."""
-        return sequence < self.low or sequence in self._ahead
+        return sequence < self.low or sequence in self._ahead.packets
 
     def handle_packet(self, data: bytes, now: float) -> None:
         """Take one data or repair packet; ``data`` has a whole header."""
@@ -243,7 +151,7 @@ class ReceiveStream:
             region.deliver(body)  # type: ignore[arg-type]  # it is Messages
         else:
             self._deliver(body)
-        if self._ahead:
+        if self._ahead.packets:
             self._advance()
         if self.waiters:
             self._release_waiters()
@@ -257,41 +165,21 @@ class ReceiveStream:
         """
         low = self.low
         count = len(packets)
-        if self.state is not IN_ORDER or self._ahead or self.high != low:
+        if self.state is not IN_ORDER or self._ahead.packets or self.high != low:
             return False
-        unpack = POSITION.unpack_from
-        positions = [unpack(packet, 20) for packet in packets]
-        if [sequence for sequence, _ in positions] != list(range(low, low + count)):
-            return False
-        flags = packets[0][2]
-        batch = positions[0][1]
-        sender = self.sender
-        payloads: list[bytes] = []
-        group: int | None = None
-        first = 0
-        for packet in packets:
-            body = self._parse_body(packet, flags, sender, batch)
-            if type(body) is not Messages or body.group is None:
-                return False
-            if group is None:
-                group, first = body.group, body.first
-            elif body.group != group or body.first != first + len(payloads):
-                return False
-            payloads += body.payloads
-        if positions[-1][1] != batch:
+        messages = parse_run(packets, low, self.sender, self._parse_body)
+        if messages is None:
             return False
         self.low = self.high = low + count
         if self.quiet_rounds:
             self.become_active(now)
         region = self.region
         size = sum(map(len, packets))
-        if region.caches_everything:
-            for sequence, packet in enumerate(packets, low):
-                self._keep(sequence, packet)
-        else:
-            for sequence, packet in enumerate(packets, low):
-                if region.is_mine_to_keep(sequence):
-                    self._keep(sequence, packet)
+        keep = self.copies.keep
+        keeps_all = region.caches_everything
+        for sequence, packet in enumerate(packets, low):
+            if keeps_all or region.is_mine_to_keep(sequence):
+                keep(sequence, packet)
         region.token_due_bytes -= size
         if region.token_due_bytes <= 0:
             region.handle_bytes_due(now)
@@ -300,8 +188,7 @@ class ReceiveStream:
             region.handle_sample(self, sampled, now)
         region.counters.delivered_packets += count
         region.counters.delivered_bytes += size
-        assert group is not None
-        region.deliver(Messages(sender, batch, payloads, GroupId(group), first))
+        region.deliver(messages)
         if self.waiters:
             self._release_waiters()
         return True
@@ -327,13 +214,12 @@ class ReceiveStream:
         if body is None:
             region.counters.malformed += 1
             return
-        size = len(data) + _waiting_overhead(body)
+        size = len(data) + overhead_of(body)
         self.usual_bytes = size
-        budget = region.waiting
         is_held = isinstance(self.state, Holding)
         is_next = sequence == self.low and not is_held
         distance_bytes = (sequence - self.low) * size
-        if not is_next and not budget.takes(size, distance_bytes, is_held=is_held):
+        if not is_next and not region.waiting.takes(size, distance_bytes, is_held=is_held):
             region.counters.ahead_dropped += 1
             self.note_high(sequence + 1)
             if self.quiet_rounds:
@@ -344,14 +230,12 @@ class ReceiveStream:
             if sequence > self.high:
                 self.missing.add(self.high, sequence)
                 region.counters.missing += sequence - self.high
-                self._holes.append((now + REORDERED_S, sequence))
+                self.lost.handle_overtaken(sequence, now + REORDERED_S)
                 region.handle_hole(now + REORDERED_S)
             self.high = sequence + 1
         else:
             self._repaired(sequence, data, now)
-        budget.used += size
-        self._ahead[sequence] = (body, size)
-        self._count_waiting()
+        self._ahead.add(sequence, body, size)
         self._took(sequence, data, now)
         if sequence == self.low:
             self._advance()
@@ -362,7 +246,7 @@ class ReceiveStream:
         if self.quiet_rounds:
             self.become_active(now)
         if region.caches_everything or region.is_mine_to_keep(sequence):
-            self._keep(sequence, data)
+            self.copies.keep(sequence, data)
         region.token_due_bytes -= len(data)
         if region.token_due_bytes <= 0:
             region.handle_bytes_due(now)
@@ -371,7 +255,7 @@ class ReceiveStream:
 
     def _repaired(self, sequence: int, data: bytes, now: float) -> None:
         self.missing.discard(sequence, sequence + 1)
-        request = self.requested.pop(sequence, None)
+        request = self.lost.requested.pop(sequence, None)
         if data[1] == KIND_REPAIR:
             self.region.counters.repairs_received += 1
             if request is not None and request.tries == 1:
@@ -379,7 +263,7 @@ class ReceiveStream:
 
     def _advance(self) -> None:
         """Deliver what waited for the packet that has just arrived."""
-        ahead = self._ahead
+        ahead = self._ahead.packets
         while (waiting := ahead.pop(self.low, None)) is not None:
             self.low += 1
             state = self.state
@@ -392,25 +276,9 @@ class ReceiveStream:
             if isinstance(state, Ending) and self.low >= state.end:
                 self.state = Over(state.end)
             self._deliver_waiting(*waiting)
-        self._count_waiting()
+        self._ahead.count_user()
         if self.waiters:
             self._release_waiters()
-
-    def _count_waiting(self) -> None:
-        """Count the stream among those that need room, as long as packets wait in it."""
-        is_waiting = bool(self._ahead)
-        if is_waiting != self._is_waiting:
-            self._is_waiting = is_waiting
-            self.region.waiting.users += 1 if is_waiting else -1
-
-    def _keep(self, sequence: int, data: bytes) -> None:
-        budget = self.region.copies
-        if budget.used + len(data) > budget.limit:
-            self.region.counters.cache_refused += 1
-            return
-        if sequence not in self.cache and sequence >= self._absent_end:
-            self.cache[sequence] = data
-            budget.used += len(data)
 
     def become_active(self, now: float) -> None:
         """Something happened: the stream belongs into the next tokens."""
@@ -424,7 +292,7 @@ class ReceiveStream:
         region = self.region
         region.waiting.used -= size
         region.counters.delivered_packets += 1
-        region.counters.delivered_bytes += size - _waiting_overhead(body)
+        region.counters.delivered_bytes += size - overhead_of(body)
         self._deliver(body)
 
     def _deliver(self, body: Body) -> None:
@@ -567,66 +435,33 @@ class ReceiveStream:
     # What the recovery agents say
 
     def askable(self) -> RangeSet:
-        """Return what is missing and could be taken: the next packets, and what fits.
-
-        Whoever asks for more gets it again and again. The next ones need no room as
-        long as they come in order and nothing older is waited for.
-        """
-        missing = self.missing
+        """Return what is missing and could be taken: the next packets, and what fits."""
         is_held = isinstance(self.state, Holding)
-        room = self.region.waiting
-        anywhere, near = room.takeable(self.usual_bytes, is_held=is_held)
-        anywhere, near = min(anywhere, ASKED_MAX), min(near, ASKED_MAX)
-        if missing.count() <= anywhere:
-            return missing
-        end = self.low if is_held else self.low + 1 + near
-        if anywhere:
-            end = max(end, missing.values(anywhere)[-1] + 1)
-        start, stop = next(iter(missing))
-        if self.region.caches_everything and not is_held and start == self.low:
-            # Whoever is asked has them all, and sends them in order.
-            end = max(end, min(stop, start + IN_ORDER_ASKED_MAX))
-        return missing.clamped(0, end)
+        return find_askable(
+            self.missing,
+            self.low,
+            self.region.waiting.takeable(self.usual_bytes, is_held=is_held),
+            is_held=is_held,
+            is_kept_by_all=self.region.caches_everything,
+        )
 
     def is_stuck(self, seconds: float, now: float) -> bool:
         """Whether the next packet is missing and nothing helped for so long."""
-        low, since = self.stuck_since
-        if low != self.low or not self.missing or self.missing.first() != low:
-            self.stuck_since = (self.low, now)
-            return False
-        return now - since >= seconds
-
-    def next_lost(self, now: float) -> float | None:
-        """Count as lost what has been late for too long; return when more may be."""
-        holes = self._holes
-        while holes and holes[0][0] <= now:
-            self.lost_below = max(self.lost_below, holes.popleft()[1])
-        return holes[0][0] if holes else None
-
-    def unrequested(self, now: float) -> RangeSet:
-        """Return what is lost, could be taken, and is not under way."""
-        self.next_lost(now)
-        askable = self.askable().clamped(0, self.lost_below)
-        if not self.requested:
-            return askable
-        under_way = RangeSet(
-            (s, s + 1) for s, r in sorted(self.requested.items()) if r.again_at > now
-        )
-        return askable.difference(under_way)
+        return self.lost.is_stuck(self.low, seconds, now, is_missing=self._is_next_missing())
 
     def is_lost(self, gone: RangeSet, now: float) -> bool:
         """The sender no longer has some packets; return whether the next one is lost for good.
 
         A request may have been old, and the answer be about what has come since: only what
-        is still missing counts. Peers may still help for ``GONE_S`` after the first answer.
+        is still missing counts.
         """
-        low = self.low
-        is_next_gone = bool(self.missing) and self.missing.first() == low and low in gone
+        is_next_gone = self._is_next_missing() and self.low in gone
         if not is_next_gone or self.sender_failed or self.is_over():
             return False
-        if self.gone_since[0] != low:
-            self.gone_since = (low, now)
-        return now - self.gone_since[1] >= GONE_S
+        return self.lost.is_gone(self.low, now)
+
+    def _is_next_missing(self) -> bool:
+        return bool(self.missing) and self.missing.first() == self.low
 
     def note_high(self, high: int) -> None:
         """Packets below ``high`` exist, and those not here are lost, not late."""
@@ -636,63 +471,16 @@ class ReceiveStream:
         if high > self.high:
             self.missing.add(self.high, high)
             self.region.counters.missing += high - self.high
-            self.high = self.lost_below = high
+            self.high = self.lost.below = high
 
     def note_extent(self, packets: int) -> None:
         """The sender says how long its stream is: forget what cannot exist."""
         if packets < self.high:
             self.missing.discard(packets, self.high)
-            self._forget_requests_from(packets)
+            self.lost.forget_requests_from(packets)
             self.high = max(packets, self.low)
             self._drop_from(max(packets, self.low))
         self.tail_claim = min(self.tail_claim, packets)
-
-    def forget_below(self, stable: int) -> None:
-        """Every member has everything below ``stable``: drop the copies."""
-        if stable <= self.stable:
-            return
-        self.stable = stable
-        cache = self.cache
-        budget = self.region.copies
-        if len(cache) < stable - self._cache_floor:
-            gone = [sequence for sequence in cache if sequence < stable]
-        else:
-            gone = [s for s in range(self._cache_floor, stable) if s in cache]
-        absent, absent_end = self.region.copies_for_absent, self._absent_end
-        for sequence in gone:
-            size = len(cache.pop(sequence))
-            budget.used -= size
-            if sequence < absent_end:
-                absent.used -= size
-        self._cache_floor = max(stable, self._cache_floor)
-
-    def keep_for_absent(self, agreed: int) -> None:
-        """All who are waited for have what is below ``agreed``: the rest is kept for others.
-
-        Copies of that have a budget of their own, and the oldest of them go first: who is
-        absent must not use up the room that repairs of the others need.
-        """
-        if agreed <= max(self.stable, self._absent_end):
-            return
-        absent, cache = self.region.copies_for_absent, self.cache
-        start = max(self._absent_end, self._cache_floor)
-        if len(cache) < agreed - start:
-            added = [s for s in cache if start <= s < agreed]
-        else:
-            added = [s for s in range(start, agreed) if s in cache]
-        absent.used += sum(len(cache[s]) for s in added)
-        self._absent_end = agreed
-        while absent.used > absent.limit and self._cache_floor < agreed:
-            if self._cache_floor in cache:
-                self._drop_copy(self._cache_floor)
-                self.region.counters.absent_dropped += 1
-            self._cache_floor += 1
-
-    def _drop_copy(self, sequence: int) -> None:
-        size = len(self.cache.pop(sequence))
-        self.region.copies.used -= size
-        if sequence < self._absent_end:
-            self.region.copies_for_absent.used -= size
 
     def cut_at(self, sequence: int) -> None:
         """End a dead sender's stream before a packet that nobody holds.
@@ -724,13 +512,9 @@ class ReceiveStream:
         if self.high > end:
             self.missing.discard(end, self.high)
             self.high = end
-        self._forget_requests_from(end)
+        self.lost.forget_requests_from(end)
         self._drop_from(end)
         self._release_waiters()
-
-    def _forget_requests_from(self, end: int) -> None:
-        """Packets from here on do not exist: nobody waits for them."""
-        self.requested = {s: request for s, request in self.requested.items() if s < end}
 
     @property
     def end(self) -> int:
@@ -756,22 +540,12 @@ class ReceiveStream:
 
     def _drop_from(self, sequence: int) -> None:
         """Forget packets that cannot exist, or that nobody will deliver."""
-        for number in [s for s in self._ahead if s >= sequence]:
-            self.region.waiting.used -= self._ahead.pop(number)[1]
-        self._count_waiting()
-        for number in [s for s in self.cache if s >= sequence]:
-            self._drop_copy(number)
-
-    def _drop_ahead(self) -> None:
-        self.region.waiting.used -= sum(size for _, size in self._ahead.values())
-        self._ahead.clear()
-        self._count_waiting()
+        self._ahead.drop_from(sequence)
+        self.copies.drop_from(sequence)
 
     def close(self) -> None:
         """Free all copies; the region view is over."""
-        for sequence in list(self.cache):
-            self._drop_copy(sequence)
-        self._drop_ahead()
+        self._drop_from(0)
         if isinstance(self.state, Holding):
             self._drop_held(self.state)
         self.state = Over(self.low)
@@ -782,26 +556,16 @@ class ReceiveStream:
     # Getters
 
     def unkept(self) -> tuple[RangeSet, int]:
-        """Return what is missing and this node's to keep, and up to where that is exact.
-
-        Of a long backlog only the first packets are looked up; the rest counts as this
-        node's, whoever's it is. Others then wait a little longer before they ask for it,
-        where a limit would stop them from asking anybody for anything newer.
-        """
+        """Return what is missing and this node's to keep, and up to where that is exact."""
         region = self.region
-        missing = self.missing
-        if region.caches_everything or not missing:
+        if region.caches_everything or not self.missing:
             return RangeSet(), self.high
-        looked_at = missing.values(UNKEPT_LOOKED_AT_MAX)
-        unkept = RangeSet((s, s + 1) for s in looked_at if region.is_mine_to_keep(s))
-        if len(looked_at) == UNKEPT_LOOKED_AT_MAX:
-            unkept = unkept.union(missing.clamped(looked_at[-1] + 1, self.high))
-        return unkept, self.high
+        return find_unkept(self.missing, region.is_mine_to_keep), self.high
 
     def waiting_bytes(self) -> int:
         """What packets that wait for an earlier one are charged, or for an older stream."""
         held = self.state.held if isinstance(self.state, Holding) else ()
-        return sum(size for _, size in (*self._ahead.values(), *held))
+        return sum(size for _, size in (*self._ahead.packets.values(), *held))
 
     def is_owed(self) -> bool:
         """Packets are missing, or the rest of a large message, and the sender lives."""
@@ -810,14 +574,4 @@ class ReceiveStream:
 
     def is_settled(self) -> bool:
         """Nothing is missing here and every member is known to have it all."""
-        return self.low == self.high and self.stable >= self.high
-
-
-def _waiting_overhead(body: Body) -> int:
-    """Return what a waiting packet is charged besides its own bytes."""
-    if type(body) is Messages:
-        each = PER_MESSAGE_BYTES if body.group is not None else PER_MIXED_MESSAGE_BYTES
-        return PER_PACKET_BYTES + each * len(body.payloads)
-    if type(body) is Start:
-        return PER_PACKET_BYTES + PER_OLDER_STREAM_BYTES * len(body.after)
-    return PER_PACKET_BYTES
+        return self.low == self.high and self.copies.stable >= self.high

@@ -247,8 +247,8 @@ class RegionRecovery:
             state = self.repairer.state.conclude(sender, stable, low, kept)
             stream = region.streams.get(sender)
             if stream is not None:
-                stream.forget_below(min(state.stable, stream.low))
-                stream.keep_for_absent(state.agreed)
+                stream.copies.forget_below(min(state.stable, stream.low))
+                stream.copies.keep_for_absent(state.agreed)
             if not self._env.is_failed(sender):
                 # Who was counted out and has not heard of it would take the end of its
                 # stream for an acknowledgement of all that it sent.

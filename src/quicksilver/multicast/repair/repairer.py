@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 
 from quicksilver.multicast.answers import Answers
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.lost import REORDERED_S
 from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream
+from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.repair.region_state import RegionState
 from quicksilver.multicast.repair.reports import NOT_WAITED_FOR, Kept, Report
 from quicksilver.multicast.repair.requests import LOOKED_UP_MAX, RepairRequests
@@ -141,7 +142,7 @@ class Repairer:
     def unasked_here(self, sender: int, now: float) -> RangeSet:
         """Return what of that was not asked for just now."""
         stream = self.region.streams.get(sender)
-        return RangeSet() if stream is None else stream.unrequested(now)
+        return RangeSet() if stream is None else stream.lost.unrequested(stream.askable(), now)
 
     def held_here(self, sender: int, ranges: RangeSet) -> RangeSet:
         """Return the part of ``ranges`` of which this node has copies."""
@@ -162,7 +163,7 @@ class Repairer:
             own = self.own_stream()
             return {} if own is None else own.packets
         stream = self.region.streams.get(sender)
-        return {} if stream is None else stream.cache
+        return {} if stream is None else stream.copies.packets
 
     # Repair
 
@@ -254,7 +255,7 @@ class Repairer:
             stream.tail_claim = max(stream.tail_claim, record.high)
         elif record.high > stream.high:
             self._note_tail(stream, record.high, now)
-        if min(record.stable, stream.low) > stream.stable:
+        if min(record.stable, stream.low) > stream.copies.stable:
             # Less a stream that was cut: what others have of it is no news here.
             region.active_at = now
         self._learn(stream, record, kept)
@@ -279,9 +280,9 @@ class Repairer:
         # Nobody can have agreed on what nobody has heard of.
         agreed = min(record.agreed, record.high)
         state = self.state.learn(stream.sender, record.stable, agreed, kept, record.cut, end=end)
-        stream.forget_below(state.stable)
+        stream.copies.forget_below(state.stable)
         if state.agreed > state.stable:
-            stream.keep_for_absent(state.agreed)
+            stream.copies.keep_for_absent(state.agreed)
         if state.cut >= 0 and stream.sender_failed:
             stream.cut_at(state.cut)
 

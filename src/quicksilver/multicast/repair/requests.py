@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.receiving.lost import REORDERED_S, Request
 from quicksilver.multicast.receiving.region import Region
-from quicksilver.multicast.receiving.stream import REORDERED_S, ReceiveStream, Request
+from quicksilver.multicast.receiving.stream import ReceiveStream
 from quicksilver.multicast.repair.region_state import StreamState
 from quicksilver.multicast.repair.reports import trim_ranges
 from quicksilver.stdx.ranges import RangeSet
@@ -86,7 +87,7 @@ class RepairRequests:
         """
         asked = RangeSet()
         for sequence in ranges.values(self._room(stream)):
-            known = stream.requested.get(sequence)
+            known = stream.lost.requested.get(sequence)
             if known is None or (
                 known.again_at <= now
                 and (sequence >= agreed or known.tries < TRIES_BEFORE_SENDER_BEHIND)
@@ -107,10 +108,10 @@ class RepairRequests:
         most = self._env.config.ranges_told_max
         by_peer: dict[int, RangeSet] = {}
         count = 0
-        soonest = stream.next_lost(now)
-        lost = stream.askable().clamped(0, stream.lost_below)
+        soonest = stream.lost.next_lost(now)
+        lost = stream.askable().clamped(0, stream.lost.below)
         for sequence in lost.values(self._room(stream)):
-            known = stream.requested.get(sequence)
+            known = stream.lost.requested.get(sequence)
             if known is not None and known.again_at > now:
                 again_at = known.again_at
             else:
@@ -136,13 +137,13 @@ class RepairRequests:
 
     def _note(self, stream: ReceiveStream, sequence: int, now: float) -> float:
         """Note that a packet is asked for now; return when to ask again."""
-        known = stream.requested.get(sequence)
+        known = stream.lost.requested.get(sequence)
         tries = 0 if known is None else known.tries
         patience = self._region.repair_patience
         if tries and tries % TRIES_BEFORE_BACKING_OFF == 0:
             patience.back_off(now)
         again_at = now + min(PATIENCE_MAX, 1.0 + PATIENCE_GROWTH * tries) * patience.seconds
-        stream.requested[sequence] = Request(again_at, tries + 1, now)
+        stream.lost.requested[sequence] = Request(again_at, tries + 1, now)
         return again_at
 
     def _peers_for(

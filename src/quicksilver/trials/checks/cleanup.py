@@ -39,7 +39,7 @@ class Cleanup(Watcher):
         for key, stream in sorted(engine.environment.regions.streams.items()):
             if (stream.region.id, stream.region.number) not in engine._regions:
                 self.fail(f"{node}: stream {key.hex()} outlived its region view")
-            if stream.missing or stream.requested or stream.cache:
+            if stream.missing or stream.lost.requested or stream.copies.packets:
                 self.fail(f"{node}: stream {key.hex()} still misses or keeps packets")
         kept = (engine.environment.kept.used, engine.environment.copies_for_absent.used)
         if any(kept) or node.disk.used:

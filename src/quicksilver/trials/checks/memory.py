@@ -67,7 +67,7 @@ class Memory(Watcher):
         """Count what is there, and compare with what the budgets say."""
         engine = node.engine
         streams = engine.environment.regions.streams.values()
-        cached = sum(len(data) for stream in streams for data in stream.cache.values())
+        cached = sum(len(data) for stream in streams for data in stream.copies.packets.values())
         counted = engine.environment.copies.used
         if cached != counted:
             self.fail(f"{node}: {cached} bytes are cached, {counted} counted")

@@ -1,0 +1,175 @@
+"""How the nodes of a cluster are doing, and who of them counts as failed.
+
+``health`` judges what the GMS hears of a node, ``suspicion`` what nodes say of each
+other. Here both are brought together with the timers that they need.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from quicksilver.core.ports import Noted
+from quicksilver.membership.config import ServiceConfig
+from quicksilver.membership.counters import ServiceCounters
+from quicksilver.membership.health import FailureDetector, Holding, Judging, Watch
+from quicksilver.membership.suspicion import Suspicions
+from quicksilver.membership.tables import NodeRow
+from quicksilver.membership.timers import Timer, Timers
+from quicksilver.wire.gms import SILENT_NAMED_MAX
+from quicksilver.wire.ids import NodeId
+
+
+class Watches:
+    """The nodes of the cluster, and when to look at each.
+
+    Whoever serves the timers calls ``find_failed`` for a node's ``HEALTH`` and
+    ``unreached`` for ``SILENCE``.
+    """
+
+    def __init__(
+        self,
+        timers: Timers,
+        counters: ServiceCounters,
+        config: ServiceConfig,
+        failure_timeout_s: float,
+    ) -> None:
+        self._timers = timers
+        self._counters = counters
+        self._config = config
+        self.nodes: dict[NodeId, Watch] = {}
+        self.notes: deque[Noted] = deque()
+        """What whoever runs the GMS is to be told."""
+        self._detector = FailureDetector(failure_timeout_s, config.silence_s_max)
+        self._doubt: Judging | Holding = self._detector.state
+        """The detector's state, as far as it has been noted."""
+        self._suspicions = Suspicions(failure_timeout_s)
+
+    # Nodes that come and go
+
+    def add(self, row: NodeRow, conn: int, now: float) -> Watch:
+        """Watch a new node."""
+        self.nodes[row.id] = watch = Watch(row, conn, now)
+        return watch
+
+    def handle_stored(self, row: NodeRow, now: float) -> None:
+        """The GMS starts again: a node that it knows has not resumed yet."""
+        self.nodes[row.id] = watch = Watch(row, None, now)
+        self._detector.handle_stored(watch, self._config.resume_grace_s, now)
+        self._time_health(watch)
+
+    def handle_departing(self, watch: Watch, reason: str, now: float) -> None:
+        """A node's incarnation ends with the next batch."""
+        watch.departs = reason
+        self._suspicions.handle_gone(watch.row.id, now)
+        self._time_silence()
+        self._timers.cancel((Timer.HEALTH, watch.row.id))
+
+    def remove(self, node: NodeId) -> Watch:
+        """Watch a node no longer."""
+        self._timers.cancel((Timer.HEALTH, node))
+        return self.nodes.pop(node)
+
+    # What is heard of them
+
+    def handle_time(self, now: float) -> None:
+        """Compare the clock with the next timer: the GMS itself may have been held up."""
+        if self._detector.handle_time(now, self._timers.next()):
+            self._counters.held_up += 1
+            self._suspicions.handle_held_up(now)
+            self._time_silence()
+
+    def handle_heard(self, watch: Watch, now: float) -> None:
+        """A node gave a sign of life."""
+        self._detector.handle_heard(watch, now)
+        self._note_doubt(now)
+
+    def handle_served(self, watch: Watch, now: float) -> None:
+        """A node said Hello on a connection."""
+        self.handle_heard(watch, now)
+        self._time_health(watch)
+
+    def handle_lost(self, watch: Watch, now: float, *, is_silent: bool) -> None:
+        """A node's connection is gone; ``is_silent``: nothing said so."""
+        if is_silent:
+            self._detector.handle_mute(watch)
+        else:
+            self._detector.handle_lost(watch, self._config.disconnect_grace_s, now)
+            self._note_doubt(now)
+        self._time_health(watch)
+
+    def handle_report(self, reporter: NodeId, silent: Sequence[int], now: float) -> None:
+        """A node says which others it does not hear; a list that is full says nothing."""
+        named = silent if len(silent) < SILENT_NAMED_MAX else ()
+        known = [node for node in named if node in self.nodes]
+        self._suspicions.handle_report(reporter, known, now)
+        self._time_silence()
+
+    # Who has failed
+
+    def find_failed(self, node: NodeId, now: float) -> tuple[Watch, str] | None:
+        """Look at a node that nothing was heard of; return it if it failed, and why."""
+        watch = self.nodes.get(node)
+        if watch is None or watch.departs:
+            return None
+        deadline = self._detector.deadline(watch)
+        if now < deadline:
+            self._timers.set((Timer.HEALTH, node), deadline)
+            return None
+        has_failed = self._detector.has_failed(watch, self.nodes.values(), now)
+        self._note_doubt(now)
+        if not has_failed:
+            self._timers.set((Timer.HEALTH, node), self._detector.next_look(watch, now))
+            return None
+        self._counters.failed += 1
+        self._counters.silent += not watch.said_end
+        return watch, self._detector.reason(watch)
+
+    def unreached(self, now: float) -> Iterator[tuple[Watch, str]]:
+        """Yield the nodes that their peers have not reached for too long, and why they go.
+
+        Let each of them go before the next one is asked for.
+        """
+        for number, reason in self._suspicions.convicted(now):
+            watch = self.nodes.get(NodeId(number))
+            if watch is None or watch.departs:
+                self._suspicions.handle_gone(number, now)
+            else:
+                self._counters.unreached += 1
+                yield watch, reason
+        self._time_silence()
+
+    def held_s(self, now: float) -> float:
+        """Return for how long nobody has been judged."""
+        state = self._detector.state
+        return now - state.since if isinstance(state, Holding) else 0.0
+
+    def _note_doubt(self, now: float) -> None:
+        """Tell whoever runs the GMS when it begins to suspect itself, and when that is over."""
+        state = self._detector.state
+        before, self._doubt = self._doubt, state
+        match before, state:
+            case Judging(), Holding():
+                self._counters.holds += 1
+                self.notes.append(
+                    Noted(
+                        f"{state.silent} of {state.nodes} nodes are silent: this may be the GMS's "
+                        f"own link, so nobody is excluded before {self._config.silence_s_max:g} s "
+                        "of silence"
+                    )
+                )
+            case Holding(), Judging():
+                held_s = now - before.since
+                self.notes.append(Noted(f"silent nodes are heard again, after {held_s:.1f} s"))
+            case _:
+                pass
+
+    def _time_health(self, watch: Watch) -> None:
+        self._timers.set((Timer.HEALTH, watch.row.id), self._detector.deadline(watch))
+
+    def _time_silence(self) -> None:
+        due = self._suspicions.next_timeout()
+        if due is None:
+            self._timers.cancel((Timer.SILENCE, 0))
+        else:
+            self._timers.set((Timer.SILENCE, 0), due)
