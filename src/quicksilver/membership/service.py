@@ -107,7 +107,6 @@ class MembershipService:
         self._is_started = False
         self._now = 0.0
         """Time of the last input."""
-
         self._changes = Changes(
             store=store,
             planner=planner,
