@@ -124,7 +124,7 @@ def test_of_two_large_halves_nobody_goes_either(half: int) -> None:
     """
     bench = Bench()
     conns = [bench.welcome(gms.Subscribe(1, join=("g",))) for _ in range(2 * half)]
-    nodes = sorted(bench.service._watches)
+    nodes = sorted(bench.service._watches.nodes)
     assert len(nodes) == len(conns)
     silent = [names_of(nodes[half:]), names_of(nodes[:half])]
     for _ in range(10):
