@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quicksilver.core.pull import RatePolicy
 from quicksilver.trials.cluster import Cluster
 
 
@@ -50,3 +51,37 @@ def test_repairs_held_up_by_their_rate_go_on_in_time() -> None:
             return
         due = engine.next_timeout()
     raise AssertionError("the probe never left")
+
+
+def test_a_large_message_behind_another_is_no_matter_of_time() -> None:
+    """It waits for the pieces of the other one, which wait for a member that is cut off. The
+    stream they share is open and has a rate limit: were that a reason to try again, the core
+    would do nothing else until the member is counted out."""
+    cluster = Cluster(seed=1)
+    a, b, c = cluster.start(3)
+    b.join("near", "wide")
+    c.join("wide")
+    a.open("near", "wide")
+    assert cluster.settle()
+    a.send("near", b"first")
+    a.send("wide", b"first")
+    cluster.run(0.2)
+    c.host.weather.drop_rate = 1.0
+    a.send("wide", bytes(4 << 20))
+    cluster.run(0.2)
+    streams = a.engine.outgoing.streams.sending.values()
+    (near,) = (stream for stream in streams if b.engine.node in stream.members)
+    near.flow.rate = RatePolicy(1e9, burst_bytes=1 << 20)
+    a.send("near", bytes(100_000))
+    cluster.run(0.2)
+    assert [lane for lane in a.engine.outgoing.lanes() if lane.outbox]
+    now = a.host.clock()
+    assert near.is_open(now)
+    for _ in range(3):
+        due = a.engine.next_timeout()
+        assert due is not None
+        now = max(now, due)
+        a.engine.handle_timeout(now)
+        while a.engine.poll_transmit(now) is not None:
+            pass
+    assert now > a.host.clock()
