@@ -44,8 +44,10 @@ class Memory(Watcher):
 
     def _check(self, node: SimNode, buffer: int) -> None:
         engine, config = node.engine, node.config
+        newest_bytes = config.packet_bytes * len(_streams(node))
         levels = (
-            ("kept", engine.environment.kept.used, config.keep_bytes_max + config.packet_bytes),
+            # The newest packet of a stream stays: there must be one to ask with.
+            ("kept", engine.environment.kept.used, config.keep_bytes_max + newest_bytes),
             ("cache", engine.environment.copies.used, config.cache_bytes_max),
             ("ahead", engine.environment.waiting.used, config.ahead_bytes_max),
             ("assembly", engine.environment.assembly.used, config.assembly_bytes_max),
