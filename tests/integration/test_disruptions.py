@@ -116,11 +116,11 @@ def test_a_frozen_receiver_is_excluded_told_and_comes_back() -> None:
 
 
 def test_a_short_freeze_is_caught_up() -> None:
-    """SIGSTOP for one second: nobody is excluded and nothing is missing."""
+    """SIGSTOP for one second at 20 MB/s: nobody is excluded and nothing is missing."""
     with Cluster() as cluster:
         receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
         sender = cluster.member("s")
-        sender.ask(do="send", group="g")
+        sender.ask(do="send", group="g", rate=20_000)
         wait_flow(receivers)
         receivers[0].signal(signal.SIGSTOP)
         time.sleep(1)
@@ -128,6 +128,23 @@ def test_a_short_freeze_is_caught_up() -> None:
         wait_flow(receivers)
         finish(sender, receivers)
         assert receivers[0].ask(do="report")["exclusions"] == 0
+
+
+def test_a_freeze_at_full_rate_holds_nobody_up() -> None:
+    """The others get everything; whoever was away does too, or is told that it begins again."""
+    with Cluster() as cluster:
+        receivers = [cluster.member(f"r{i}", ["g"]) for i in range(3)]
+        sender = cluster.member("s")
+        sender.ask(do="send", group="g")
+        wait_flow(receivers)
+        receivers[0].signal(signal.SIGSTOP)
+        wait_flow(receivers[1:], 200_000)
+        receivers[0].signal(signal.SIGCONT)
+        wait_flow(receivers)
+        finish(sender, receivers[1:])
+        (stream,) = receivers[0].ask(do="report")["streams"].values()
+        exclusions = receivers[0].ask(do="report")["exclusions"]
+        assert stream["faults"] == 0 or exclusions == 1
 
 
 def test_joins_and_leaves_during_traffic() -> None:
