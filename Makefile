@@ -4,7 +4,16 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+
+# What is installed grows in layers, each when a target first needs it: the demo needs a few
+# small packages, Spark alone more than a gigabyte. A file for each layer says that it is there.
+CLI    := $(VENV)/.layer-cli
+DEV    := $(VENV)/.layer-dev
+LIVE   := $(VENV)/.layer-live
+SPARK  := $(VENV)/.layer-spark
+DEPLOY := $(VENV)/.layer-deploy
+DOCS   := $(VENV)/.layer-docs
+LAYERS := $(CLI) $(DEV) $(LIVE) $(SPARK)
 
 # How many seeds `make sim` runs, and how many of them are part of `make test`.
 SIM_SEEDS ?= 1000
@@ -21,28 +30,40 @@ PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types unit seeds integration spark sim bench peers soak soak-spark clean
+# One pip at a time; tests run in parallel by themselves.
+.NOTPARALLEL:
+.PHONY: help setup demo test lint types unit seeds integration spark wheels deploy-check docs docs-blocks sim bench peers soak soak-spark clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## create .venv and install quicksilver with its tools into it
+setup: $(LAYERS) ## create .venv and install quicksilver with all that tests need into it
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "quicksilver needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
 	  { echo "python3 lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,cli,metrics,spark,live]'
+	$(PYTHON) -m venv $(VENV)
+
+$(CLI): EXTRAS = cli
+$(DEV): EXTRAS = dev,cli,metrics,analysis,record
+$(LIVE): EXTRAS = live
+$(SPARK): EXTRAS = spark
+$(DOCS): EXTRAS = docs
+$(DEPLOY): EXTRAS = deploy
+
+# Python itself is no reason to install again: its file is older or newer by chance.
+$(LAYERS) $(DEPLOY) $(DOCS): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@
 
-demo: setup ## a local cluster with injected loss and a crash, in which nothing is missing
+demo: $(CLI) ## a local cluster with injected loss and a crash, in which nothing is missing
 	$(BIN)/quicksilver demo
 
 test: lint types unit seeds integration spark ## everything a change must pass
 
-lint: setup ## style, format and layers
+lint: $(DEV) ## style, format and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
@@ -53,27 +74,39 @@ types: setup ## mypy, strict
 unit: setup ## tests that need no network, in parallel
 	$(BIN)/pytest -q -n auto --maxprocesses=8 --dist worksteal -m 'not integration and not namespaces and not spark'
 
-seeds: setup ## the first seeds of the simulator, the same for everybody
+seeds: $(CLI) ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)
 
 # They wait more than they work, and each has ports and a network of its own: three at a time.
 integration: setup ## tests with real sockets and processes
 	$(BIN)/pytest -q -n 3 --dist worksteal --durations=10 -m '(integration or namespaces) and not spark'
 
+deploy-check: $(DEV) $(DEPLOY) ## container, systemd and Kubernetes files, with the tools that check them
+	$(BIN)/pytest -q -rs tests/deploy
+
+wheels: setup ## build the wheel, and try it in fresh environments of Python 3.11 to 3.13
+	QUICKSILVER_PYTHONS="3.11 3.12 3.13" $(BIN)/pytest -q -rs tests/install
+
 spark: setup ## tests with real Spark, which share one session
 	$(BIN)/pytest -q --durations=10 -m spark
 
-sim: setup ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
+docs: $(DOCS) ## the pages and the Python API as a site in build/site; broken links fail
+	$(BIN)/python docs/site.py
+
+docs-blocks: setup ## every block of code of every page, the long ones too; prints the list
+	$(BIN)/python -m tests.docs.blocks
+
+sim: $(CLI) ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
 	$(BIN)/quicksilver sim --seeds $(SIM_SEEDS)
 
-bench: setup ## quicksilver's own benchmarks
+bench: $(CLI) ## quicksilver's own benchmarks
 	$(BIN)/quicksilver bench suite
 
-peers: setup ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in one table
+peers: $(CLI) ## the same work through Cyclone DDS, ZeroMQ, Zenoh and JGroups, in one table
 	bash bench/peers/setup.sh
 	$(BIN)/python -m bench.peers.run $(PEERS_FLAGS)
 
-soak: setup ## real processes among kills, freezes, cuts and restarts, every message checked (SOAK_SECONDS=1800)
+soak: $(CLI) ## real processes among kills, freezes, cuts and restarts, every message checked (SOAK_SECONDS=1800)
 	$(BIN)/quicksilver soak --seconds $(SOAK_SECONDS)
 
 soak-spark: setup ## every Spark test: drivers and workers killed many times, a cluster (SOAK_KILLS=20)

@@ -20,7 +20,7 @@ with sync.connect(sys.argv[1]) as display, sync.connect(sys.argv[1]) as sensor:
         return b"reading %d" % number if number < 5 else None
 
     readings.send_from(newest)
-    for message in shown.receive(timeout_s=5):
+    for message in shown.messages(timeout=5):
         print(message.payload.decode())
         if message.sequence == 4:
             break

@@ -11,7 +11,7 @@ with sync.connect(sys.argv[1]) as listener, sync.connect(sys.argv[1]) as speaker
         outbox.send(b"job %d" % number)
     speaker.flush()
     print("every member has all three")
-    for message in inbox.receive(timeout_s=5):
+    for message in inbox.messages(timeout=5):
         print(message.payload.decode())
         if message.sequence == 2:
             break

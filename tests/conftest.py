@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.kit.signals import give_children_default_signals
 
 # How long an example takes is never what is tested.
-settings.register_profile("quicksilver", deadline=None)
+settings.register_profile(
+    "quicksilver", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("quicksilver")
 
 give_children_default_signals()
@@ -22,3 +24,6 @@ for name in (
     "QUICKSILVER_GMS",
 ):
     os.environ.pop(name, None)
+
+# Nor does any test find a GMS that happens to run on the same network, or is found by others.
+os.environ["QUICKSILVER_DISCOVERY_PORT"] = "0"

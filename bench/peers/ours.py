@@ -10,9 +10,10 @@ from pathlib import Path
 
 from bench.peers.result import PeerFailedError, PeerMissingError, PeerResult
 from quicksilver.lab.processes import Children
+from quicksilver.stdx.install import DISTRIBUTION, install_line
 
 NAME = "quicksilver"
-INSTALL = "make setup (pip install 'quicksilver[cli]')"
+INSTALL = f"make setup ({install_line('cli')})"
 
 
 def parse_bench(output: str) -> tuple[float, int]:
@@ -68,6 +69,6 @@ def _program() -> str:
 
 def _version() -> str:
     try:
-        return version("quicksilver")
+        return version(DISTRIBUTION)
     except PackageNotFoundError:
         return "unknown"

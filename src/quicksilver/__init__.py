@@ -1,29 +1,42 @@
 """quicksilver: reliable multicast that scales with the number of groups.
 
-What is named here is imported when it is first used. Commands and Spark's many Python
-processes use little of it, and all of it takes a fifth of a second.
+``connect`` is the way in for asyncio, ``sync.connect`` for scripts and threads. What is named
+here is imported when it is first used: commands and Spark's many Python processes use little of
+it, and all of it takes a fifth of a second.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quicksilver import sync
+    from quicksilver.membership.names import BadGroupNameError
     from quicksilver.multicast.sending.behind import Drop, Keep, Wait
-    from quicksilver.node import sync
+    from quicksilver.net.interfaces import InterfaceError
     from quicksilver.node.aio import Group, Node, connect
     from quicksilver.node.errors import (
         AddressError,
         AlreadyJoinedError,
         ClosedError,
+        ConfigFileError,
         CoreFailedError,
+        EmptyGroupError,
+        GmsNotFoundError,
         GmsUnreachableError,
         MessageTooLargeError,
+        MessageTypeError,
+        NoResponderError,
         NotConnectedError,
         NotJoinedError,
         OptionError,
+        PatternError,
         QueueFullError,
         QuicksilverError,
         RefusedError,
+        RequestFailedError,
+        RequestTimeoutError,
+        SeveralGmsError,
+        TimedOutError,
         UnconfirmedError,
     )
     from quicksilver.node.messages import (
@@ -36,31 +49,44 @@ if TYPE_CHECKING:
         View,
     )
     from quicksilver.node.options import NodeOptions
+    from quicksilver.node.tuning import tune
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AddressError",
     "AlreadyJoinedError",
+    "BadGroupNameError",
     "Batch",
     "Burst",
     "ClosedError",
+    "ConfigFileError",
     "CoreFailedError",
     "Drop",
+    "EmptyGroupError",
+    "GmsNotFoundError",
     "GmsUnreachableError",
     "Group",
+    "InterfaceError",
     "Keep",
     "Message",
     "MessageTooLargeError",
+    "MessageTypeError",
+    "NoResponderError",
     "Node",
     "NodeOptions",
     "NodeStats",
     "NotConnectedError",
     "NotJoinedError",
     "OptionError",
+    "PatternError",
     "QueueFullError",
     "QuicksilverError",
     "RefusedError",
+    "RequestFailedError",
+    "RequestTimeoutError",
+    "SeveralGmsError",
+    "TimedOutError",
     "Unconfirmed",
     "UnconfirmedError",
     "UnconfirmedReason",
@@ -68,18 +94,31 @@ __all__ = [
     "Wait",
     "connect",
     "sync",
+    "tune",
 ]
 
-_HOMES = ("errors", "messages", "options", "aio")
-"""Modules of ``node`` that have these names, the light ones first."""
+_HOMES = {
+    "BadGroupNameError": "quicksilver.membership.names",
+    "InterfaceError": "quicksilver.net.interfaces",
+    **dict.fromkeys(("Drop", "Keep", "Wait"), "quicksilver.multicast.sending.behind"),
+    **dict.fromkeys(("Group", "Node", "connect"), "quicksilver.node.aio"),
+    **dict.fromkeys(
+        ("Batch", "Burst", "Message", "NodeStats", "Unconfirmed", "UnconfirmedReason", "View"),
+        "quicksilver.node.messages",
+    ),
+    "NodeOptions": "quicksilver.node.options",
+    "tune": "quicksilver.node.tuning",
+}
+"""The modules that have these names; all others are errors."""
 
 
 def __getattr__(name: str) -> Any:
     if name == "sync":
-        return import_module("quicksilver.node.sync")
+        return import_module("quicksilver.sync")
     if name in __all__:
-        for home in _HOMES:
-            module = import_module(f"quicksilver.node.{home}")
-            if hasattr(module, name):
-                return getattr(module, name)
+        return getattr(import_module(_HOMES.get(name, "quicksilver.node.errors")), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

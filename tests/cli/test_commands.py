@@ -24,13 +24,13 @@ class TestHelp:
 
 class TestGms:
     def test_it_says_where_it_listens_and_ends_on_sigterm(self) -> None:
-        """A supervisor stops it like this; that is no failure."""
+        """A supervisor stops it like this, and finds the signal in the exit code."""
         with running("gms", "--port", "0", "--json") as process:
             ready = read_event(process)
             assert ready["event"] == "ready"
             assert ready["address"].startswith("127.0.0.1:")
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 0
+            assert process.wait(10) == 143
 
     def test_a_port_in_use_is_one_line(self) -> None:
         """The most common mistake of all."""
@@ -74,19 +74,26 @@ class TestPubSub:
             messages = [read_event(sub) for _ in range(2000)]
             assert sub.wait(10) == 0
         assert [m["sequence"] for m in messages] == list(range(2000))
-        assert all(len(m["hex"]) == 600 for m in messages)
+        assert all(len(m["payload"]) == 600 and m["encoding"] == "hex" for m in messages)
 
     def test_too_few_messages_in_time_is_a_failure(self) -> None:
         """A script that waits for messages must notice that they did not come."""
         with running_gms() as gms:
             outcome = run("sub", "a", "-n", "1", "--seconds", "0.3", "--gms", gms)
-            check_one_line(outcome, 1, "0 of 1 messages")
+            assert outcome.returncode == 1
+            assert outcome.stderr.splitlines() == [
+                "quicksilver: ready: node 1 has joined a",
+                "quicksilver: 0 of 1 messages arrived within 0.3 s",
+            ]
 
-    def test_a_group_without_members_is_one_line(self) -> None:
-        """Messages wait for somebody to join; the user must learn that nobody did."""
+    def test_a_group_without_members_is_named_at_once_and_at_the_end(self) -> None:
+        """A mistyped name looks like this: the user learns what is waited for."""
         with running_gms() as gms:
-            outcome = run("pub", "a", "-n", "3", "--flush", "0.5", "--gms", gms)
-            check_one_line(outcome, 1, "nobody did")
+            outcome = run("pub", "a", "-n", "3", "--flush", "1.5", "--gms", gms)
+        assert outcome.returncode == 1
+        first, last = outcome.stderr.splitlines()
+        assert first.startswith("quicksilver: nobody has joined 'a'; waiting 1.5 s")
+        assert last.startswith("quicksilver: nobody joined 'a' within 1.5 s, so nothing was sent")
 
     def test_ctrl_c_ends_quietly(self) -> None:
         """Nobody wants a traceback for that."""
@@ -96,6 +103,18 @@ class TestPubSub:
             assert sub.wait(10) == 130
             assert sub.stderr is not None
             assert sub.stderr.read() == ""
+
+
+class TestLogs:
+    def test_what_happens_is_logged_on_request(self) -> None:
+        """As JSON, each line an object; without -v a good start is not worth a line."""
+        with running_gms() as gms:
+            command = ("sub", "a", "--seconds", "0.3", "--gms", gms)
+            quiet, loud = run(*command), run(*command, "-v", "--log-json")
+        assert quiet.stderr.splitlines() == ["quicksilver: ready: node 1 has joined a"]
+        logs = [json.loads(one) for one in loud.stderr.splitlines() if one.startswith("{")]
+        assert {one["event"] for one in logs} == {"log"}
+        assert "quicksilver.node" in {one["logger"] for one in logs}
 
 
 class TestTop:
@@ -145,15 +164,15 @@ class TestUp:
         assert ("node-2", "a") not in heard
         assert events[-1]["event"] == "stopped"
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_stops_all_of_it(self, number: int) -> None:
-        """Quietly, and with the exit code of Ctrl-C."""
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_a_signal_stops_all_of_it(self, number: int, code: int) -> None:
+        """Quietly, and with the exit code that shells give to it."""
         with running("up", "-n", "2", "--json") as process:
             while read_event(process)["event"] != "ready":
                 pass
             children = _children_of(process.pid)
             process.send_signal(number)
-            assert process.wait(20) == 130
+            assert process.wait(20) == code
             assert process.stderr is not None
             assert process.stderr.read() == ""
             assert not any(_is_running(child) for child in children)

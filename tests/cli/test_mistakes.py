@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from quicksilver.cli.app import app
+from quicksilver.cli.app import make_app
 from quicksilver.cli.main import run
 
 
@@ -63,7 +63,7 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [words] + [leaf for name in below for leaf in leaves(below[name], (*words, name))]
 
 
-@pytest.mark.parametrize("words", leaves(typer.main.get_command(app)), ids=" ".join)
+@pytest.mark.parametrize("words", leaves(typer.main.get_command(make_app())), ids=" ".join)
 def test_every_command_explains_itself(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:

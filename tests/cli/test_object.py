@@ -225,4 +225,4 @@ class TestSchema:
         code, out, _ = say(capsys, "schema")
         assert code == 0
         assert ET.fromstring(out).tag == "{http://www.w3.org/2001/XMLSchema}schema"
-        assert json.loads(say(capsys, "schema", "--json")[1]) == {"schema": out}
+        assert json.loads(say(capsys, "schema", "--json")[1]) == {"event": "schema", "schema": out}

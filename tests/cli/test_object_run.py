@@ -13,8 +13,15 @@ from typing import Any
 
 import pytest
 
-from quicksilver.cli.faces import LineError, PlainFace, TextFace, find_text, parse_values, to_text
 from quicksilver.cli.main import run as run_main
+from quicksilver.cli.object_terminal import (
+    LineError,
+    PlainFace,
+    TextFace,
+    find_text,
+    parse_values,
+    to_text,
+)
 from quicksilver.live.references.builder import external, library, primitive
 from quicksilver.live.references.xml import write
 from quicksilver.live.types.build import endpoint, event, object_type
@@ -196,13 +203,13 @@ class TestCommand:
         assert lines[0] == 'channel.receive "one"'
         assert lines[1].startswith("! repeater.channel: provided temporal 'not (receive(m)")
 
-    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-    def test_signals_end_it_cleanly(self, how: signal.Signals) -> None:
+    @pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_signals_end_it_cleanly(self, how: signal.Signals, code: int) -> None:
         with running("object", "run", "--local", "--json", TEXT) as process:
             assert read_event(process)["event"] == "ready"
             process.send_signal(how)
             _, problems = process.communicate(timeout=20)
-            assert process.returncode == 130
+            assert process.returncode == code
             assert problems == ""
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
-from types import ModuleType
-from typing import Any
+import importlib.util
 
 import pytest
 import typer
@@ -51,14 +48,11 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The library alone needs no typer; the command must say so, not fail with a traceback."""
-    real = builtins.__import__
-
-    def without_typer(name: str, *rest: Any, **more: Any) -> ModuleType:
-        if name == "typer":
-            raise ModuleNotFoundError("No module named 'typer'", name="typer")
-        return real(name, *rest, **more)
-
-    monkeypatch.delitem(sys.modules, "typer", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without_typer)
-    assert main.run(["--version"]) == 1
-    assert capsys.readouterr().err == "the command line needs: pip install 'quicksilver[cli]'\n"
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "typer" else real(name)
+    )
+    assert main.run(["pub", "a"]) == 1
+    line = "quicksilver: the command line needs: pip install 'quicksilver-multicast[cli]'\n"
+    assert capsys.readouterr().err == line
+    assert main.run(["--version"]) == 0

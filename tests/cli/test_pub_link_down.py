@@ -41,8 +41,8 @@ def test_it_fails_and_says_how_many_messages_may_not_have_arrived() -> None:
         machines.set_link(2, up=True)
         out, err = pub.communicate(timeout=120)
         assert pub.returncode == 1, (out, err)
-        last = err.strip().splitlines()[-1]
-        assert last.startswith(f"quicksilver: sent {COUNT:,} messages to g, but "), err
+        last = json.loads(err.strip().splitlines()[-1])["text"]
+        assert last.startswith(f"sent {COUNT:,} messages to g, but "), err
         assert "may not have arrived" in last
         assert "this node was excluded" in last
         summary = json.loads(out.strip().splitlines()[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -109,7 +110,7 @@ def test_a_full_disk_ends_a_recorder_with_one_line(gms: str, tmp_path: Path) -> 
                     group.send(b"%d" % number + b"." * 999)
             _, problems = process.communicate(timeout=60)
             assert process.returncode == 1
-        assert problems.splitlines()[-1].startswith("quicksilver: ")
+        assert json.loads(problems.splitlines()[-1])["event"] == "error"
         assert "No space left on device" in problems.splitlines()[-1]
         kept = sum(recorded(disk).values())
         subprocess.run(["mount", "-o", "remount,size=30m", str(disk)], check=True)

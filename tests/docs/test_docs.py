@@ -4,59 +4,60 @@ from __future__ import annotations
 
 import importlib
 import re
-import select
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from quicksilver.cli.app import app
+from quicksilver.cli.app import make_app
 from quicksilver.multicast.counters import Counters
 from quicksilver.net import diagnosis
-from tests.docs.pages import ROOT, blocks, commands, read, shell
-from tests.node.service import running_gms
+from tests.docs.parsing import ROOT, parse_page, parse_steps, read, texts
+from tests.docs.story import pages
 
-PAGES = sorted(
-    path
-    for folder in ("", "docs", "results", "bench/peers", "examples/spark/pipeline")
-    for path in (ROOT / folder).glob("*.md")
-)
-NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
-COMMANDS: Any = typer.main.get_command(app)
+NAMES = pages()
+COMMANDS: Any = typer.main.get_command(make_app())
 SUBCOMMANDS: dict[str, Any] = COMMANDS.commands
 OTHER_PROGRAMS = {
+    "/opt/quicksilver/bin/pip",
     "cd",
     "cp",
+    "docker",
     "echo",
     "export",
+    "git",
+    "hyperfine",
     "kill",
+    "kubectl",
     "make",
     "mkdir",
     "pip",
     "printf",
+    "python3",
     "seq",
     "spark-pipelines",
+    "uvx",
+    "systemctl",
+    "time",
 }
-RUN_BY = {
-    "README.md": "tests/docs/test_docs.py",
-    "docs/figures.md": "tests/spark/telemetry/test_traces.py",
-    "docs/live-objects.md": "tests/docs/test_live_objects.py",
-    "docs/live-runtime.md": "tests/docs/test_live_runtime.py",
-    "docs/operations.md": "tests/docs/test_docs.py",
-    "docs/planning.md": "tests/spark/test_docs.py",
-    "docs/simulation.md": "tests/docs/test_docs.py",
-    "docs/spark.md": "tests/spark/test_docs.py",
-    "docs/types.md": "tests/live/types/test_docs.py",
-}
-"""The test that runs a page's blocks."""
 TARGETS = set(
     re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 )
+
+
+def commands(name: str, *, only_left_out: bool = False) -> list[str]:
+    """The commands that a page shows, or those that ordinary tests do not run."""
+    return [
+        step.command.replace("\\\n", " ")
+        for block in parse_page(name)
+        if block.language == "console"
+        if not only_left_out or block.has("not run") or block.has("long")
+        for step in parse_steps(block.text)
+    ]
 
 
 def anchors(text: str) -> set[str]:
@@ -68,14 +69,14 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_link_leads_somewhere(name: str) -> None:
-    """To a file of this repository, and to a heading in it if one is named."""
+    """To a file of this repository (a site has no folders), and to a heading if one is named."""
     lost = []
     for target in re.findall(r"\]\(([^)\s]+)\)", read(name)):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, heading = target.partition("#")
         file = (ROOT / name).parent / path if path else ROOT / name
-        if not file.exists() or (
+        if not file.is_file() or (
             heading and heading not in anchors(file.read_text(encoding="utf-8"))
         ):
             lost.append(target)
@@ -136,10 +137,10 @@ def test_every_command_and_option_in_a_sentence_exists(name: str) -> None:
     assert [problem for words in mentioned if (problem := find_problem(words[1:]))] == []
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if commands(name)])
-def test_every_command_that_is_shown_is_understood(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in NAMES if commands(name, only_left_out=True)])
+def test_every_command_that_no_test_runs_is_understood(name: str) -> None:
     """Up to where it would begin: its options, their values, the arguments it must have."""
-    for words in calls(commands(name)):
+    for words in calls(commands(name, only_left_out=True)):
         if words[0] == "quicksilver":
             command, rest = COMMANDS, words[1:]
             while rest and rest[0] in getattr(command, "commands", {}):
@@ -171,11 +172,15 @@ def check_program(words: list[str]) -> None:
     )
 
 
-def test_the_readme_lists_every_command() -> None:
-    """No more and no fewer."""
-    rows = re.findall(r"^\| (`.*?`) \|", read("README.md"), re.MULTILINE)
+def test_operations_list_every_command() -> None:
+    """No more and no fewer, as the README does in a paragraph."""
+    _, _, section = read("docs/operations.md").partition("## Commands")
+    rows = re.findall(r"^\| (`.*?`) \|", section.partition("## Looking")[0], re.MULTILINE)
     named = {word.split()[-1] for row in rows for word in re.findall(r"`([^`]+)`", row)}
     assert named == set(SUBCOMMANDS)
+    _, _, paragraph = read("README.md").partition("## Commands")
+    words = {word.split()[-1] for word in re.findall(r"`([^`]+)`", paragraph.partition("##")[0])}
+    assert words - {"--help", "--json"} == set(SUBCOMMANDS)
 
 
 def test_operations_explain_every_counter() -> None:
@@ -188,7 +193,7 @@ def test_operations_say_what_the_doctor_says(monkeypatch: pytest.MonkeyPatch) ->
     """Of a system that allows too little: the same settings, and the same values."""
     monkeypatch.setattr(diagnosis, "read_setting", lambda _: 0)
     monkeypatch.setattr(diagnosis, "may_exceed_limits", lambda: False)
-    (block,) = blocks("docs/operations.md", "ini")
+    (block,) = texts("docs/operations.md", "ini")
     lines = [line.replace(" ", "") for line in block.splitlines()]
     assert [f"sysctl -w {line}" for line in lines] == [one.fix for one in diagnosis.check_buffers()]
 
@@ -214,61 +219,3 @@ def test_every_command_has_a_form_for_programs() -> None:
         if "--json" not in {option for parameter in leaf.params for option in parameter.opts}
     ]
     assert without == []
-
-
-def test_every_block_is_run_by_a_test() -> None:
-    """A page with code has a test of its own, which takes the page's blocks and knows them all."""
-    kinds = ("ini", "python", "sql", "toml", "xml")
-    assert {name for name in NAMES if any(blocks(name, kind) for kind in kinds)} == set(RUN_BY)
-    for name, test in RUN_BY.items():
-        assert Path(name).name in read(test)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block", blocks("docs/simulation.md"))
-def test_the_simulations_examples_run(block: str) -> None:
-    """They print what went wrong, which nothing does, or what a broken engine does wrong."""
-    exec(block, {"__name__": "example"})
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("docs/experiments.md", ["quicksilver experiment list"]),
-        ("docs/simulation.md", ["quicksilver sim --seed 7", "quicksilver sim --seed 7 --json"]),
-        (
-            "docs/simulation.md",
-            [
-                "quicksilver sim --seed 45 --shrink --write-plan plan.json",
-                "quicksilver sim --plan plan.json",
-            ],
-        ),
-    ],
-)
-def test_commands_that_take_seconds_run(name: str, lines: list[str], tmp_path: Path) -> None:
-    """As they are typed; other pages with a console have tests of their own, or take minutes."""
-    for line in lines:
-        assert line in commands(name)
-        with shell(line, tmp_path) as program:
-            assert program.rest()
-            assert program.process.returncode == 0
-
-
-@pytest.mark.integration
-def test_the_readmes_ten_lines_run() -> None:
-    """In two processes: whoever joined first hears the other."""
-    (block,) = blocks("README.md")
-    with running_gms() as gms:
-        program = block.replace("127.0.0.1:7401", gms)
-        assert program != block
-        command = [sys.executable, "-u", "-c", program]
-        started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        try:
-            ready, _, _ = select.select([one.stdout for one in started], [], [], 20)
-            assert ready, "nobody heard anything"
-            assert ready[0].readline().endswith(" 0 b'EURUSD 1.0842'\n")
-        finally:
-            for one in started:
-                one.kill()
-                one.communicate()

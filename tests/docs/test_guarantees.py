@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.docs.pages import ROOT, read
+from tests.docs.parsing import ROOT, read
 
 PAGE = "docs/guarantees.md"
 MARK = re.compile(r"<!-- test: (\S+) -->")
@@ -18,6 +18,7 @@ VERBS = (
     "join",
     "leave",
     "send",
+    "receive",
     "members that do not keep up",
     "flush",
     "close",
@@ -26,6 +27,7 @@ VERBS = (
     "empty group",
     "restart of the GMS",
     "recorder",
+    "live objects",
     "strangers",
 )
 

@@ -20,9 +20,12 @@ LAST_LINES = {
     "hello": "hello from node",
     "overlapping_groups": "hears",
     "pull_source": "reading 4",
+    "request_reply": "refused: ValueError",
     "sync_script": "job 2",
     "typed_quotes": "EURCHF 0.9391",
     "views": "alone again",
+    "wildcards": "watches prices.eu prices.us prices.us.spot",
+    "work_queue": "retained: finished",
 }
 
 

@@ -117,7 +117,7 @@ def main() -> None:
                         pump.stopping = True
                     for pump in pumps:
                         pump.join(timeout=30)
-                    node.flush(timeout_s=order.get("timeout_s", 30))
+                    node.flush(timeout=order.get("timeout_s", 30))
                     say(
                         sent={pump.group.name: pump.sent for pump in pumps},
                         stalls=[s for pump in pumps for s in pump.stalls],

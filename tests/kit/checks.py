@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from quicksilver.trials.checks.quiescence import SILENT_S
 from quicksilver.trials.cluster import Cluster
+from quicksilver.trials.payloads import parse_payload
 from quicksilver.trials.watch import Violation
-from quicksilver.trials.workload import parse_payload
 from tests.kit.cluster import inbox
 
 

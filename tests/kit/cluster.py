@@ -15,8 +15,8 @@ from quicksilver.sim.model import LinkModel
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.payloads import parse_payload
 from quicksilver.trials.watch import Watcher
-from quicksilver.trials.workload import parse_payload
 from quicksilver.wire.control import Control, encode_control, stamp_control
 from quicksilver.wire.ids import Address
 

@@ -114,14 +114,21 @@ class TestEnding:
                     python(children, SLEEPER)
             assert mine.read_text() == before
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-    def test_a_signal_ends_the_block_and_the_children(self, number: int) -> None:
+    @pytest.mark.parametrize(
+        ("number", "error"),
+        [
+            (signal.SIGINT, "KeyboardInterrupt"),
+            (signal.SIGTERM, "Terminated: 15"),
+            (signal.SIGHUP, "Terminated: 1"),
+        ],
+    )
+    def test_a_signal_ends_the_block_and_the_children(self, number: int, error: str) -> None:
         """Whoever stops a measurement stops all of it."""
         with Children() as children:
             parent = python(children, PARENT)
             pid = pid_of(parent.expect_line("pid", 20))
             parent.send_signal(number)
-            with pytest.raises(ChildError, match="KeyboardInterrupt"):
+            with pytest.raises(ChildError, match=error):
                 parent.expect_line("more", 20)
             assert parent.exit_code != 0
             assert not is_alive(pid)

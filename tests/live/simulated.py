@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from quicksilver.live.runtime.executors import Executor
 from quicksilver.live.runtime.runtime import Runtime
-from quicksilver.live.services.groups import GroupHub, Groups, GroupView
+from quicksilver.live.services.groups import (
+    RUNTIMES,
+    GroupHub,
+    Groups,
+    GroupView,
+    RuntimeNodes,
+)
 from quicksilver.live.services.identity import Identity
 from quicksilver.multicast.events import GroupReady, GroupViewChanged, SessionEvent
 from quicksilver.trials.node import SimNode
@@ -34,10 +40,13 @@ class SimGroups(GroupHub):
     def __init__(self, node: SimNode, executor: Executor) -> None:
         super().__init__(executor)
         self._node = node
+        self._runtimes = RuntimeNodes()
         _Dispatcher.of(node.cluster).hubs[node] = self
 
     def subscribe(self, join: Sequence[str], leave: Sequence[str]) -> None:
         """Make one request."""
+        if RUNTIMES not in self._node.joined:
+            join = (RUNTIMES, *join)
         self._node.change(
             join=tuple(join), leave=tuple(leave), echo=True, done=self.handle_subscribed
         )
@@ -57,7 +66,7 @@ class SimGroups(GroupHub):
         if isinstance(event, GroupViewChanged):
             view = event.view
             if view.name in self._node.joined and event.is_member:
-                members = tuple(map(int, view.members))
+                members = self._runtimes.among(view.members, self._node.session.directory)
                 self.handle_view(view.name, GroupView(view.view, members, self._node.id))
         elif isinstance(event, GroupReady) and event.name in self._node.joined:
             self.handle_joined(event.name)

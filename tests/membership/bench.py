@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from quicksilver.core.ports import Noted
+from quicksilver.core.ports import Noted, Reported
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.service import MembershipService
@@ -40,8 +40,11 @@ class Bench:
         self.conns = 0
         self.closed: list[int] = []
         self.notes: list[str] = []
+        self.reports: list[Reported] = []
         self.answers: Counter[int] = Counter()
         """Heartbeats that were answered."""
+        self.mute: set[int] = set()
+        """Connections whose nodes do not confirm what they are asked to."""
 
     def connect(self, addresses: frozenset[str] = frozenset({"10.0.0.1"})) -> int:
         self.conns += 1
@@ -61,9 +64,14 @@ class Bench:
                 self.answers[transmit.connection] += 1
                 continue
             heard.setdefault(transmit.connection, []).append(reply)
+            is_asked = isinstance(reply, gms.Update) and reply.is_awaited
+            if is_asked and transmit.connection not in self.mute:
+                self.say(transmit.connection, gms.Applied(reply.batch))
         while (event := self.service.poll_event()) is not None:
             if isinstance(event, Noted):
                 self.notes.append(event.text)
+            elif isinstance(event, Reported):
+                self.reports.append(event)
             else:
                 self.closed.append(event.connection)
         return heard

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from quicksilver.core.ports import Noted
+from quicksilver.core.ports import Noted, Reported
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.client import MembershipClient
 from quicksilver.membership.config import ServiceConfig
@@ -21,6 +21,8 @@ from quicksilver.membership.events import (
     SubscriptionCompleted,
     ViewsChanged,
 )
+from quicksilver.membership.names import is_attendance, is_private
+from quicksilver.membership.patterns import matches
 from quicksilver.membership.planning.model import Planner
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, Store, StoreError
@@ -42,14 +44,16 @@ class Peer:
         self.events: list[ClientEvent] = []
         self.joined: set[str] = set()
         self.opened: set[str] = set()
+        self.patterns: set[str] = set()
         self.completed: dict[int, dict[str, int]] = {}
         self.requests: list[int] = []
         self.is_frozen = False
 
-    def subscribe(self, *, join=(), leave=(), open=(), close=()) -> int:  # noqa: A002  # as the client has it
+    def subscribe(self, *, join=(), leave=(), open=(), close=(), match=(), unmatch=()) -> int:  # noqa: A002  # as the client has it
         self.joined = (self.joined - set(leave)) | set(join)
         self.opened = (self.opened - set(close)) | set(open)
-        request = self.client.subscribe(join, leave, open, close)
+        self.patterns = (self.patterns - set(unmatch)) | set(match)
+        request = self.client.subscribe(join, leave, open, close, match, unmatch)
         self.requests.append(request)
         return request
 
@@ -76,9 +80,14 @@ class ViewHistory:
         """ "A list L of disjoint region views such that together they contain
         the full list of members of the group view" (dissertation 4.2.1 A)."""
         seen: list[int] = []
+        if is_attendance(group.name):
+            assert group.regions == ()
+            return
         for region, view in group.regions:
             assert directory.regions[region].view == view
             seen += directory.regions[region].members
+        if is_private(group.name):
+            assert seen == list(group.members)
         assert len(seen) == len(set(seen))
         assert set(seen) >= set(group.members)
 
@@ -240,6 +249,8 @@ class Cluster:
             if isinstance(finished, Noted):
                 self.notes.append(finished.text)
                 continue
+            if isinstance(finished, Reported):
+                continue
             conn = finished.connection
             peer = self.by_conn.pop(conn, None)
             if peer is not None and peer.conn == conn:
@@ -284,8 +295,9 @@ class Cluster:
 
     def settle(self) -> None:
         """Let everything happen that must, and check that all agree."""
-        # A GMS that hears hardly anybody suspects itself for a while.
-        patience_s = self.config.resume_grace_s + self.config.silence_s_max
+        # A GMS that hears hardly anybody suspects itself for a while, and one that dies
+        # meanwhile begins anew.
+        patience_s = 2 * (self.config.resume_grace_s + self.config.silence_s_max)
         self.run(self.settings.failure_timeout_s * 2 + patience_s + 1)
         self.check()
 
@@ -296,8 +308,13 @@ class Cluster:
             assert isinstance(peer.client.state, Member), (peer.client.name, peer.client.state)
             by_node[peer.client.node] = peer
         names = set().union(*(p.joined | p.opened for p in self.peers), set())
-        members = {n: tuple(sorted(i for i, p in by_node.items() if n in p.joined)) for n in names}
-        users = {n: {i for i, p in by_node.items() if n in p.joined | p.opened} for n in names}
+        # A group lives as long as somebody names it; patterns stand for those that live.
+        inside_of = {
+            i: p.joined | {n for n in names if any(matches(each, n) for each in p.patterns)}
+            for i, p in by_node.items()
+        }
+        members = {n: tuple(sorted(i for i in by_node if n in inside_of[i])) for n in names}
+        users = {n: {i for i, p in by_node.items() if n in inside_of[i] | p.opened} for n in names}
         regions: dict[int, RegionView] = {}
         senders: dict[int, set[int]] = {}
         ids: dict[str, int] = {}
@@ -310,7 +327,7 @@ class Cluster:
                     senders.setdefault(region, set()).update(users[group.name])
         for node, peer in by_node.items():
             directory = peer.client.directory
-            assert {g.name for g in directory.groups.values()} == peer.joined | peer.opened
+            assert {g.name for g in directory.groups.values()} == inside_of[node] | peer.opened
             needed = {r for g in directory.groups.values() for r, _ in g.regions}
             inside = {r for r, v in directory.regions.items() if node in v.members}
             assert set(directory.regions) == needed | inside

@@ -25,10 +25,10 @@ from quicksilver.wire import gms
 
 SETTINGS = gms.ClusterSettings()
 SECRET = b"0123456789abcdef"
-HELLO = gms.Hello(2, "n", "10.0.0.1", 9000, 4096)
-RESUME = gms.Hello(2, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, SECRET, 1))
-WELCOME = gms.Welcome(2, 77, 3, False, SETTINGS, SECRET)
-RESUMED = gms.Welcome(2, 77, 3, True, SETTINGS, SECRET)
+HELLO = gms.Hello(gms.PROTOCOL_VERSION, "n", "10.0.0.1", 9000, 4096)
+RESUME = gms.Hello(gms.PROTOCOL_VERSION, "n", "10.0.0.1", 9000, 4096, gms.Resume(77, 3, SECRET, 1))
+WELCOME = gms.Welcome(gms.PROTOCOL_VERSION, 77, 3, False, SETTINGS, SECRET)
+RESUMED = gms.Welcome(gms.PROTOCOL_VERSION, 77, 3, True, SETTINGS, SECRET)
 SELF = gms.NodeInfo(3, "n", "10.0.0.1", 9000)
 
 
@@ -205,7 +205,7 @@ def test_a_reconnect_resumes_and_keeps_the_directory_until_all_is_there() -> Non
     assert 7 in script.client.directory.groups
     assert script.hears(gms.Subscribed(pending, (8,))) == []
     assert script.hears(update(9, alive=(3,))) == [
-        ViewsChanged((), (), (), (), ()),
+        ViewsChanged((), (), (), (), (), is_complete=True),
         SubscriptionCompleted(pending, {"b": 8}),
     ]
     assert script.client.state == Member()
@@ -229,7 +229,7 @@ def test_an_excluded_node_comes_back_as_a_new_one_in_the_same_groups() -> None:
         gms.Subscribe(0, ("a",), (), ("z",)),
         gms.Subscribe(pending, ("b",), ("a",)),
     ]
-    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
+    script.hears(gms.Welcome(gms.PROTOCOL_VERSION, 77, 4, False, SETTINGS, SECRET))
     assert script.client.node == 4
     assert script.hears(gms.Subscribed(0, (7, 9)), gms.Subscribed(pending, (8,))) == [
         SubscriptionCompleted(0, {"a": 7, "z": 9}),
@@ -258,7 +258,7 @@ def test_a_completion_that_an_exclusion_overtook_is_still_reported() -> None:
     script.hears(RESUMED, gms.Subscribed(pending, (8,)), gms.Excluded("silent"))
     script.closed().opened()
     assert script.says() == [HELLO, gms.Subscribe(0, ("a", "b"))]
-    script.hears(gms.Welcome(2, 77, 4, False, SETTINGS, SECRET))
+    script.hears(gms.Welcome(gms.PROTOCOL_VERSION, 77, 4, False, SETTINGS, SECRET))
     assert script.hears(gms.Subscribed(0, (17, 18))) == [
         SubscriptionCompleted(0, {"a": 17, "b": 18}),
         SubscriptionCompleted(pending, {"b": 18}),
@@ -350,3 +350,23 @@ def test_answers_nobody_waits_for_are_counted_and_dropped() -> None:
     assert script.hears(gms.Subscribed(99, (1,))) == []
     assert script.client.state == Member()
     assert script.client.misfits == 1
+
+
+def test_an_update_that_is_awaited_is_confirmed_once_it_is_applied() -> None:
+    """Whoever joins waits until nodes that may send have its view in use."""
+    script = Script().member_of_a()
+    script.says()
+    awaited = gms.Update(2, groups=(gms.GroupChange(7, "", 2, 1, (), (), ()),), is_awaited=True)
+    [changed] = script.hears(awaited)
+    assert isinstance(changed, ViewsChanged)
+    assert script.says() == [gms.Applied(2)]
+
+
+def test_an_update_that_does_not_fit_is_not_confirmed() -> None:
+    """The complete one that follows is."""
+    script = Script().member_of_a()
+    script.says()
+    script.hears(
+        gms.Update(2, groups=(gms.GroupChange(99, "", 2, 1, (), (), ()),), is_awaited=True)
+    )
+    assert gms.Applied(2) not in script.says()

@@ -77,7 +77,7 @@ def test_no_frame_hurts_a_client(garbage: list[bytes], is_member: bool) -> None:
     client.subscribe(join=["a"])
     client.handle_opened(0.0)
     if is_member:
-        welcome = gms.Welcome(2, 7, 3, False, gms.ClusterSettings(), b"s" * 16)
+        welcome = gms.Welcome(gms.PROTOCOL_VERSION, 7, 3, False, gms.ClusterSettings(), b"s" * 16)
         client.handle_frame(gms.encode(welcome), 0.0)
     for at, frame in enumerate(garbage):
         client.handle_frame(frame, float(at))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,18 +220,19 @@ def test_of_two_groups_the_busier_gets_the_last_membership() -> None:
 
 def test_a_gms_that_starts_again_goes_on_with_the_addresses(tmp_path: Path) -> None:
     """The views that it gave out have the address in them; nobody has to move."""
-    cluster = wide_cluster(store=SqliteStore(tmp_path / "gms.db"))
-    sender = cluster.nodes[MEMBERS]
-    talk(cluster, 4.0, g=BUSY)
-    before = view_of(sender)
-    assert before.is_hybrid
-    cluster.gms.restart(0.3)
-    talk(cluster, 4.0, g=BUSY)
-    assert view_of(sender) == before
-    assert repairs(cluster) == 0
-    cluster.run(20.0)
-    assert mode_of(sender) == (False, False)
-    check_nothing_is_wrong(cluster)
+    with closing(SqliteStore(tmp_path / "gms.db")) as store:
+        cluster = wide_cluster(store=store)
+        sender = cluster.nodes[MEMBERS]
+        talk(cluster, 4.0, g=BUSY)
+        before = view_of(sender)
+        assert before.is_hybrid
+        cluster.gms.restart(0.3)
+        talk(cluster, 4.0, g=BUSY)
+        assert view_of(sender) == before
+        assert repairs(cluster) == 0
+        cluster.run(20.0)
+        assert mode_of(sender) == (False, False)
+        check_nothing_is_wrong(cluster)
 
 
 def test_an_operator_who_changes_her_mind_starts_the_gms_with_other_names() -> None:

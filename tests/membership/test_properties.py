@@ -29,7 +29,11 @@ from tests.membership.cluster import Cluster, Peer
 from tests.membership.exact_planner import ExactPlanner
 
 # Few names: nodes must often have equal sets, or no region has two members.
-NAMES = [f"g{i}" for i in range(3)]
+NAMES = ["a.x", "a.y", "b"]
+BESIDES = ["$attend.queue.w.b", "$private.p"]
+PATTERNS = ["a.*", "*", "a.>", ">", "*.x"]
+every_name = st.lists(st.sampled_from(NAMES + BESIDES), max_size=4, unique=True)
+patterns = st.lists(st.sampled_from(PATTERNS), max_size=2, unique=True)
 names = st.lists(st.sampled_from(NAMES), max_size=3, unique=True)
 pick = st.integers(0, 1_000)
 hybrids = st.sampled_from(["auto", "auto", "off", frozenset(NAMES[:2])])
@@ -86,14 +90,19 @@ class Histories(RuleBasedStateMachine):
         return bool(self.cluster.peers)
 
     @precondition(lambda self: len(self.cluster.peers) < 8)
-    @rule(join=names, opened=names)
-    def a_node_starts(self, join: list[str], opened: list[str]) -> None:
-        self.cluster.add().subscribe(join=join, open=opened)
+    @rule(join=every_name, opened=every_name, match=patterns)
+    def a_node_starts(self, join: list[str], opened: list[str], match: list[str]) -> None:
+        self.cluster.add().subscribe(join=join, open=opened, match=match)
 
     @precondition(has_peers)
-    @rule(at=pick, join=names, leave=names, opened=names, closed=names)
+    @rule(at=pick, join=every_name, leave=every_name, opened=names, closed=every_name)
     def a_node_subscribes(self, at, join, leave, opened, closed) -> None:
         self.peer(at).subscribe(join=join, leave=leave, open=opened, close=closed)
+
+    @precondition(has_peers)
+    @rule(at=pick, match=patterns, unmatch=patterns, leave=names)
+    def a_node_changes_its_patterns(self, at, match, unmatch, leave) -> None:
+        self.peer(at).subscribe(match=match, unmatch=unmatch, leave=leave)
 
     @precondition(has_peers)
     @rule(at=pick)

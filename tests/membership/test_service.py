@@ -309,12 +309,12 @@ def test_stored_nodes_have_a_grace_to_resume_after_a_restart() -> None:
 def test_another_protocol_version_is_told_who_should_upgrade() -> None:
     """One line that the user of an old node can act on."""
     bench = Bench()
-    for version, who in ((0, "node"), (3, "GMS")):
+    for version, who in ((0, "node"), (gms.PROTOCOL_VERSION + 1, "GMS")):
         conn = bench.connect()
         bench.say(conn, hello(version=version))
         [refused] = bench.hear()[conn]
         assert refused == gms.Refused(
-            f"this GMS speaks version 2, the node {version}: upgrade the {who}"
+            f"this GMS speaks version {gms.PROTOCOL_VERSION}, the node {version}: upgrade the {who}"
         )
 
 

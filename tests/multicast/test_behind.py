@@ -199,7 +199,7 @@ class TestOnDisk:
     """Member 3 has two packets of thirty; a few fit into memory, the others are on disk."""
 
     def stream_on(self, disk: BadDisk) -> SendStream:
-        config = EngineConfig(keep_bytes_max=8000)
+        config = EngineConfig(keep_bytes_max=16_000)
         stream = SendStream(
             cluster=1,
             node=1,
@@ -228,6 +228,22 @@ class TestOnDisk:
         assert stream.resend(RangeSet([(2, 5)]), 1.0) == 2
         assert list(stream.gone_among(RangeSet([(2, 5)]))) == [(2, 3)]
         assert numbers_in([stream]) == {5: RangeSet([(2, 30)])}, "nothing is forgotten"
+
+    def test_to_know_what_is_on_disk_takes_memory_of_the_same_budget(self) -> None:
+        """However large the disk is; past the budget the oldest are gone, and told."""
+        disk = BadDisk()
+        stream = self.stream_on(disk)
+        budget = stream.packets._budget
+        for start in range(30, 330, 30):
+            stream.commit_run(5, start, 1, [bytes(1000)] * 30, 1, 0.0)
+            stream.handle_ack(start + 30, RangeSet(), start + 30, safe=2, laggard=3)
+            assert budget.used == stream.packets.aside_bytes + stream.packets.entry_bytes
+            assert budget.used <= budget.limit
+        assert len(disk.packets) == len(stream.packets._on_disk) > 40
+        assert stream.gone_among(RangeSet([(2, 330)])).first() == 2
+        assert stream.packets.dropped[5].first() == 2
+        stream.handle_ack(330, RangeSet(), 330)
+        assert (budget.used, disk.packets) == (0, {})
 
     def test_who_is_late_is_given_a_share_whatever_the_disk_does(self) -> None:
         disk = BadDisk()

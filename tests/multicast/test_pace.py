@@ -174,6 +174,26 @@ def test_what_one_sender_does_not_want_the_other_may_have() -> None:
     assert link.senders[1].flow.acked_bytes_per_s > 0
 
 
+def test_a_share_that_nobody_wants_is_no_reason_to_go_slowly() -> None:
+    """Growth is for those who have less than others would take; here nobody would."""
+    gauge = DelayGauge()
+    gauge.least_s = 0.002
+    pacer = Pacer(10e6, gauge, packet_bytes=PACKET)
+    pacer.state = Sharing()
+    arrived, now, heard = 0, 0.0, 0
+    for _ in range(100):
+        now += 0.05
+        heard += 10
+        arrived += int(pacer.bytes_per_s * 0.05)
+        pacer.is_open(now)
+        pacer.policy.charge(10 * PACKET, now)
+        pacer.is_open(now)
+        # Later than usual, as behind a slow member, and within what is tolerated.
+        report = {"sent": heard + 1, "senders": 2, "arrived_bytes": arrived, "now": now}
+        pacer.handle_report(delay_s=0.06, heard=heard, **report)  # type: ignore[arg-type]
+    assert pacer.bytes_per_s > 15e6
+
+
 def test_a_modest_sender_is_not_slowed_down_by_others() -> None:
     link = make_link(8)
     link.senders[0].wants_bytes_per_s = 50e6

@@ -73,7 +73,7 @@ class Script:
 
     def connect(self) -> Script:
         self.session.handle_control_opened(self.now)
-        self.hear(gms.Welcome(2, CLUSTER, ME, False, SETTINGS, b"s" * 16))
+        self.hear(gms.Welcome(gms.PROTOCOL_VERSION, CLUSTER, ME, False, SETTINGS, b"s" * 16))
         return self
 
     def hear(self, *replies: gms.Reply) -> list[str]:
@@ -359,7 +359,7 @@ def test_an_exclusion_ends_routes_and_all_is_told_anew() -> None:
     group = gms.GroupChange(7, "a", 4, 0, ((REGION, 4),), (OTHER, me_again))
     nodes = (NODES[1], gms.NodeInfo(me_again, "n", "10.0.0.3", 9000))
     assert script.hear(
-        gms.Welcome(2, CLUSTER, me_again, False, SETTINGS, b"s" * 16),
+        gms.Welcome(gms.PROTOCOL_VERSION, CLUSTER, me_again, False, SETTINGS, b"s" * 16),
         gms.Update(9, nodes=nodes, regions=(region,), groups=(group,)),
         gms.Subscribed(0, (7,)),
     ) == [

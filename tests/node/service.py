@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def running_gms(**settings: Any) -> Iterator[str]:
+def running_gms(*, discovery_port: int | None = None, **settings: Any) -> Iterator[str]:
     """Serve a cluster with a multicast port of its own; yields ``host:port``."""
     listening: list[str] = []
     ready = threading.Event()
@@ -33,6 +33,7 @@ def running_gms(**settings: Any) -> Iterator[str]:
         host="127.0.0.1",
         port=0,
         settings=ClusterSettings(multicast_port=free_udp_port(), **settings),
+        discovery_port=discovery_port,
     )
     thread = threading.Thread(
         target=lambda: loop.run_until_complete(serve_gms(options, stop, note))
@@ -56,12 +57,12 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float = 20.0) -> T:
     return asyncio.run(bounded())
 
 
-def connect(gms: str, **options: Any) -> quicksilver.Node:
+def connect(gms: str | None, **options: Any) -> quicksilver.Node:
     """Return an asyncio node on loopback that leaves the test's process as it was."""
     return quicksilver.connect(gms, **{"interface": "lo", "tune_gc": False, **options})
 
 
-def connect_sync(gms: str, **options: Any) -> sync.Node:
+def connect_sync(gms: str | None, **options: Any) -> sync.Node:
     """Return a synchronous node on loopback."""
     return sync.connect(gms, **{"interface": "lo", "tune_gc": False, **options})
 
@@ -73,6 +74,12 @@ async def pair(
     """Two nodes of one cluster: a sender and a receiver."""
     async with connect(gms) as sender, connect(gms, **options) as receiver:
         yield sender, receiver
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that nobody tells."""
+    while not is_so():  # noqa: ASYNC110  # there is no event to wait for
+        await asyncio.sleep(0.005)
 
 
 async def take(group: quicksilver.Group, count: int) -> list[quicksilver.Message]:
@@ -87,7 +94,7 @@ def take_sync(group: sync.Group, count: int) -> list[quicksilver.Message]:
     """Receive whole batches until ``count`` messages are there."""
     found: list[quicksilver.Message] = []
     while len(found) < count:
-        batch = group.receive_batch(timeout_s=10)
+        batch = group.receive_batch(timeout=10)
         assert batch is not None, f"{len(found)} of {count} messages came"
         found.extend(batch)
     return found

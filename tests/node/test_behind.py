@@ -6,8 +6,8 @@ import pytest
 
 import quicksilver
 from quicksilver.multicast.sending.behind import FORMS
+from quicksilver.node.checks import check_behind
 from quicksilver.node.errors import OptionError
-from quicksilver.node.options import check_behind
 
 
 def test_choices_are_values_or_text() -> None:

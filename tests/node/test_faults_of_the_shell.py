@@ -50,7 +50,7 @@ def test_closing_ends_a_flush_under_way(gms: str) -> None:
             flush = asyncio.create_task(sender.flush())
             await asyncio.sleep(0.2)
             assert not flush.done()
-            await sender.close(flush_timeout_s=0)
+            await sender.close(timeout=0)
             done, _ = await asyncio.wait([flush], timeout=QUIET_S)
             flush.cancel()
             assert done
@@ -170,7 +170,7 @@ def test_a_lone_member_can_flush(gms: str, echo: bool) -> None:
             await group.send(b"x")
             flush = asyncio.ensure_future(node.flush())
             done, _ = await asyncio.wait([flush], timeout=QUIET_S)
-            await node.close(flush_timeout_s=0)
+            await node.close(timeout=0)
             flush.cancel()
             assert done
 

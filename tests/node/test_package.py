@@ -15,7 +15,7 @@ def test_every_name_is_there() -> None:
     for name in quicksilver.__all__:
         assert getattr(quicksilver, name) is not None
     assert quicksilver.connect is aio.connect
-    assert quicksilver.sync is sync
+    assert quicksilver.sync.connect is sync.connect
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = quicksilver.nothing
 

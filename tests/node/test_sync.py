@@ -9,7 +9,15 @@ from collections import defaultdict
 
 import pytest
 
-from quicksilver import Batch, Burst, ClosedError, NodeOptions, NotConnectedError, sync
+from quicksilver import (
+    Batch,
+    Burst,
+    ClosedError,
+    NodeOptions,
+    NotConnectedError,
+    TimedOutError,
+    sync,
+)
 from tests.node.service import connect, connect_sync, run, take_sync
 
 pytestmark = pytest.mark.integration
@@ -23,10 +31,11 @@ def test_a_script_sends_and_receives(gms: str) -> None:
         out.wait_members(1)
         for number in range(100):
             out.send(b"%d" % number)
-        sender.flush(timeout_s=5)
-        got = [m.payload for m in group.receive(timeout_s=0.5)]
+        sender.flush(timeout=5)
+        got = [m.payload for m in group.messages(timeout=0.5)]
         assert got == [b"%d" % n for n in range(100)]
-        assert group.receive_batch(timeout_s=0.05) is None
+        with pytest.raises(TimedOutError, match="a message of group"):
+            group.receive_batch(timeout=0.05)
 
 
 def test_a_node_needs_no_with(gms: str) -> None:
@@ -124,7 +133,7 @@ def test_batches_and_bursts_on_the_core_thread(gms: str) -> None:
         out.wait_members(2)
         for number in range(1000):
             out.send(b"%d" % number)
-        sender.flush(timeout_s=10)
+        sender.flush(timeout=10)
         assert full.wait(5)
         expected = [b"%d" % n for n in range(1000)]
         one.stats()
@@ -139,6 +148,6 @@ def test_views_in_the_synchronous_form(gms: str) -> None:
         with connect_sync(gms) as other:
             other.join("sync-views")
             assert len(group.wait_members(2).members) == 2
-        numbers = [view.number for view in group.views(timeout_s=1)]
+        numbers = [view.number for view in group.views(timeout=1)]
         assert numbers == sorted(set(numbers))
         assert len(numbers) == 3

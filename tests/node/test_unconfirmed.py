@@ -95,7 +95,7 @@ def test_a_send_raises_once_for_what_was_lost_in_its_group(gms: str) -> None:
                 await opened.send(b"x")
             assert opened.post(b"x")
             await opened.send(b"x")
-            await sender.close(flush_timeout_s=0)
+            await sender.close(timeout=0)
 
     run(work())
 
@@ -114,7 +114,7 @@ def test_whoever_asks_to_be_called_is_called_at_once_and_send_goes_on(gms: str) 
             await wait_exclusion(sender)
             assert [note.reason for note in told] == [UnconfirmedReason.EXCLUDED]
             await opened.send(b"x")
-            await sender.close(flush_timeout_s=0)
+            await sender.close(timeout=0)
 
     run(work())
 
@@ -145,7 +145,7 @@ def test_closing_waits_and_then_raises_for_what_is_not_acknowledged(gms: str) ->
             sender = await connect(gms).__aenter__()
             await filled(sender, receiver, "closed")
             with pytest.raises(UnconfirmedError) as caught:
-                await sender.close(flush_timeout_s=0.2)
+                await sender.close(timeout=0.2)
             assert {note.reason for note in caught.value.messages} == {UnconfirmedReason.CLOSED}
             assert sender.core.is_closed
             await sender.close()
@@ -163,16 +163,16 @@ def test_the_synchronous_form_does_the_same(gms: str) -> None:
         for _ in range(COUNT):
             opened.send(bytes(SIZE))
         with pytest.raises(TimeoutError):
-            sender.flush(timeout_s=0.2)
+            sender.flush(timeout=0.2)
         exclude(sender)
         deadline = time.monotonic() + 10
         while not (sender.exclusions and sender.id) and time.monotonic() < deadline:
             time.sleep(0.01)
-        reader = threading.Thread(target=lambda: list(group.receive(timeout_s=2)))
+        reader = threading.Thread(target=lambda: list(group.messages(timeout=2)))
         reader.start()
         with pytest.raises(UnconfirmedError):
-            sender.flush(timeout_s=10)
-        assert sender.flush(timeout_s=10) == ()
+            sender.flush(timeout=10)
+        assert sender.flush(timeout=10) == ()
         opened.send(b"x")
         sender.close()
         reader.join()
@@ -188,7 +188,7 @@ def test_a_receiver_that_leaves_is_no_failure(gms: str) -> None:
             await filled(sender, leaves, "left-by-one")
             reader = asyncio.create_task(take(kept, COUNT))
             gone = leaves.id
-            await leaves.close(flush_timeout_s=0)
+            await leaves.close(timeout=0)
             found = await sender.flush()
             assert {note.reason for note in found} <= {UnconfirmedReason.MEMBERS_GONE}
             assert {member for note in found for member in note.members} <= {gone}

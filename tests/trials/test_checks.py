@@ -22,6 +22,7 @@ from quicksilver.trials.checks.convergence import Convergence
 from quicksilver.trials.checks.duplicates import Duplicates
 from quicksilver.trials.checks.fifo import Fifo
 from quicksilver.trials.checks.gaps import Gaps
+from quicksilver.trials.checks.joins import Joins
 from quicksilver.trials.checks.ledger import Ledger, lacking
 from quicksilver.trials.checks.members_only import MembersOnly
 from quicksilver.trials.checks.memory import AUDIT_EVERY, Memory
@@ -34,8 +35,9 @@ from quicksilver.trials.checks.views_told import ViewsTold
 from quicksilver.trials.checks.vouched import Vouched
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.payloads import make_payload
 from quicksilver.trials.watch import Watcher
-from quicksilver.trials.workload import make_payload, send_numbered
+from quicksilver.trials.workload import send_numbered
 from quicksilver.wire.control import Record, Token, encode_control
 from quicksilver.wire.ids import GroupId, NodeId, RegionId, ViewNumber
 from tests.kit import packets
@@ -99,6 +101,17 @@ def test_a_good_run_is_accepted(kind: type[Watcher]) -> None:
     bench.cluster.watching.on_settled()
     assert bench.is_good()
     assert bench.b.delivered[bench.g] == 33
+
+
+def test_a_join_is_judged_against_those_who_may_send() -> None:
+    """A check that looked at no pair of a member and a sender would find nothing."""
+    bench = Bench(Joins)
+    assert isinstance(bench.check, Joins)
+    judged = bench.check.judged
+    bench.d.join("g")
+    assert bench.cluster.settle()
+    assert bench.check.judged == judged + 3
+    assert bench.is_good()
 
 
 class TestVouched:

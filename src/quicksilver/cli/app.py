@@ -1,57 +1,54 @@
 """The commands, put together.
 
-Command modules import nothing heavy at their top: what a command needs it
-imports when it runs, so that ``quicksilver --help`` answers at once.
+Only the module of the command that was typed is imported, and command modules import
+nothing heavy at their top: what a command needs it imports when it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from quicksilver.cli import (
-    demo,
-    doctor,
-    experiment,
-    gms,
-    model,
-    overlap,
-    pub,
-    record,
-    report,
-    sim,
-    soak,
-    sub,
-    sweep,
-    tables,
-    top,
-    up,
-)
-from quicksilver.cli import object as object_
-from quicksilver.cli.bench import command as bench
+COMMANDS = {
+    "demo": "demo:demo",
+    "gms": "gms:app",
+    "pub": "pub:pub",
+    "sub": "sub:sub",
+    "record": "record:record",
+    "up": "up:up",
+    "top": "top:top",
+    "doctor": "doctor:doctor",
+    "sim": "sim:sim",
+    "soak": "soak:soak",
+    "experiment": "experiment:experiment",
+    "report": "report:report",
+    "gold": "trace_tables:gold",
+    "sql": "trace_tables:sql",
+    "model": "model:app",
+    "object": "object:app",
+    "overlap": "overlap:app",
+    "sweep": "sweep:sweep",
+    "bench": "bench.command:app",
+}
+"""Where each command is: a module of this package, and a function or a group of commands in it."""
 
-app = typer.Typer(
-    name="quicksilver",
-    help="Reliable multicast for many groups, without a broker.",
-    epilog="Start with: quicksilver demo. Then: quicksilver gms, and pub and sub in other windows.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMPLETE_VARIABLE = "_QUICKSILVER_COMPLETE"
+"""Set by the shell's completion, which may ask about any command."""
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
         from quicksilver import __version__
+        from quicksilver.cli.output import say
 
-        print(f"quicksilver {__version__}")
+        say(f"quicksilver {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool,
@@ -63,30 +60,39 @@ def _root(
     del version
 
 
-app.command("demo")(demo.demo)
-app.add_typer(gms.app, name="gms")
-app.command("pub")(pub.pub)
-app.command("sub")(sub.sub)
-app.command("record")(record.record)
-app.command("up")(up.up)
-app.command("top")(top.top)
-app.command("doctor")(doctor.doctor)
-app.command("sim")(sim.sim)
-app.command("soak")(soak.soak)
-app.command("experiment")(experiment.experiment)
-app.command("report")(report.report)
-app.command("gold")(tables.gold)
-app.command("sql")(tables.sql)
-app.add_typer(model.app, name="model")
-app.add_typer(object_.app, name="object")
-app.add_typer(overlap.app, name="overlap")
-app.command("sweep")(sweep.sweep)
-app.add_typer(bench.app, name="bench")
+def make_app(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+    """Return the command line with these commands."""
+    app = typer.Typer(
+        name="quicksilver",
+        help="Reliable multicast for many groups, without a broker.",
+        epilog="Start with: quicksilver demo. Then run quicksilver gms, and quicksilver sub and "
+        "quicksilver pub in other windows.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        module, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(f"quicksilver.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code, raises what went wrong."""
-    outcome: Any = typer.main.get_command(app).main(
-        args=list(arguments), prog_name="quicksilver", standalone_mode=False
-    )
+    typed = next((word for word in arguments if not word.startswith("-")), "")
+    is_known = typed in COMMANDS and COMPLETE_VARIABLE not in os.environ
+    command: Any = typer.main.get_command(make_app([typed]) if is_known else make_app())
+    if COMPLETE_VARIABLE in os.environ:
+        command.main(prog_name="quicksilver")
+    # Not `main`, which makes the same of Ctrl-C and of every other signal.
+    try:
+        with command.make_context("quicksilver", list(arguments)) as context:
+            outcome = command.invoke(context)
+    except typer.Exit as ended:
+        return ended.exit_code
     return outcome if isinstance(outcome, int) else 0

@@ -28,28 +28,45 @@ PUBLISH_S = 120.0
 def demo(
     messages: Annotated[
         int,
-        typer.Option("--messages", min=2, help="Messages of each publisher to each group."),
+        typer.Option(
+            "--messages", min=2, help="Number of messages that each publisher sends to each group."
+        ),
     ] = 100_000,
-    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of one message.")] = "1000",
+    size: Annotated[
+        str, typer.Option("--size", metavar="SIZE", help="Size of a message in bytes, such as 4k.")
+    ] = "1000",
     subscribers: Annotated[
-        int, typer.Option("--subscribers", min=2, max=64, help="How many, one of which is killed.")
+        int,
+        typer.Option(
+            "--subscribers", min=2, max=64, help="Number of subscribers; one of them is killed."
+        ),
     ] = 6,
-    publishers: Annotated[int, typer.Option("--publishers", min=1, max=16)] = 2,
+    publishers: Annotated[
+        int, typer.Option("--publishers", min=1, max=16, help="Number of publishers.")
+    ] = 2,
     groups: Annotated[
         str,
         typer.Option(
-            "--groups", metavar="SPEC", help="Who joins what; a group without nodes: everybody."
+            "--groups",
+            metavar="SPEC",
+            help="Groups and the subscribers that join them. All subscribers join a group that "
+            "is named without any.",
         ),
     ] = "a:0-3,b:2-5,c",
     faults: Annotated[
-        str, typer.Option("--faults", metavar="TEXT", help="Harm done to every subscriber.")
+        str,
+        typer.Option(
+            "--faults",
+            metavar="TEXT",
+            help="Faults to inject into every subscriber's network traffic.",
+        ),
     ] = "loss=2%,burst=5,kinds=data",
-    kill: Annotated[bool, typer.Option(help="Kill one subscriber half way.")] = True,
+    kill: Annotated[bool, typer.Option(help="Whether to kill one subscriber half way.")] = True,
     as_json: options.Json = False,
 ) -> int:
     """Show that nothing is lost: overlapping groups, injected loss, and a crash.
 
-    Starts a GMS, subscribers and publishers as processes of this machine. Fails
+    Starts a GMS, subscribers and publishers as processes of this machine. The command fails
     if any surviving subscriber lacks a single message.
     """
     from quicksilver.cli.options import parse_groups
@@ -70,7 +87,7 @@ def demo(
     if as_json:
         from quicksilver.cli.output import emit
 
-        emit(outcome.as_dict())
+        emit("summary", outcome.as_dict())
     else:
         _show(outcome)
     return 0 if outcome.is_complete else 1
@@ -191,7 +208,7 @@ def play(scenario: Scenario, *, is_quiet: bool) -> Outcome:
             f"{name}: {' '.join(str(n) for n in nodes)}" for name, nodes in scenario.groups.items()
         )
         tell(f"{scenario.subscribers} subscribers in overlapping groups ({shown})")
-        tell(f"each of them does this to its own datagrams: {scenario.faults or 'nothing'}")
+        tell(f"faults injected into what each of them receives: {scenario.faults or 'none'}")
         # Opened only now: a publisher's first view has every subscriber in it.
         publishers = _start_publishers(children, scenario, gms)
         tell(
@@ -287,14 +304,13 @@ def _collect(
 
 
 def _show(outcome: Outcome) -> None:
-    from rich.table import Table
-
-    from quicksilver.cli.output import make_console
+    from quicksilver.cli.output import say
+    from quicksilver.cli.screen import SafeTable, make_console, styled
     from quicksilver.lab.accounts import expected_of
     from quicksilver.stdx.units import format_rate
 
     console = make_console()
-    table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="reverse")
+    table = SafeTable(box=None, padding=(0, 1), pad_edge=False, header_style="reverse")
     table.add_column("node")
     table.add_column("groups")
     for heading in (
@@ -322,31 +338,26 @@ def _show(outcome: Outcome) -> None:
             f"{stats.get('missing', 0):,}",
             f"{stats.get('repairs_received', 0):,}",
             f"{stats.get('repairs_sent', 0):,}",
-            "[red]wrong[/]" if outcome.faults[name] else "[green]complete[/]",
+            styled("wrong", "red") if outcome.faults[name] else styled("complete", "green"),
         )
     console.print(table)
     for name, sent in outcome.published.items():
         count = sent.messages * len(sent.groups)
         took = sent.flushed_at - sent.started_at
         resent = sent.stats.get("resent", 0)
-        console.print(
+        say(
             f"{name}: {count:,} messages, the last acknowledged after {took:.2f} s; "
-            f"{resent:,} packets sent again",
-            highlight=False,
+            f"{resent:,} packets sent again"
         )
-    console.print(
+    say(
         f"together: {format_rate(outcome.publish_rate(), 'msg')} published, "
         f"{format_rate(outcome.deliver_rate(), 'msg')} delivered, "
-        f"{format_rate(outcome.deliver_rate() * scenario.size)}; {outcome.seconds:.1f} s in all",
-        highlight=False,
+        f"{format_rate(outcome.deliver_rate() * scenario.size)}; {outcome.seconds:.1f} s in all"
     )
     for wrong in outcome.faults.values():
         for line in wrong:
-            console.print(f"[red]wrong[/]: {line}", highlight=False)
+            console.print(styled("wrong", "red") + styled(f": {line}"))
     if outcome.is_complete:
         survivors = len(outcome.received)
-        console.print(
-            f"[green]Nothing is missing[/]: all {survivors} surviving subscribers got every "
-            "message, once and in order.",
-            highlight=False,
-        )
+        verdict = f": all {survivors} surviving subscribers got every message, once and in order."
+        console.print(styled("Nothing is missing", "green") + styled(verdict))

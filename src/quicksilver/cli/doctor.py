@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quicksilver.cli import options
+from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from quicksilver.net.diagnosis import Finding
 
 ESSENTIAL = frozenset({"interface", "multicast", "send", "gms"})
@@ -27,14 +30,15 @@ def doctor(
             metavar="HOST:PORT",
             envvar="QUICKSILVER_GMS",
             help="Also try to reach this GMS, and check the interface that leads to it.",
+            show_default=False,
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Check multicast, buffers, interface, MTU, clock, Java and Spark, and say what to fix.
 
-    Nothing is changed. Fails if something essential does not work; what only
-    costs speed is a warning.
+    Nothing is changed. The command fails if something essential does not work. What only
+    makes it slower is a warning.
     """
     from quicksilver.net.diagnosis import diagnose
 
@@ -44,6 +48,7 @@ def doctor(
         from quicksilver.cli.output import emit
 
         emit(
+            "diagnosis",
             {
                 "ok": not broken,
                 "findings": [
@@ -56,38 +61,44 @@ def doctor(
                     }
                     for one in findings
                 ],
-            }
+            },
         )
         return 1 if broken else 0
 
-    from rich.table import Table
+    from quicksilver.cli.screen import make_console, styled
 
-    from quicksilver.cli.output import make_console
+    console = make_console()
+    console.print(render(findings))
+    warnings = sum(not one.ok for one in findings) - len(broken)
+    if broken:
+        names = ", ".join(one.check for one in broken)
+        console.print(styled(f"{names} must be fixed first.", "red"))
+    elif warnings:
+        noun = "thing costs" if warnings == 1 else "things cost"
+        console.print(styled(f"It works; {warnings} {noun} performance or comfort.", "yellow"))
+    else:
+        console.print(styled("All is well.", "green"))
+    return 1 if broken else 0
 
-    table = Table(box=None, pad_edge=False)
+
+def render(findings: list[Finding]) -> Table:
+    """Return the table that people see."""
+    from quicksilver.cli.screen import SafeTable, styled
+
+    table = SafeTable(box=None, pad_edge=False)
     for heading in ("check", "", "what was seen", "what to do"):
         table.add_column(heading, overflow="fold")
     for one in findings:
         if one.ok:
-            mark = "[green]ok[/]"
+            mark = styled("ok", "green")
         elif one.check in ESSENTIAL:
-            mark = "[red]broken[/]"
+            mark = styled("broken", "red")
         elif one.check in PIPELINE:
-            mark = "[yellow]absent[/]"
+            mark = styled("absent", "yellow")
         else:
-            mark = "[yellow]slow[/]"
+            mark = styled("slow", "yellow")
         table.add_row(one.check, mark, one.detail, one.fix)
-    console = make_console()
-    console.print(table)
-    warnings = sum(not one.ok for one in findings) - len(broken)
-    if broken:
-        console.print(f"[red]{', '.join(one.check for one in broken)} must be fixed first.[/]")
-    elif warnings:
-        noun = "thing costs" if warnings == 1 else "things cost"
-        console.print(f"[yellow]It works; {warnings} {noun} performance or comfort.[/]")
-    else:
-        console.print("[green]All is well.[/]")
-    return 1 if broken else 0
+    return table
 
 
 def check_pipeline() -> list[Finding]:
@@ -107,12 +118,12 @@ def check_pipeline() -> list[Finding]:
             fix = "for SparkSession.builder: export JAVA_HOME=$(python -m quicksilver.spark.java)"
         findings.append(Finding("java", True, detail, fix))
     except NoJavaError as error:
-        fix = "pip install 'quicksilver[spark]', or install a JDK and set JAVA_HOME"
+        fix = f"{install_line('spark')}, or install a JDK and set JAVA_HOME"
         findings.append(Finding("java", False, str(error), fix))
     try:
         findings.append(Finding("spark", True, f"PySpark {version('pyspark')}"))
     except PackageNotFoundError:
-        fix = "pip install 'quicksilver[spark]', if pipelines are wanted"
+        fix = f"{install_line('spark')}, if pipelines are wanted"
         findings.append(Finding("spark", False, "PySpark is not installed", fix))
         return findings
     findings.append(check_connector())

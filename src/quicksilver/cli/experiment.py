@@ -7,13 +7,14 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli.options import Json
-from quicksilver.cli.output import RunProgress, emit, make_console, remark, say
+from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import MisuseError
+from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from quicksilver.experiments.base import Experiment, Place, Point, Row, Value
@@ -23,57 +24,91 @@ DEFAULT_OUT = Path("out/experiments")
 
 def experiment(
     name: Annotated[
-        str, typer.Argument(metavar="NAME|list|all", help="Which experiment.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME|list|all",
+            help="Name of an experiment; list shows all, all runs all.",
+            show_default=False,
+        ),
     ],
-    nodes: Annotated[str | None, typer.Option(metavar="N,N…", help="Numbers of nodes.")] = None,
-    senders: Annotated[str | None, typer.Option(metavar="N,N…", help="Numbers of senders.")] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N,N…", help="Numbers of nodes to measure with.")
+    ] = None,
+    senders: Annotated[
+        str | None, typer.Option(metavar="N,N…", help="Numbers of senders to measure with.")
+    ] = None,
     rate: Annotated[
-        str | None, typer.Option(metavar="R,R…", help="Messages a second; 0: as many as can be.")
+        str | None,
+        typer.Option(metavar="R,R…", help="Messages per second; 0 sends as many as possible."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.01, help="Length of what is measured, of each point.")
+        float | None,
+        typer.Option(
+            min=0.01, metavar="NUMBER", help="How many seconds to measure each point for."
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Any other setting; several values make an axis."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set anything else. With several values, separated by commas, each is measured. "
+            "Can be repeated.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where results go.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for the results. Default: out/experiments/NAME.",
+            show_default=False,
+        ),
     ] = None,
-    real: Annotated[bool, typer.Option("--real", help="With real processes.")] = False,
-    sim: Annotated[bool, typer.Option("--sim", help="In the simulator.")] = False,
-    auto: Annotated[bool, typer.Option("--auto", help="Wherever the experiment says.")] = False,
-    rounds: Annotated[int, typer.Option(min=1, help="Times that each point is run.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the first round; the next ones follow.")] = 1,
+    real: Annotated[bool, typer.Option("--real", help="Run with real processes.")] = False,
+    sim: Annotated[bool, typer.Option("--sim", help="Run in the simulator.")] = False,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Run each point where the experiment prefers it.")
+    ] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="How often to run each point.")] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the first round; each further round adds 1.")
+    ] = 1,
     resume: Annotated[
-        bool, typer.Option("--resume/--fresh", help="Keep finished points, or run all again.")
+        bool,
+        typer.Option(
+            "--resume/--fresh", help="Keep points that are finished, or run all of them again."
+        ),
     ] = True,
-    jobs: Annotated[int, typer.Option(min=1, help="Simulated points at a time.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of simulated points to run at a time.")
+    ] = 1,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Machine to simulate, as calibrate wrote it."),
+        typer.Option(
+            metavar="FILE", help="Machine to simulate, as the experiment calibrate wrote it."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small sweep, to see it work.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run a small sweep, to see it work.")
+    ] = False,
     traces: Annotated[
-        bool, typer.Option("--traces/--no-traces", help="Write trace records of each point.")
+        bool,
+        typer.Option("--traces/--no-traces", help="Whether to write trace records of each point."),
     ] = True,
     trace: Annotated[
         Path | None,
         typer.Option(
             "--trace",
             metavar="DIR",
-            help="Where trace records go, a run for each point.",
-            show_default="traces in --out",
+            help="Folder for trace records, with one run per point.",
+            show_default="traces/ in the folder of results",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an experiment of the papers: throughput, tokens, losses, freezes, groups, memory.
 
-    Finished points are kept in DIR (default out/experiments/NAME), so that an
-    interrupted sweep goes on where it stopped.
+    Finished points are kept, so that an experiment that was stopped goes on where it stopped.
     """
     from quicksilver.experiments.catalogue import EXPERIMENTS, find_experiment
 
@@ -119,6 +154,7 @@ def _list(*, as_json: bool) -> None:
     if as_json:
         for each in EXPERIMENTS.values():
             emit(
+                "experiment",
                 {
                     "name": each.name,
                     "figures": each.figures,
@@ -127,12 +163,12 @@ def _list(*, as_json: bool) -> None:
                     "sweep": {k: list(v) for k, v in each.sweep.items()},
                     "settings": dict(each.settings),
                     "claim": each.claim,
-                }
+                },
             )
         return
-    from rich.table import Table
+    from quicksilver.cli.screen import SafeTable, make_console
 
-    table = Table("name", "figures", "what it varies", "where", title="quicksilver experiment")
+    table = SafeTable("name", "figures", "what it varies", "where", title="quicksilver experiment")
     for each in EXPERIMENTS.values():
         table.add_row(each.name, each.figures, each.varies, ", ".join(each.places))
     make_console().print(table)
@@ -210,6 +246,7 @@ def _run(
     trace: Path | None,
     as_json: bool,
 ) -> None:
+    from quicksilver.cli.screen import RunProgress
     from quicksilver.experiments.runner import run_facts, run_points
     from quicksilver.experiments.store import PointStore, render_markdown
 
@@ -221,8 +258,8 @@ def _run(
     store.open(fresh=fresh)
     if with_traces and importlib.util.find_spec("pyarrow") is None:
         if trace is not None:
-            raise MisuseError("--trace needs pyarrow: pip install 'quicksilver[spark]'")
-        remark("no traces are written: they need pip install 'quicksilver[spark]'")
+            raise MisuseError(f"--trace needs pyarrow: {install_line('record')}")
+        remark(f"no traces are written; to write them: {install_line('record')}")
         with_traces = False
     command = shlex.join(["quicksilver", *sys.argv[1:]])
     store.write_run(run_facts(experiment, {"command": command, "points": len(points)}))
@@ -248,26 +285,25 @@ def _run(
     store.write_summary(render_markdown(experiment, rows, axes, command))
     if as_json:
         for row in rows:
-            emit(row)
+            emit("point", row)
         return
     _show(experiment, rows, axes)
     say(f"results: {folder}")
 
 
 def _show(experiment: Experiment, rows: Sequence[Row], axes: Sequence[str]) -> None:
-    from rich.table import Table
-
+    from quicksilver.cli.screen import SafeTable, make_console
     from quicksilver.experiments.store import table_of
 
     head, body = table_of(experiment, rows, axes)
-    table: Any = Table(title=f"{experiment.name}: {experiment.title}", padding=(0, 0))
+    table = SafeTable(title=f"{experiment.name}: {experiment.title}", padding=(0, 0))
     for title in head:
         table.add_column(title, overflow="fold", justify="right")
     for cells in body:
         table.add_row(*cells)
     console = make_console()
     console.print(table)
-    console.print(f"papers ({experiment.figures}): {experiment.claim}", highlight=False)
+    console.print(f"papers ({experiment.figures}): {experiment.claim}")
     for finding in experiment.findings(rows):
         word = {True: "yes", False: "NO", None: "–"}[finding.holds]
-        console.print(f"{word:>4}  {finding.what}: {finding.measured}", highlight=False)
+        console.print(f"{word:>4}  {finding.what}: {finding.measured}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quicksilver.cli.options import Conf, Json, Master
-from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import CommandError, needing
 
 if TYPE_CHECKING:
@@ -39,16 +39,17 @@ def fit(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where parameters, figures and the page go.")
+        Path,
+        typer.Option(metavar="DIR", help="Folder for the parameters, the figures and the page."),
     ] = DEFAULT_OUT,
     master: Master = None,
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Fit the parameters to runs, and draw predicted next to measured (4.50 to 4.57).
+    """Fit the model's parameters to runs, and draw predictions next to measurements.
 
-    Writes parameters.json, model.html and the figures. Traces are read by Spark;
-    experiments need none.
+    Writes parameters.json, model.html and the figures (the papers' 4.50 to 4.57). Spark reads
+    traces; experiments need no Spark.
     """
     _need_extra()
     from quicksilver.analysis.model.job import PAGE, PARAMETERS, fit_runs
@@ -67,18 +68,19 @@ def fit(
     figures = sorted(path.name for path in out.glob("model-*.svg"))
     if as_json:
         emit(
+            "model",
             {
                 "parameters": str(out / PARAMETERS),
                 "page": str(out / PAGE),
                 "figures": figures,
                 "model": fitted,
-            }
+            },
         )
         return
-    from rich.table import Table
+    from quicksilver.cli.screen import SafeTable, make_console
 
     head, rows = table_of(fitted)
-    table = Table(*head, title=f"the model, fitted to runs ({fitted.setting})")
+    table = SafeTable(*head, title=f"the model, fitted to runs ({fitted.setting})")
     for row in rows:
         table.add_row(*row)
     make_console().print(table)
@@ -92,17 +94,23 @@ def fit(
 @app.command()
 def predict(
     parameters: Annotated[
-        Path, typer.Option(metavar="FILE", help="What model fit wrote: parameters.json.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="The file parameters.json that `quicksilver model fit` wrote."
+        ),
     ],
-    nodes: Annotated[str, typer.Option(metavar="N,N...", help="Numbers of nodes.")],
+    nodes: Annotated[str, typer.Option(metavar="N,N…", help="Numbers of nodes to predict for.")],
     memory_max: Annotated[
-        float, typer.Option(min=1.0, metavar="MB", help="Memory that a sender may use (4.12).")
+        float,
+        typer.Option(
+            min=1.0, metavar="MB", help="Megabytes that a sender may use (equation 4.12)."
+        ),
     ] = 100.0,
     as_json: Json = False,
 ) -> None:
-    """Extrapolate to groups of any size, with intervals and the limit of memory.
+    """Predict for groups of any size, with intervals and the limit that memory sets.
 
-    Each form of the model has its line; "papers" are the papers' own values.
+    Each form of the model has a line of its own; "papers" uses the papers' own values.
     """
     _need_extra()
     from quicksilver.analysis.model.job import load_parameters, parse_sizes
@@ -116,11 +124,12 @@ def predict(
         raise CommandError(f"{parameters} lacks what a prediction needs: {needs}")
     both = [*ours, *papers_predict(sizes, 1e6 * memory_max)]
     if as_json:
-        emit({"parameters": str(parameters), "setting": fitted.setting, "predictions": both})
+        found = {"parameters": str(parameters), "setting": fitted.setting, "predictions": both}
+        emit("predictions", found)
         return
-    from rich.table import Table
+    from quicksilver.cli.screen import SafeTable, make_console
 
-    table = Table(
+    table = SafeTable(
         "nodes", "form", "token, ms", "ack, ms", "messages/s", "of these, limit", "memory, MB"
     )
     for each in both:

@@ -10,7 +10,7 @@ import typer
 
 from quicksilver.cli import options
 from quicksilver.cli.object_run import run
-from quicksilver.cli.output import emit, make_console, plural, say
+from quicksilver.cli.output import emit, plural, say
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def check(
     registry: Registry = None,
     as_json: options.Json = False,
 ) -> int:
-    """Check references without running anything; exit code 1 if there is any error."""
+    """Check references without running anything; the exit code is 1 if there is any error."""
     from quicksilver.live.references.check import Checked, Finding
     from quicksilver.live.references.check import check as check_reference
     from quicksilver.live.references.errors import MalformedReferenceError
@@ -61,7 +61,7 @@ def check(
             checked = Checked(None, (finding,))
         is_sound = is_sound and checked.is_sound
         if as_json:
-            emit(_describe_check(file, checked, mark))
+            emit("checked", _describe_check(file, checked, mark))
         else:
             _say_check(file, checked)
     return 0 if is_sound else 1
@@ -72,7 +72,11 @@ def show(
     file: File,
     svg: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="OUT", help="Write a drawing here; - is standard output."),
+        typer.Option(
+            "--svg",
+            metavar="OUT",
+            help="Write a drawing to this file; - writes to standard output.",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> int:
@@ -96,11 +100,12 @@ def show(
             return 0
     if as_json:
         emit(
+            "reference",
             {
                 "file": str(file),
                 "fingerprint": fingerprint(parsed.reference),
                 "reference": msgspec.to_builtins(parsed.reference),
-            }
+            },
         )
         return 0
     for line in (parsed.reference.title, parsed.reference.doc):
@@ -133,7 +138,7 @@ def list_types(as_json: options.Json = False) -> int:
         )
     if as_json:
         for row in rows:
-            emit(row)
+            emit("type", row)
         return 0
     _say_table(
         ("name", "type"),
@@ -150,7 +155,7 @@ def list_types(as_json: options.Json = False) -> int:
 
 @app.command()
 def components(as_json: options.Json = False) -> int:
-    """List what is built in, with its parameters and type."""
+    """List the components that are built in, with their parameters and types."""
     from quicksilver.live.references.display.notation import show_type
     from quicksilver.live.references.standard import standard_catalogue
     from quicksilver.live.types.notation import render_type
@@ -170,7 +175,7 @@ def components(as_json: options.Json = False) -> int:
     ]
     if as_json:
         for row in rows:
-            emit(row)
+            emit("component", row)
         return 0
     _say_table(
         ("identifier", "what", "parameters", "type"),
@@ -203,7 +208,7 @@ def new(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Write a file to start from."""
+    """Write a .liveobject file to start from."""
     from quicksilver.live.references.builder import STARTERS
     from quicksilver.live.references.xml import SUFFIX, fingerprint, write
 
@@ -217,7 +222,7 @@ def new(
     except FileExistsError:
         raise CommandError(f"{target} exists; --force replaces it") from None
     if as_json:
-        emit({"file": str(target), "fingerprint": fingerprint(reference)})
+        emit("written", {"file": str(target), "fingerprint": fingerprint(reference)})
     else:
         say(f"{target}: written; next: quicksilver object check {target}")
     return 0
@@ -229,7 +234,7 @@ def schema(as_json: options.Json = False) -> int:
     from quicksilver.live.references.xml.schema import render_schema
 
     if as_json:
-        emit({"schema": render_schema()})
+        emit("schema", {"schema": render_schema()})
     else:
         sys.stdout.write(render_schema())
     return 0
@@ -238,10 +243,12 @@ def schema(as_json: options.Json = False) -> int:
 @app.command("diff")
 def compare(
     one: Annotated[Path, typer.Argument(metavar="A", help="A .liveobject file.")],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    other: Annotated[
+        Path, typer.Argument(metavar="B", help="The .liveobject file to compare it with.")
+    ],
     as_json: options.Json = False,
 ) -> int:
-    """Show what is different between two references; exit code 1 if anything is."""
+    """Show the differences between two references; the exit code is 1 if there are any."""
     import msgspec
 
     from quicksilver.live.references.display.differences import diff
@@ -249,7 +256,7 @@ def compare(
     differences = diff(_load(one).reference, _load(other).reference)
     for difference in differences:
         if as_json:
-            emit(msgspec.to_builtins(difference))
+            emit("difference", msgspec.to_builtins(difference))
         else:
             say(str(difference))
     if not differences and not as_json:
@@ -314,10 +321,9 @@ def _describe_finding(file: Path, finding: Finding) -> dict[str, Any]:
 
 
 def _say_table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    from quicksilver.cli.screen import SafeTable, make_console
 
-    table = Table(*titles, box=None, pad_edge=False)
+    table = SafeTable(*titles, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*row)
     make_console().print(table)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +16,10 @@ import typer
 from quicksilver.cli import options
 from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import CommandError
+from quicksilver.lab.ending import interruption
 
 if TYPE_CHECKING:
-    from quicksilver.cli.faces import Face
+    from quicksilver.cli.object_terminal import Face
     from quicksilver.live.api import SyncObject, SyncPlatform
     from quicksilver.live.monitors import Violation
 
@@ -32,68 +33,99 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .liveobject file.")],
     registry: Annotated[
         Path | None,
-        typer.Option("--registry", metavar="DIR", help="This node's registry: a directory."),
+        typer.Option(
+            "--registry", metavar="DIR", help="Folder of .liveobject files that references name."
+        ),
     ] = None,
     gms: options.Gms = options.GMS_DEFAULT,
     is_local: Annotated[
-        bool, typer.Option("--local", help="Use no network: groups of this process alone.")
+        bool,
+        typer.Option(
+            "--local", is_eager=True, help="Use no network: groups exist in this process alone."
+        ),
     ] = False,
     libraries: Annotated[
         list[str] | None,
         typer.Option(
             "--allow-library",
             metavar="URL",
-            help="A place code may be loaded from; with / at its end, all below it. Repeatable.",
+            help="Allow code to be loaded from this place; with / at the end, from all below it. "
+            "Can be repeated.",
         ),
     ] = None,
     keys: Annotated[
-        Path | None, typer.Option("--keys", metavar="DIR", help="Directory of NAME.key files.")
+        Path | None,
+        typer.Option(
+            "--keys", metavar="DIR", help="Folder of the keys, which are files called NAME.key."
+        ),
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option("--store", metavar="DIR", help="Where objects keep what must survive."),
+        typer.Option(
+            "--store",
+            metavar="DIR",
+            help="Folder in which objects keep what must survive a restart.",
+        ),
     ] = None,
     files: Annotated[
         Path | None,
-        typer.Option("--files", metavar="DIR", help="Whose databases and sheets they may open."),
+        typer.Option(
+            "--files",
+            metavar="DIR",
+            help="Folder whose databases and spreadsheets objects may open.",
+        ),
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", metavar="NAME", help="Let platform objects host guests here."),
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="Let platform objects run guests in this process, under this name.",
+        ),
     ] = None,
     is_plain: Annotated[
-        bool, typer.Option("--plain", help="Show events, also of an object that is a text.")
+        bool,
+        typer.Option("--plain", help="Show every event, even if the object is a text to edit."),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Report promises that are broken; exit code 1 then.")
+        bool,
+        typer.Option(
+            "--watch", help="Report promises that the object breaks; the exit code is then 1."
+        ),
     ] = False,
     interface: options.InterfaceName = None,
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
     as_json: options.Json = False,
 ) -> int:
-    """Open a reference and talk to the object: lines in are events to it, lines out from it.
+    """Open a reference and talk to the object.
 
-    A line is an event and its values: send hello. A text is edited by line: append,
-    insert, replace, delete. Ends with quit, the end of input, or Ctrl-C.
+    Each line that you type is an event to the object and its values, such as: send hello. Each
+    line that is printed is an event from it. A text is edited by line: append, insert, replace,
+    delete. Ends with quit, the end of the input, or Ctrl-C.
     """
+    from quicksilver.cli.logs import start_logging
+    from quicksilver.cli.waiting import waiting_for_gms
     from quicksilver.live.api import platform_in_thread
     from quicksilver.live.components.platform.hosting import Host
 
+    start_logging(verbose, as_json=log_json)
     session = _Session(is_json=as_json, is_plain=is_plain)
     node: dict[str, Any] = {} if interface is None or is_local else {"interface": interface}
-    with (
-        _signals(),
-        platform_in_thread(
-            None if is_local else gms,
-            registry=registry,
-            libraries=libraries or (),
-            keys=keys,
-            store=store,
-            files=files,
-            host=None if host is None else Host(name=host),
-            on_failure=session.take_failure,
-            **node,
-        ) as platform,
-    ):
+    made = platform_in_thread(
+        None if is_local else gms,
+        registry=registry,
+        libraries=libraries or (),
+        keys=keys,
+        store=store,
+        files=files,
+        host=None if host is None else Host(name=host),
+        on_failure=session.take_failure,
+        **node,
+    )
+    with _signals(), ExitStack() as stack:
+        with nullcontext() if is_local else waiting_for_gms(gms):
+            platform = stack.enter_context(made)
         return session.run(platform, file, is_watched=watch)
 
 
@@ -141,7 +173,7 @@ class _Session:
         )
 
     def _attach(self, opened: SyncObject) -> Face:
-        from quicksilver.cli.faces import PlainFace, TextFace, find_text
+        from quicksilver.cli.object_terminal import PlainFace, TextFace, find_text
         from quicksilver.live.types.model import EndpointType
 
         types = {
@@ -173,7 +205,7 @@ class _Session:
 
     def _say_ready(self, opened: SyncObject, endpoints: list[str]) -> None:
         if self._is_json:
-            emit({"event": "ready", "object": opened.proxy.name, "endpoints": endpoints})
+            emit("ready", {"object": opened.proxy.name, "endpoints": endpoints})
         elif not self._is_screen:
             remark(f"{opened.proxy.name} runs; endpoints: {', '.join(endpoints) or 'none'}")
 
@@ -193,7 +225,7 @@ class _Session:
         self._lines.put(None)
 
     def _do(self, face: Face, line: str) -> None:
-        from quicksilver.cli.faces import LineError
+        from quicksilver.cli.object_terminal import LineError
 
         try:
             face.take_line(line)
@@ -205,9 +237,10 @@ class _Session:
     def _show(self, event: dict[str, Any], words: str) -> None:
         with self._lock:
             if self._is_json:
-                emit(event)
+                emit(event["event"], {k: v for k, v in event.items() if k != "event"})
             elif self._is_screen and event.get("event") == "changed":
-                say(f"{CLEAR}{words}")
+                sys.stdout.write(CLEAR)
+                say(words)
             else:
                 say(words.rstrip("\n"))
 
@@ -237,8 +270,8 @@ class _Session:
 def _signals() -> Iterator[None]:
     """Let SIGTERM end it as Ctrl-C does: objects are closed, groups are left."""
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, frame: object) -> None:
+        raise interruption(number)
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

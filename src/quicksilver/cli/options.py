@@ -16,7 +16,29 @@ from quicksilver.cli.problems import MisuseError
 from quicksilver.membership.names import find_name_problem
 from quicksilver.stdx.units import parse_bytes
 
-GMS_DEFAULT = "127.0.0.1:7401"
+GMS_DEFAULT = ""
+"""Not given: to be found as ``quicksilver.connect()`` finds it."""
+
+GMS_NOWHERE = "127.0.0.1:7401"
+"""Where to wait for a GMS if none is found."""
+
+
+def find_gms(context: typer.Context, given: str) -> str:
+    """Return the GMS that was given, or else where one was found."""
+    if context.params.get("is_local"):
+        return ""  # no network, no GMS
+    if given or context.resilient_parsing:
+        return given
+    from quicksilver.node.discovery import find_configured, find_running
+    from quicksilver.node.errors import GmsNotFoundError, QuicksilverError
+
+    try:
+        return find_configured() or find_running()
+    except GmsNotFoundError:
+        return GMS_NOWHERE
+    except QuicksilverError as error:
+        raise MisuseError(str(error)) from None
+
 
 Gms = Annotated[
     str,
@@ -24,18 +46,20 @@ Gms = Annotated[
         "--gms",
         metavar="HOST:PORT",
         envvar="QUICKSILVER_GMS",
-        help="Where the membership service is.",
+        callback=find_gms,
+        show_default="found by itself",
+        help="Address of the membership service (GMS).",
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON: one object per line.")]
 
 InterfaceName = Annotated[
     str | None,
     typer.Option(
         "--interface",
         metavar="NAME|ADDRESS",
-        help="Network interface to use; default: the one that leads to the GMS.",
+        help="Network interface to use. Default: the one that leads to the GMS.",
     ),
 ]
 
@@ -44,7 +68,7 @@ Name = Annotated[
     typer.Option(
         "--name",
         metavar="TEXT",
-        help="What the node is called in `top` and in logs; default: its host and process.",
+        help="Name of this node in `top` and in logs. Default: its host and process.",
         show_default=False,
     ),
 ]
@@ -54,7 +78,8 @@ Faults = Annotated[
     typer.Option(
         "--faults",
         metavar="TEXT",
-        help="Harm to do to this node's datagrams, such as loss=1%,burst=10,delay=5ms.",
+        help="Inject faults into this node's network traffic, for tests. "
+        "Example: loss=1%,burst=10,delay=5ms.",
     ),
 ]
 
@@ -65,7 +90,7 @@ MetricsPort = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="Serve Prometheus metrics on this port of 127.0.0.1.",
+        help="Serve Prometheus metrics on this TCP port of 127.0.0.1; 0 takes a free one.",
     ),
 ]
 
@@ -74,20 +99,42 @@ Trace = Annotated[
     typer.Option(
         "--trace",
         metavar="DIR",
-        help="Write trace records as Parquet files; DIR/run=NAME also names the run.",
+        help="Write trace records as Parquet files into DIR. DIR/run=NAME also names the run.",
         show_default=False,
     ),
 ]
 
 Master = Annotated[
-    str | None, typer.Option("--master", help="Spark's master; local[*] if nothing else is set.")
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Spark master to run on. Default: what Spark is set to, or all cores of this machine.",
+        show_default=False,
+    ),
 ]
 Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Any setting of Spark.")
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="Set a Spark option. Can be repeated."),
+]
+
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help="Log what happens to standard error: connections, views, exclusions. -vv logs more.",
+        show_default=False,
+    ),
+]
+LogJson = Annotated[
+    bool, typer.Option("--log-json", help="Log in JSON: one object per line on standard error.")
 ]
 
 Groups = Annotated[
-    list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)
+    list[str],
+    typer.Argument(metavar="GROUP...", help="Names of one or more groups.", show_default=False),
 ]
 
 
@@ -99,12 +146,14 @@ def parse_size(text: str) -> int:
         raise MisuseError(str(error)) from None
 
 
-def check_groups(names: list[str]) -> list[str]:
+def check_groups(names: list[str], *, allow_patterns: bool = False) -> list[str]:
     """Return the names without repetition; raises MisuseError for an impossible one."""
-    from quicksilver.membership.names import find_name_problem
+    from quicksilver.membership.names import find_name_problem, find_pattern_name_problem
+    from quicksilver.membership.patterns import is_pattern
 
     for name in names:
-        problem = find_name_problem(name)
+        is_many = allow_patterns and is_pattern(name)
+        problem = find_pattern_name_problem(name) if is_many else find_name_problem(name)
         if problem is not None:
             raise MisuseError(f"group name {name[:40]!a} {problem}")
     return list(dict.fromkeys(names))

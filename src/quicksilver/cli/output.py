@@ -1,120 +1,113 @@
 """How commands speak: JSON lines for programs, short lines for people.
 
-What was asked for goes to standard output; remarks, and the progress of many runs, go
-to standard error, so that a pipe carries data only.
+What was asked for goes to standard output; remarks and errors go to standard error, so that
+a pipe carries data only. With ``--json`` both are JSON, one object per line, and every
+object has ``event``, which says what it is.
+
+Text may contain what others sent: names, groups, payloads. Whatever a terminal would obey
+in it is shown escaped, here and nowhere else; ``screen`` does the same for tables.
 """
 
 from __future__ import annotations
 
-import os
+import base64
 import sys
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
 from quicksilver.stdx.text import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-
-PIPE_COLUMNS = 110
-"""Width of tables where there is no terminal to measure."""
 
 LINE_CHARS_MAX = 2000
 
 _encode = msgspec.json.Encoder().encode
 
 
-def emit(value: Any) -> None:
-    """Print one JSON object as one line, at once."""
-    sys.stdout.write(_encode(value).decode() + "\n")
+class _Form:
+    """The form that the running command speaks in."""
+
+    is_json = False
+
+
+@contextmanager
+def speaking(*, as_json: bool) -> Iterator[None]:
+    """Have remarks and errors be JSON or text meanwhile; commands choose their answers' form."""
+    before = _Form.is_json
+    _Form.is_json = as_json
+    try:
+        yield
+    finally:
+        _Form.is_json = before
+
+
+def is_json() -> bool:
+    """Return whether the command was started with ``--json``."""
+    return _Form.is_json
+
+
+def emit(event: str, fields: Mapping[str, Any] | msgspec.Struct | None = None) -> None:
+    """Print one JSON object as one line, at once; ``event`` says what it is."""
+    sys.stdout.write(encode(event, fields) + "\n")
     sys.stdout.flush()
 
 
+def encode(event: str, fields: Mapping[str, Any] | msgspec.Struct | None = None) -> str:
+    """Return an object that ``emit`` would print."""
+    found = msgspec.structs.asdict(fields) if isinstance(fields, msgspec.Struct) else fields or {}
+    assert "event" not in found
+    return _encode({"event": event, **found}).decode()
+
+
+def encode_payload(payload: bytes, *, is_hex: bool = False) -> dict[str, str]:
+    """Return bytes as JSON can carry them, and how to read them back."""
+    if is_hex:
+        return {"payload": payload.hex(), "encoding": "hex"}
+    try:
+        return {"payload": payload.decode(), "encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"payload": base64.b64encode(payload).decode(), "encoding": "base64"}
+
+
+def show_payload(payload: bytes) -> str:
+    """Return bytes as text in one line, in which nothing is obeyed by a terminal."""
+    text = payload.decode("utf-8", errors="backslashreplace")
+    return printable(text, len(text))
+
+
 def say(text: str) -> None:
-    """Print one line of a command's answer, at once."""
-    sys.stdout.write(text + "\n")
+    """Print a command's answer, or lines of it, at once."""
+    sys.stdout.write(show_lines(text) + "\n")
     sys.stdout.flush()
 
 
 def remark(text: str) -> None:
     """Print one line about what the command does, apart from its answer."""
-    sys.stderr.write(f"quicksilver: {printable(text, LINE_CHARS_MAX)}\n")
+    _tell("remark", text, {})
+
+
+def tell_error(text: str, exit_code: int) -> None:
+    """Print the one line with which a command fails."""
+    _tell("error", text, {"exit_code": exit_code})
+
+
+def _tell(event: str, text: str, fields: Mapping[str, Any]) -> None:
+    line = printable(text, LINE_CHARS_MAX)
+    if _Form.is_json:
+        sys.stderr.write(encode(event, {"text": line, **fields}) + "\n")
+    else:
+        sys.stderr.write(f"quicksilver: {line}\n")
     sys.stderr.flush()
+
+
+def show_lines(text: str) -> str:
+    """Return text whose line breaks are kept and whose other control characters are escaped."""
+    if text.isprintable():
+        return text
+    return "\n".join(printable(line, len(line)) for line in text.split("\n"))
 
 
 def plural(count: int, noun: str) -> str:
     """Return ``"1 message"``, ``"1,000 messages"``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def make_console() -> Console:
-    """Return a console for tables, as wide as the terminal."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS)
-
-
-class RunProgress:
-    """Shows on standard error how many runs are done: a bar on a terminal, else some lines."""
-
-    def __init__(self, name: str, total: int, *, is_quiet: bool, lines_every: int = 0) -> None:
-        """``lines_every``: without a terminal, how many runs a line stands for; 0: no lines."""
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        self._console = Console(stderr=True)
-        self.has_bar = (
-            self._console.is_terminal and not is_quiet and "NO_PROGRESS" not in os.environ
-        )
-        """Otherwise there are lines, or nothing."""
-        self._name = name
-        self._total = total
-        self._count = 0
-        self._lines_every = 0 if is_quiet else lines_every
-        self._bar = Progress(
-            TextColumn(name),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}"),
-            console=self._console,
-            disable=not self.has_bar,
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    @property
-    def next_one(self) -> str:
-        """Return which run comes next, such as ``3/10``."""
-        return f"{self._count + 1}/{self._total}"
-
-    def describe(self, text: str) -> None:
-        """Say beside the bar what is going on."""
-        self._bar.update(self._task, description=text)
-
-    def say(self, line: str) -> None:
-        """Print a line above the bar."""
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    def advance(self, remark: str = "") -> None:
-        """Count one run that is finished."""
-        self._count += 1
-        self._bar.update(self._task, advance=1, description=remark)
-        if self._lines_every and not self.has_bar and not self._count % self._lines_every:
-            self.say(f"{self._count}/{self._total} {self._name}, {remark}".rstrip(", "))

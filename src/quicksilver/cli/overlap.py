@@ -35,20 +35,28 @@ class StrategyName(StrEnum):
 
 @app.command()
 def generate(
-    out: Annotated[Path, typer.Option("--out", help="Where the pairs go, as Parquet.")],
-    model: Annotated[ModelName, typer.Option(help="How nodes choose groups.")] = ModelName.zipf,
-    nodes: Annotated[int, typer.Option(min=1)] = 2000,
-    groups: Annotated[int, typer.Option(min=1)] = 10_000,
-    fraction: Annotated[float, typer.Option(help="Of the groups, how many a node draws.")] = 0.1,
-    alpha: Annotated[float, typer.Option(help="Exponent of the popularity.")] = 1.5,
-    templates: Annotated[int, typer.Option(min=1, help="Lists of interests.")] = 200,
-    keep: Annotated[float, typer.Option(help="correlated: share of interests kept.")] = 0.9,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same pairs.")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the Parquet files.")
+    ],
+    model: Annotated[
+        ModelName, typer.Option(help="How nodes choose their groups.")
+    ] = ModelName.zipf,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2000,
+    groups: Annotated[int, typer.Option(min=1, help="Number of groups.")] = 10_000,
+    fraction: Annotated[float, typer.Option(help="Share of all groups that a node joins.")] = 0.1,
+    alpha: Annotated[float, typer.Option(help="Zipf exponent of the groups' popularity.")] = 1.5,
+    templates: Annotated[
+        int, typer.Option(min=1, help="Number of lists of interests to choose from.")
+    ] = 200,
+    keep: Annotated[
+        float, typer.Option(help="With correlated: share of its list that a node keeps.")
+    ] = 0.9,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same memberships.")] = 1,
     master: options.Master = None,
     conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
-    """Make up who joins which groups, distributed and repeatable."""
+    """Make up which node joins which groups, on Spark."""
     from quicksilver.spark.overlap.generate import Workload, generate_pairs
     from quicksilver.spark.sessions import parse_conf, session
 
@@ -69,7 +77,7 @@ def generate(
         generate_pairs(spark, workload).write.mode("overwrite").parquet(str(out))
         pairs = spark.read.parquet(str(out)).count()
     if as_json:
-        emit({"out": str(out), "pairs": pairs, "nodes": nodes, "groups": groups})
+        emit("pairs", {"out": str(out), "pairs": pairs, "nodes": nodes, "groups": groups})
     else:
         say(f"{out}: {pairs:,} pairs of {nodes:,} nodes and {groups:,} groups")
     return 0
@@ -77,24 +85,40 @@ def generate(
 
 @app.command()
 def plan(
-    pairs: Annotated[str, typer.Option("--pairs", help="Table with the columns node and group.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the plan, its tables and figure.")],
+    pairs: Annotated[
+        str, typer.Option("--pairs", metavar="PATH", help="Table with the columns node and group.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the plan, its tables and its figure."
+        ),
+    ],
     strategy: Annotated[
-        StrategyName, typer.Option(help="exact: as many regions as sets of groups.")
+        StrategyName,
+        typer.Option(
+            help="How to plan regions; exact makes one for every set of groups that occurs."
+        ),
     ] = StrategyName.merged,
     traffic: Annotated[
-        str | None, typer.Option("--traffic", help="Table with the columns group and rate.")
+        str | None,
+        typer.Option("--traffic", metavar="PATH", help="Table with the columns group and rate."),
     ] = None,
-    regions_per_node_max: Annotated[int, typer.Option(min=1)] = 20,
+    regions_per_node_max: Annotated[
+        int, typer.Option(min=1, help="Largest number of regions of one node.")
+    ] = 20,
     region_nodes_min: Annotated[
-        int, typer.Option(min=1, help="Smallest part of regular hierarchies; price of a packet.")
+        int,
+        typer.Option(min=1, help="Smallest number of nodes in a region of a regular hierarchy."),
     ] = 5,
-    figure: Annotated[bool, typer.Option("--figure/--no-figure", help="Draw plan.svg.")] = True,
+    figure: Annotated[
+        bool, typer.Option("--figure/--no-figure", help="Whether to draw plan.svg.")
+    ] = True,
     master: options.Master = None,
     conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
-    """Plan regions; the file plan.json is what `quicksilver gms --plan` loads."""
+    """Plan regions; `quicksilver gms --plan` loads the file plan.json that this writes."""
     import msgspec
 
     from quicksilver.spark.overlap.files import read_pairs, read_traffic, write_plan
@@ -119,7 +143,7 @@ def plan(
                 draw_plan(table, made, measures, out / "plan.svg")
     found = {"strategy": strategy.value, "plan": str(file), **msgspec.to_builtins(measures)}
     if as_json:
-        emit(found)
+        emit("plan", found)
         return 0
     say(f"{file}: {measures.regions:,} regions in {measures.hierarchies} hierarchies")
     say(

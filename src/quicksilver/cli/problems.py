@@ -8,19 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import typer
-
-from quicksilver.membership.addresses import BadAddressPoolError
-from quicksilver.membership.store import StoreError
-from quicksilver.net.faults import FaultError
-from quicksilver.net.interfaces import InterfaceError
-from quicksilver.node.errors import AddressError, QuicksilverError
+from quicksilver.stdx.install import install_line
 from quicksilver.stdx.text import printable
-
-# typer brings its own copy of click or uses an installed one, by version; the
-# bases of its public error are the same classes in both.
-_USAGE_ERROR, _CLICK_ERROR = typer.BadParameter.__mro__[1:3]
-
 
 LINE_CHARS_MAX = 2000
 
@@ -35,9 +24,7 @@ def needing(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise CommandError(
-            f"{what} needs {error.name}: pip install 'quicksilver[{extra}]'"
-        ) from None
+        raise CommandError(f"{what} needs {error.name}: {install_line(extra)}") from None
 
 
 class MisuseError(CommandError):
@@ -54,7 +41,19 @@ class Problem:
 
 def describe(error: Exception) -> Problem | None:
     """Return the problem behind an error; None when it is a bug of ours."""
-    if isinstance(error, _CLICK_ERROR):
+    # Only a command that fails pays for importing these.
+    import typer
+
+    from quicksilver.membership.addresses import BadAddressPoolError
+    from quicksilver.membership.store import StoreError
+    from quicksilver.net.faults import FaultError
+    from quicksilver.net.interfaces import InterfaceError
+    from quicksilver.node.errors import AddressError, QuicksilverError
+
+    # typer brings its own copy of click or uses an installed one, by version; the
+    # base of its public error is the same class in both.
+    click_error = typer.BadParameter.__mro__[2]
+    if isinstance(error, click_error):
         return _describe_usage(error)
     if isinstance(error, MisuseError | FaultError | AddressError | BadAddressPoolError):
         return Problem(_one_line(error), 2)
@@ -72,6 +71,17 @@ def describe(error: Exception) -> Problem | None:
         said = reason(error)
         return None if said is None else Problem(said, 1)
     return None
+
+
+def find_shown_help(error: Exception) -> str | None:
+    """Return the help that was asked for by typing no command; None for any other error.
+
+    It is empty when typer has printed the help already.
+    """
+    if type(error).__name__ != "NoArgsIsHelpError":
+        return None
+    text = str(getattr(error, "message", ""))
+    return f"{text}\n" if text else ""
 
 
 def _describe_usage(error: Exception) -> Problem:

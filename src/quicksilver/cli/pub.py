@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,30 +20,54 @@ if TYPE_CHECKING:
     from quicksilver.node.messages import NodeStats, Unconfirmed
     from quicksilver.node.options import NodeOptions
 
+FLUSH_QUIET_S = 1.0
+"""Acknowledgements that take longer than this are worth a line."""
+
 
 def pub(
     groups: options.Groups,
     count: Annotated[
         int | None,
-        typer.Option("--count", "-n", min=1, help="Send so many generated messages, not stdin."),
+        typer.Option(
+            "--count",
+            "-n",
+            min=1,
+            metavar="NUMBER",
+            help="Send this many generated messages instead of the lines of standard input.",
+        ),
     ] = None,
     size: Annotated[
-        str, typer.Option("--size", metavar="SIZE", help="Of a generated message, such as 4k.")
+        str,
+        typer.Option(
+            "--size", metavar="SIZE", help="Size of a generated message in bytes, such as 4k."
+        ),
     ] = "100",
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0.001, help="Messages a second; default: as fast as it goes."),
+        typer.Option(
+            "--rate",
+            min=0.001,
+            metavar="NUMBER",
+            help="Send at most this many messages per second. Default: as fast as possible.",
+        ),
     ] = None,
     flush: Annotated[
         float,
-        typer.Option("--flush", metavar="SECONDS", min=0, help="Wait for acknowledgements."),
+        typer.Option(
+            "--flush",
+            metavar="SECONDS",
+            min=0,
+            help="How long to wait for a first member, and at the end for acknowledgements.",
+        ),
     ] = 30.0,
     behind: Annotated[
         str | None,
         typer.Option(
             "--behind",
             metavar="CHOICE",
-            help="About members that do not keep up: wait, keep, keep:64MB, keep+slow or drop.",
+            help="What to do about members that do not keep up: wait for them (wait); keep "
+            "messages for them (keep, keep:64MB, keep+slow); or drop messages to them (drop).",
+            show_default="wait",
         ),
     ] = None,
     gms: options.Gms = options.GMS_DEFAULT,
@@ -51,37 +76,44 @@ def pub(
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
     trace: options.Trace = None,
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
     as_json: options.Json = False,
 ) -> int:
-    """Send to groups: every line of standard input, or --count generated messages.
+    """Send messages to groups: the lines of standard input, or generated messages.
 
-    Each message goes to every group named. At the end, waits until all of them are on every
-    member that stays, and says so; or says how many may not have arrived, and fails.
+    Each message goes to every group that is named. At the end the command waits until every
+    member has acknowledged every message. If some may not have arrived, it says how many and
+    fails.
     """
-    from quicksilver.cli.output import plural
+    from quicksilver.cli.logs import start_logging
+    from quicksilver.cli.output import emit, plural, remark
     from quicksilver.cli.running import name_run, node_options, opening_trace, serving_metrics
+    from quicksilver.cli.waiting import saying, waiting_for_gms
     from quicksilver.node import sync
     from quicksilver.node.errors import MessageTooLargeError, UnconfirmedError
     from quicksilver.node.samples import sampling
     from quicksilver.stdx.units import format_rate
     from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
+    start_logging(verbose, as_json=log_json)
     names = options.check_groups(groups)
     length = options.parse_size(size)
     if length > MESSAGE_BYTES_MAX:
         raise MessageTooLargeError(length, MESSAGE_BYTES_MAX)
     if count is None and sys.stdin.isatty() and not as_json:
-        print("type lines; Ctrl-D ends", file=sys.stderr)
+        remark("type one message per line; Ctrl-D ends")
     messages = _lines() if count is None else _generated(count, length)
     if rate is not None:
         messages = _paced(messages, rate)
 
-    with (
-        opening_trace(trace, name_run("pub"), f"pub-{os.getpid()}") as tracer,
-        sync.Node(gms, _telling(node_options(interface, faults, name, tracer))) as node,
-        serving_metrics(node, metrics_port),
-        sampling(node.core),
-    ):
+    with ExitStack() as stack:
+        tracer = stack.enter_context(opening_trace(trace, name_run("pub"), f"pub-{os.getpid()}"))
+        made = sync.Node(gms, _telling(node_options(interface, faults, name, tracer)))
+        with waiting_for_gms(gms):
+            node = stack.enter_context(made)
+        stack.enter_context(serving_metrics(node, metrics_port))
+        stack.enter_context(sampling(node.core))
         targets = node.open_all(names, behind=behind)
         _wait_for_members(targets, flush)
         started = time.monotonic()
@@ -94,7 +126,8 @@ def pub(
         lost: UnconfirmedError | None = None
         gone: tuple[Unconfirmed, ...] = ()
         try:
-            gone = node.flush(flush)
+            with saying(lambda: _describe_flush(node.stats(), flush), FLUSH_QUIET_S):
+                gone = node.flush(flush)
         except UnconfirmedError as error:
             lost = error
         except TimeoutError:
@@ -105,11 +138,9 @@ def pub(
     total = sent * len(names)
     missed = 0 if lost is None else lost.count
     if as_json:
-        from quicksilver.cli.output import emit
-
         emit(
+            "summary",
             {
-                "event": "summary",
                 "node": sender,
                 "groups": names,
                 "messages": total,
@@ -121,16 +152,15 @@ def pub(
                 "seconds": round(elapsed, 6),
                 "per_second": round(total / elapsed, 1),
                 "resent": stats.counters["resent"],
-            }
+            },
         )
     where = names[0] if len(names) == 1 else f"{len(names)} groups"
     if lost is not None:
         raise CommandError(f"sent {plural(total, 'message')} to {where}, but {lost}")
     if not as_json:
-        print(
+        remark(
             f"sent {plural(total, 'message')} to {where}, all acknowledged{_by_whom(gone)}, "
-            f"in {elapsed:.2f} s ({format_rate(total / elapsed, 'msg')})",
-            file=sys.stderr,
+            f"in {elapsed:.2f} s ({format_rate(total / elapsed, 'msg')})"
         )
     return 0
 
@@ -138,9 +168,11 @@ def pub(
 def _telling(settings: NodeOptions) -> NodeOptions:
     """Say at once that messages may be lost: the end may be far."""
 
+    from quicksilver.cli.output import remark
+
     def tell(messages: Unconfirmed) -> None:
         if messages.reason.is_failure:
-            print(f"quicksilver: {messages}", file=sys.stderr)
+            remark(str(messages))
 
     return replace(settings, on_unconfirmed=tell)
 
@@ -166,17 +198,29 @@ def _as_row(each: Unconfirmed) -> dict[str, object]:
     }
 
 
-def _wait_for_members(targets: list[sync.Group], seconds: float) -> None:
+def _wait_for_members(targets: list[sync.Group[bytes]], seconds: float) -> None:
     """A message to nobody is gone, so wait for somebody first."""
+    from quicksilver.cli.waiting import saying
+
     deadline = time.monotonic() + seconds
     for target in targets:
+        text = (
+            f"nobody has joined {target.name!r}; waiting {seconds:g} s for a first member "
+            f"(start one with: quicksilver sub {target.name})"
+        )
         try:
-            target.wait_members(1, timeout_s=max(0.05, deadline - time.monotonic()))
+            with saying(lambda text=text: text):  # type: ignore[misc]  # bound now, not later
+                target.wait_members(1, timeout=max(0.05, deadline - time.monotonic()))
         except TimeoutError:
             raise CommandError(
-                f"waited {seconds:g} s for somebody to join {target.name!r}, and nobody did; "
-                "start quicksilver sub first"
+                f"nobody joined {target.name!r} within {seconds:g} s, so nothing was sent; "
+                f"check the name, or start a member first: quicksilver sub {target.name}"
             ) from None
+
+
+def _describe_flush(stats: NodeStats, seconds: float) -> str:
+    pending = stats.counters["pending_bytes"]
+    return f"waiting up to {seconds:g} s for acknowledgements; {pending:,} bytes are pending"
 
 
 def _why_unflushed(stats: NodeStats, sent: int, seconds: float) -> str:
@@ -205,7 +249,7 @@ def _generated(count: int, size: int) -> Iterator[bytes]:
 
 def _paced(messages: Iterator[bytes], rate: float) -> Iterator[bytes]:
     if rate <= 0:
-        raise MisuseError("--rate is a number of messages a second")
+        raise MisuseError("--rate is a number of messages per second")
     started = time.monotonic()
     for number, message in enumerate(messages):
         ahead = started + number / rate - time.monotonic()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from quicksilver.cli import options
 from quicksilver.cli.problems import MisuseError, needing
 
 if TYPE_CHECKING:
-    from quicksilver.recorder.process import Recorder, RecorderConfig
+    from quicksilver.recorder.process import Recorder
     from quicksilver.recorder.repair import Repaired
 
 PROGRESS_S = 1.0
@@ -22,66 +22,86 @@ PROGRESS_S = 1.0
 
 def record(
     groups: options.Groups,
-    path: Annotated[Path, typer.Option("--path", metavar="DIR", help="Folder of the recording.")],
+    path: Annotated[Path, typer.Option("--path", metavar="DIR", help="Folder to record into.")],
     retain_hours: Annotated[
         float | None,
-        typer.Option("--retain-hours", min=0, help="Forget segments older than this."),
+        typer.Option(
+            "--retain-hours", min=0, metavar="NUMBER", help="Delete segments older than this."
+        ),
     ] = None,
     retain_bytes: Annotated[
         str | None,
         typer.Option(
             "--retain-bytes",
             metavar="SIZE",
-            help="Keep about so much of each group, such as 10GiB.",
+            help="Keep about this many bytes of each group, such as 10GiB.",
         ),
     ] = None,
     retain_committed: Annotated[
         bool,
-        typer.Option("--retain-committed", help="Never forget what a consumer has not committed."),
+        typer.Option("--retain-committed", help="Never delete what a consumer has not committed."),
     ] = False,
     flush_ms: Annotated[
         float,
-        typer.Option("--flush-ms", min=1, help="Make what arrived safe on disk so often."),
+        typer.Option(
+            "--flush-ms",
+            min=1,
+            metavar="NUMBER",
+            help="Write what arrived safely to disk every so many milliseconds.",
+        ),
     ] = 200.0,
     segment_bytes: Annotated[
-        str, typer.Option("--segment-bytes", metavar="SIZE", help="Size of a finished file.")
+        str,
+        typer.Option(
+            "--segment-bytes",
+            metavar="SIZE",
+            help="Size at which a file is finished and the next one begins.",
+        ),
     ] = "64MiB",
     listen: Annotated[
         str | None,
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Serve the recording to other recorders and to nodes that join late.",
+            help="Serve the recording at this address to other recorders and to late joiners.",
         ),
     ] = None,
     peer: Annotated[
         list[str] | None,
-        typer.Option("--peer", metavar="HOST:PORT", help="Fill gaps from this recorder, too."),
+        typer.Option(
+            "--peer",
+            metavar="HOST:PORT",
+            help="Another recorder to fill gaps from. Can be repeated.",
+        ),
     ] = None,
     repair: Annotated[
         bool,
         typer.Option(
             "--repair",
-            help="Give up rows that are damaged, say which, and go on after them.",
+            help="Give up damaged rows, say which, and go on after them.",
         ),
     ] = False,
     gms: options.Gms = options.GMS_DEFAULT,
     name: options.Name = "",
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
     as_json: options.Json = False,
 ) -> int:
-    """Join groups and append every message to a log that Spark and latecomers read.
+    """Join groups and record every message on disk, for Spark and for nodes that join late.
 
-    Ctrl-C ends it: what was received is made safe first. With --listen,
+    Ctrl-C and SIGTERM end it; what was received is written to disk first. With --listen, the
     recorders of one cluster find each other and fill each other's gaps.
 
-    A log whose safe rows cannot be read is refused. --repair reads all of it,
-    leaves damaged files as they are, and never uses their offsets again.
+    A recording with damaged rows is refused. With --repair the recorder reads all of it, leaves
+    damaged files as they are, and never uses their offsets again.
     """
+    from quicksilver.cli.logs import start_logging
     from quicksilver.cli.running import node_options
 
-    with needing("recording", "spark"):
+    start_logging(verbose, as_json=log_json)
+    with needing("recording", "record"):
         from quicksilver.recorder.process import Recorder, RecorderConfig
         from quicksilver.recorder.retention import Retention
         from quicksilver.recorder.writer import LogConfig
@@ -99,13 +119,12 @@ def record(
     )
     names = options.check_groups(groups)
     settings = node_options(interface, faults, name)
-    return _run(lambda: Recorder(gms, names, path, config, settings), config, as_json)
+    return _run(lambda: Recorder(gms, names, path, config, settings), gms, as_json)
 
 
-def _run(make: object, config: RecorderConfig, as_json: bool) -> int:
+def _run(make: Callable[[], Recorder], gms: str, as_json: bool) -> int:
     from quicksilver.cli.running import run_async
 
-    assert callable(make)
     made: list[Recorder] = []
 
     async def work() -> None:
@@ -113,13 +132,15 @@ def _run(make: object, config: RecorderConfig, as_json: bool) -> int:
         made.append(recorder)
         async with asyncio.TaskGroup() as tasks:
             recording = tasks.create_task(recorder.run())
-            showing = tasks.create_task(_show(recorder, as_json))
+            showing = tasks.create_task(_show(recorder, gms, as_json))
             recording.add_done_callback(lambda _: showing.cancel())
 
     try:
         run_async(_plain(work()))
     except KeyboardInterrupt:
-        pass  # the usual end of a recording
+        if made:
+            _say_end(made[0], as_json)
+        raise
     _say_end(made[0], as_json)
     return 0
 
@@ -132,20 +153,22 @@ async def _plain(work: object) -> None:
         raise several.exceptions[0] from None
 
 
-async def _show(recorder: Recorder, as_json: bool) -> None:
+async def _show(recorder: Recorder, gms: str, as_json: bool) -> None:
     from quicksilver.cli.output import emit, remark
+    from quicksilver.cli.waiting import waiting_for_gms
 
-    await recorder.is_ready.wait()
+    with waiting_for_gms(gms):
+        await recorder.is_ready.wait()
     for one in recorder.repaired:
         _say_repaired(one, as_json)
     if as_json:
         emit(
+            "ready",
             {
-                "event": "ready",
                 "groups": recorder.groups,
                 "path": str(recorder.path),
                 "address": recorder.server.address,
-            }
+            },
         )
     else:
         where = f", serving at {recorder.server.address}" if recorder.server.address else ""
@@ -159,10 +182,10 @@ async def _show(recorder: Recorder, as_json: bool) -> None:
         messages = sum(one.messages for one in recorder.status())
         if as_json:
             if messages != before:
-                emit({"event": "progress", "groups": recorder.status()})
+                emit("progress", {"groups": recorder.status()})
         elif is_shown:
             rate = (messages - max(before, 0)) / PROGRESS_S
-            sys.stderr.write(f"\r{messages:,} messages, {rate:,.0f} a second \x1b[K")
+            sys.stderr.write(f"\r{messages:,} messages, {rate:,.0f} per second \x1b[K")
             sys.stderr.flush()
         before = messages
 
@@ -171,7 +194,7 @@ def _say_repaired(found: Repaired, as_json: bool) -> None:
     from quicksilver.cli.output import emit, plural, remark
 
     if as_json:
-        emit({"event": "repaired", **msgspec.structs.asdict(found)})
+        emit("repaired", found)
         return
     if found.has_new_mark:
         remark(f"{found.group}: the mark was made anew: the log goes on at offset {found.past:,}")
@@ -188,7 +211,7 @@ def _say_problems(recorder: Recorder, told: dict[str, str], as_json: bool) -> di
     for address, problem in problems.items():
         if told.get(address) != problem:
             if as_json:
-                emit({"event": "problem", "text": problem})
+                emit("problem", {"text": problem})
             else:
                 remark(problem)
     return problems
@@ -198,7 +221,7 @@ def _say_end(recorder: Recorder, as_json: bool) -> None:
     from quicksilver.cli.output import emit, plural, say
 
     if as_json:
-        emit({"event": "stopped", "groups": recorder.status()})
+        emit("stopped", {"groups": recorder.status()})
         return
     for one in recorder.status():
         extra = f", {one.fetched:,} from other recorders" if one.fetched else ""

@@ -23,13 +23,18 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUN...",
-            help="Folders of experiments, of traces, or of one run of a trace.",
+            help="Folders of experiments, of traces, or of one traced run.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the page goes.")] = DEFAULT_OUT,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the page and its figures.")
+    ] = DEFAULT_OUT,
     timelines: Annotated[
-        bool, typer.Option(help="Of experiments, also tell the last point's run from its trace.")
+        bool,
+        typer.Option(
+            help="Whether to show a timeline of each experiment's last point, from its trace."
+        ),
     ] = True,
     master: Master = None,
     conf: Conf = None,
@@ -37,8 +42,8 @@ def report(
 ) -> None:
     """Make an HTML page, readable offline, and PNG and SVG files of what runs contain.
 
-    Each figure stands next to the papers' claim; traces are told as a timeline: who
-    lost what, who repaired it, tokens, views.
+    Each figure stands next to what the papers claim. A trace becomes a timeline of losses,
+    repairs, tokens and views.
     """
     from quicksilver.spark.sessions import parse_conf, session
 
@@ -61,6 +66,6 @@ def report(
         path.name for path in out.glob("*.svg") if path.stat().st_mtime_ns != before.get(path)
     )
     if as_json:
-        emit({"page": str(page), "figures": figures})
+        emit("report", {"page": str(page), "figures": figures})
     else:
         say(f"{page}: {len(figures)} figures, each also as SVG and PNG in {out}")

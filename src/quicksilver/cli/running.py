@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quicksilver.cli.output import remark
+from quicksilver.lab.ending import Terminated
 from quicksilver.net.faults import parse_faults
 from quicksilver.node.options import NodeOptions
+from quicksilver.node.tuning import SWITCH_INTERVAL_S
 
 if TYPE_CHECKING:
     from quicksilver.node import aio, sync
@@ -29,6 +31,9 @@ def node_options(
         interface=interface,
         faults=parse_faults(faults) if faults else None,
         tracer=tracer,
+        # A command has its process for itself.
+        tune_gc=True,
+        switch_interval_s=SWITCH_INTERVAL_S,
     )
 
 
@@ -85,19 +90,26 @@ T = TypeVar("T")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; Ctrl-C and SIGTERM cancel it, and then raise KeyboardInterrupt.
+    """Run a coroutine; Ctrl-C cancels it and raises KeyboardInterrupt, SIGTERM Terminated.
 
     Cancelling runs the ``finally`` parts: nodes say goodbye, children are stopped.
     """
+
+    is_terminated = False
+
+    def end(task: asyncio.Task[Any]) -> None:
+        nonlocal is_terminated
+        is_terminated = True
+        task.cancel()
 
     async def guarded() -> T:
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
-        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        loop.add_signal_handler(signal.SIGTERM, end, task)
         return await work
 
     try:
         return asyncio.run(guarded())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise (Terminated() if is_terminated else KeyboardInterrupt()) from None

@@ -20,31 +20,40 @@ FAILURES_SHOWN = 20
 
 def sim(
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Run this seed alone, and tell all.")
+        int | None, typer.Option("--seed", min=0, help="Run this seed alone, and show all of it.")
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.")] = 100,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The first of them.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    first_seed: Annotated[
+        int, typer.Option("--first-seed", min=0, help="First of these seeds.")
+    ] = 1,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", min=0, help="Number of processes; 0 takes one per core.")
+    ] = 0,
     plan_file: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="Run a plan that --write-plan wrote."),
+        typer.Option("--plan", metavar="FILE", help="Run a plan that --write-plan has written."),
     ] = None,
     write_plan: Annotated[
         Path | None,
         typer.Option(
-            "--write-plan", metavar="FILE", help="Write the plan of --seed, shrunk or not."
+            "--write-plan",
+            metavar="FILE",
+            help="Write the plan of the run to this file; with --shrink, the shrunk one.",
         ),
     ] = None,
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="Of a failing run, find the faults that matter.")
+        bool,
+        typer.Option("--shrink", help="If the run fails, find the few faults that make it fail."),
     ] = False,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Of many seeds, stop at the first that fails.")
+        bool, typer.Option("--stop", help="Stop at the first seed that fails.")
     ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Keep results of many seeds; go on where it stopped."
+            "--out",
+            metavar="FILE",
+            help="Keep the results of many seeds in this file, and go on from it.",
         ),
     ] = None,
     trace: Trace = None,
@@ -52,8 +61,8 @@ def sim(
 ) -> None:
     """Run the engine under a deterministic simulator, with faults, and check it.
 
-    The same seed gives the same run, and the same digest, on any machine.
-    Exits with 1 when any property was violated.
+    The same seed gives the same run, and the same digest, on any machine. The exit code is 1
+    if any property was violated.
     """
     if plan_file is not None or seed is not None:
         if stop or out is not None:
@@ -100,6 +109,7 @@ def _run_one(
 
     import msgspec
 
+    from quicksilver.cli.output import emit
     from quicksilver.cli.running import opening_trace
     from quicksilver.trials.shrink import shrink
     from quicksilver.trials.trial import run_trial
@@ -116,7 +126,7 @@ def _run_one(
     if as_json:
         found: dict[str, Any] = msgspec.to_builtins(verdict)
         found["node_seconds_per_second"] = round(verdict.node_seconds / max(1e-9, elapsed), 1)
-        print(msgspec.json.encode(found).decode())
+        emit("verdict", found)
     else:
         _show_verdict(plan, verdict, elapsed)
     if verdict.violations:
@@ -124,44 +134,44 @@ def _run_one(
 
 
 def _tell_shrinking(runs: int, left: int) -> None:
-    import sys
+    from quicksilver.cli.output import remark
 
-    print(f"shrinking: run {runs}, {left} faults left", file=sys.stderr)
+    remark(f"shrinking: run {runs}, {left} faults left")
 
 
 def _show_verdict(plan: Plan, verdict: Verdict, elapsed: float) -> None:
+    from quicksilver.cli.output import say
     from quicksilver.trials.faults import describe
 
     speed = verdict.node_seconds / max(1e-9, elapsed)
-    print(
+    say(
         f"seed {plan.seed}: {verdict.nodes} nodes, {verdict.groups} groups, "
         f"planner {plan.planner}, {plan.transport}, packets of {plan.packet_bytes} bytes"
     )
-    print(
+    say(
         f"{verdict.messages:,} messages, {verdict.deliveries:,} deliveries, "
         f"{verdict.datagrams:,} datagrams, {verdict.views} batches of views, "
         f"{verdict.exclusions} exclusions, {verdict.seconds:.1f} s virtual"
     )
-    print(f"{verdict.faults} faults:")
+    say(f"{verdict.faults} faults:")
     for fault in plan.faults:
-        print(f"  {describe(fault)}")
-    print(f"digest {verdict.digest}, {speed:,.0f} node-seconds per second")
+        say(f"  {describe(fault)}")
+    say(f"digest {verdict.digest}, {speed:,.0f} node-seconds per second")
     for violation in verdict.violations:
-        print(f"VIOLATED {violation.check} at {violation.at:.3f} s: {violation.what}")
+        say(f"VIOLATED {violation.check} at {violation.at:.3f} s: {violation.what}")
     if not verdict.violations:
-        print("no violation")
+        say("no violation")
 
 
 # Many seeds
 
 
 def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json: bool) -> None:
-    import json
-    import sys
     import time
     from collections import Counter
 
-    from quicksilver.cli.output import RunProgress
+    from quicksilver.cli.output import emit, remark, say
+    from quicksilver.cli.screen import RunProgress
 
     started = time.perf_counter()
     failures: list[tuple[int, str]] = []
@@ -196,12 +206,12 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
         "node_seconds_per_second": round(speed, 1),
     }
     if as_json:
-        print(json.dumps(summary))
+        emit("summary", summary)
     else:
         for seed, what in failures[:FAILURES_SHOWN]:
-            print(f"seed {seed}: {what}", file=sys.stderr)
-            print(f"  replay: quicksilver sim --seed {seed}", file=sys.stderr)
-        print(
+            remark(f"seed {seed}: {what}")
+            remark(f"  replay: quicksilver sim --seed {seed}")
+        say(
             f"{done} seeds, {len(failures)} with violations: "
             f"{totals['messages']:,} messages, {totals['deliveries']:,} deliveries, "
             f"{totals['faults']:,} faults, "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quicksilver.cli.options import Json
-from quicksilver.cli.output import emit, make_console, remark, say
+from quicksilver.cli.output import emit, remark, say
 from quicksilver.cli.problems import MisuseError
+from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from quicksilver.lab.soak.acts import ActName
@@ -22,38 +23,43 @@ SHOWN_MAX = 10
 
 
 def soak(
-    seconds: Annotated[float, typer.Option(min=5, help="How long mishaps happen.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(min=5, metavar="NUMBER", help="How many seconds mishaps happen for.")
+    ] = 60.0,
     nodes: Annotated[
-        int, typer.Option("--nodes", "-n", min=3, max=64, help="How many workers.")
+        int, typer.Option("--nodes", "-n", min=3, max=64, help="Number of worker processes.")
     ] = 7,
-    groups: Annotated[int, typer.Option(min=8, max=20_000, help="How many groups.")] = 1000,
+    groups: Annotated[int, typer.Option(min=8, max=20_000, help="Number of groups.")] = 1000,
     every: Annotated[
-        float, typer.Option(min=0.2, help="Mean seconds from one mishap to the next.")
+        float,
+        typer.Option(min=0.2, metavar="SECONDS", help="Mean time from one mishap to the next."),
     ] = 3.0,
     acts: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME…",
-            help="Which mishaps: kill, restart, freeze, cut, mute, leave, gms.",
+            help="Mishaps to draw from: kill, restart, freeze, cut, mute, leave, gms.",
             show_default="all",
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draws mishaps and traffic.", show_default="a random one")
+        int | None,
+        typer.Option(help="Seed of the random mishaps and traffic.", show_default="a random one"),
     ] = None,
     growth_mb: Annotated[
-        int, typer.Option(min=1, help="Memory a process may gain in the second half.")
+        int, typer.Option(min=1, help="Megabytes that a process may grow by in the second half.")
     ] = 32,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the report and its figure go.")
+        Path, typer.Option(metavar="DIR", help="Folder for the report and its figure.")
     ] = Path("out/soak"),
     as_json: Json = False,
 ) -> int:
-    """Soak a local cluster: kills, freezes, cut links, mute members, joins, leaves, GMS restarts.
+    """Run a local cluster among random mishaps, and check every message.
 
-    Each worker sends to its groups, flushes, and checks tag, number and checksum of all
-    that it is given. What a flush confirmed must be with every member that stayed. Exits
-    with 1 if anything did not hold.
+    Mishaps are kills, freezes, cut links, mute members, joins, leaves and restarts of the GMS.
+    Each worker sends to its groups, flushes, and checks the tag, number and checksum of every
+    message that it receives. What a flush has confirmed must have reached every member that
+    stayed. The exit code is 1 if any of this did not hold.
     """
     from quicksilver.lab.soak.run import Soak, SoakPlan
 
@@ -72,7 +78,7 @@ def soak(
     report = Soak(plan).run()
     _write(report, out)
     if as_json:
-        emit(report)
+        emit("report", report)
     else:
         _show(report)
         say(f"report: {out / 'report.json'}")
@@ -103,7 +109,7 @@ def _write(report: SoakReport, out: Path) -> None:
     text = msgspec.json.format(msgspec.json.encode(report), indent=1)
     (out / "report.json").write_bytes(text + b"\n")
     if importlib.util.find_spec("matplotlib") is None:
-        remark("no figure is drawn: it needs pip install 'quicksilver[analysis]'")
+        remark(f"no figure is drawn; to draw it: {install_line('analysis')}")
         return
     from quicksilver.analysis.report.timelines import draw_memory
 
@@ -111,10 +117,10 @@ def _write(report: SoakReport, out: Path) -> None:
 
 
 def _show(report: SoakReport) -> None:
-    from rich.table import Table
+    from quicksilver.cli.screen import SafeTable, make_console, styled
 
     console = make_console()
-    table: Any = Table(title=f"soak of {report.seconds:g} s, seed {report.seed}", show_header=False)
+    table = SafeTable(title=f"soak of {report.seconds:g} s, seed {report.seed}", show_header=False)
     acts = ", ".join(f"{name} {count}" for name, count in report.acts.items())
     debts = ", ".join(f"{name} {count:,}" for name, count in report.debts.items())
     problems = ", ".join(f"{name} {count:,}" for name, count in report.flush_problems.items())
@@ -130,7 +136,7 @@ def _show(report: SoakReport) -> None:
     ):
         table.add_row(name, value)
     console.print(table)
-    memory: Any = Table("process", "first MB", "last MB", "most MB", "growth MB", "fds", "threads")
+    memory = SafeTable("process", "first MB", "last MB", "most MB", "growth MB", "fds", "threads")
     for one in report.processes:
         memory.add_row(
             one.name,
@@ -143,7 +149,7 @@ def _show(report: SoakReport) -> None:
         )
     console.print(memory)
     for violation in report.violations[:SHOWN_MAX]:
-        console.print(f"  NO  {violation}", highlight=False, soft_wrap=True)
+        console.print(styled(f"  NO  {violation}"), soft_wrap=True)
     more = len(report.violations) - SHOWN_MAX
     if more > 0:
         console.print(f"      and {more} more")

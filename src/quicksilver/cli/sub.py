@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quicksilver.cli import options
+from quicksilver.cli.output import encode, encode_payload, show_payload
 from quicksilver.cli.problems import CommandError
+from quicksilver.stdx.text import printable
 
 if TYPE_CHECKING:
     from quicksilver.node.aio import Group
-    from quicksilver.node.messages import Batch, View
+    from quicksilver.node.messages import Batch, Message, View
 
 
 def sub(
     groups: options.Groups,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="End after so many messages.")
+        int | None,
+        typer.Option(
+            "--count", "-n", min=1, metavar="NUMBER", help="End after this many messages."
+        ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="End after so much time.")
+        float | None,
+        typer.Option("--seconds", min=0, metavar="NUMBER", help="End after this many seconds."),
     ] = None,
     as_hex: Annotated[
-        bool, typer.Option("--hex/--text", help="Show payloads as hexadecimal or as text.")
+        bool, typer.Option("--hex/--text", help="Show payloads in hexadecimal, or as text.")
     ] = False,
-    views: Annotated[bool, typer.Option("--views", help="Also show who joins and leaves.")] = False,
+    views: Annotated[
+        bool, typer.Option("--views", help="Also show which nodes join and leave.")
+    ] = False,
     gms: options.Gms = options.GMS_DEFAULT,
     name: options.Name = "",
     interface: options.InterfaceName = None,
     faults: options.Faults = None,
     metrics_port: options.MetricsPort = None,
     trace: options.Trace = None,
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
     as_json: options.Json = False,
 ) -> int:
-    """Join groups and print every message: group, sender, number, payload.
+    """Join groups and print every message: its group, sender, number and payload.
 
-    Ends with --count, --seconds or Ctrl-C. If --seconds pass before --count
-    messages came, it fails.
+    Runs until --count messages have arrived, --seconds have passed, or Ctrl-C. It fails if
+    --seconds pass before --count messages have arrived.
     """
+    from quicksilver.cli.logs import start_logging
     from quicksilver.cli.running import name_run, node_options, opening_trace, run_async
 
+    start_logging(verbose, as_json=log_json)
     printer = Printer(is_json=as_json, is_hex=as_hex, count_max=count)
     plan = Listening(
         gms=gms,
-        names=options.check_groups(groups),
+        names=options.check_groups(groups, allow_patterns=True),
         seconds=seconds,
         shows_views=views,
         metrics_port=metrics_port,
@@ -55,7 +69,7 @@ def sub(
     with opening_trace(trace, name_run("sub"), f"sub-{os.getpid()}") as tracer:
         run_async(_listen(plan, node_options(interface, faults, name, tracer), printer))
     if count is not None and printer.count < count:
-        raise CommandError(f"{printer.count} of {count} messages came within {seconds:g} s")
+        raise CommandError(f"{printer.count} of {count} messages arrived within {seconds:g} s")
     return 0
 
 
@@ -71,14 +85,20 @@ class Listening:
 
 
 async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
+    from quicksilver.cli.output import remark
     from quicksilver.cli.running import serving_metrics
+    from quicksilver.cli.waiting import waiting_for_gms
     from quicksilver.node.aio import Node
     from quicksilver.node.samples import sampling
 
-    async with Node(plan.gms, node_options) as node:
+    async with AsyncExitStack() as stack:
+        with waiting_for_gms(plan.gms):
+            node = await stack.enter_async_context(Node(plan.gms, node_options))
         groups = await node.join_all(plan.names)
         if printer.is_json:
-            printer.write([{"event": "ready", "node": node.id, "groups": plan.names}])
+            printer.write([encode("ready", {"node": node.id, "groups": plan.names})])
+        else:
+            remark(f"ready: node {node.id} has joined {', '.join(plan.names)}")
         with serving_metrics(node, plan.metrics_port), sampling(node.core):
             work: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(_print_messages(group, printer)) for group in groups
@@ -97,14 +117,14 @@ async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
                     task.cancel()
 
 
-async def _print_messages(group: Group, printer: Printer) -> None:
+async def _print_messages(group: Group[bytes], printer: Printer) -> None:
     while not printer.is_full.is_set():
         printer.print_batch(await group.receive_batch())
         # A long queue is read without waiting: let the other groups have a turn.
         await asyncio.sleep(0)
 
 
-async def _print_views(group: Group, printer: Printer) -> None:
+async def _print_views(group: Group[bytes], printer: Printer) -> None:
     async for view in group.views():
         printer.print_view(view)
 
@@ -126,22 +146,14 @@ class Printer:
             messages = messages[: self.count_max - self.count]
         self.count += len(messages)
         if self.is_json:
-            key = "hex" if self.is_hex else "payload"
+            self.write([self._encode(message) for message in messages])
+        else:
+            show = bytes.hex if self.is_hex else show_payload
             self.write(
                 [
-                    {
-                        "group": message.group,
-                        "sender": message.sender,
-                        "sequence": message.sequence,
-                        "batch": message.batch,
-                        key: self._show(message.payload),
-                    }
-                    for message in messages
+                    f"{printable(m.group)} {m.sender}#{m.sequence} {show(m.payload)}"
+                    for m in messages
                 ]
-            )
-        else:
-            self.write(
-                [f"{m.group} {m.sender}#{m.sequence} {self._show(m.payload)}" for m in messages]
             )
         if self.count_max is not None and self.count >= self.count_max:
             self.is_full.set()
@@ -149,36 +161,32 @@ class Printer:
     def print_view(self, view: View) -> None:
         """Write who is in a group now, and what changed."""
         if self.is_json:
-            self.write(
-                [
-                    {
-                        "event": "view",
-                        "group": view.group,
-                        "number": view.number,
-                        "members": view.members,
-                        "joined": view.joined,
-                        "left": view.left,
-                    }
-                ]
-            )
+            fields = {
+                "group": view.group,
+                "number": view.number,
+                "members": view.members,
+                "joined": view.joined,
+                "left": view.left,
+            }
+            self.write([encode("view", fields)])
             return
         changes = [f"+{node}" for node in view.joined] + [f"-{node}" for node in view.left]
         members = " ".join(str(node) for node in view.members)
-        self.write([f"{view.group} view {view.number}: {members} ({' '.join(changes)})"])
+        self.write([f"{printable(view.group)} view {view.number}: {members} ({' '.join(changes)})"])
 
-    def write(self, lines: list[Any]) -> None:
-        """Write lines, or objects as JSON, and flush once."""
-        import sys
-
-        import msgspec
-
-        if self.is_json:
-            encode = msgspec.json.encode
-            lines = [encode(line).decode() for line in lines]
+    def write(self, lines: list[str]) -> None:
+        """Write lines, and flush once."""
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
-    def _show(self, payload: bytes) -> str:
-        if self.is_hex:
-            return payload.hex()
-        return payload.decode("utf-8", errors="backslashreplace")
+    def _encode(self, message: Message[bytes]) -> str:
+        return encode(
+            "message",
+            {
+                "group": message.group,
+                "sender": message.sender,
+                "sequence": message.sequence,
+                "batch": message.batch,
+                **encode_payload(message.payload, is_hex=self.is_hex),
+            },
+        )

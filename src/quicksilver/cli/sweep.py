@@ -12,17 +12,26 @@ from quicksilver.cli.output import emit, plural, remark, say
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to sweep.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="File that says what to sweep.")
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the results; default: out/sweep/NAME.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Folder for the results. Default: out/sweep/NAME.",
+            show_default=False,
+        ),
     ] = None,
     master: options.Master = None,
     conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
-    """Run simulations for all seeds and parameters of a file; go on where a run was stopped.
+    """Run simulations for all seeds and parameters of a file, as one Spark job.
 
-    Exit code 1 if any simulation failed; the first are listed with the commands that replay them.
+    A sweep that was stopped goes on where it stopped. The exit code is 1 if any simulation
+    failed; the first failures are listed with the commands that replay them.
     """
     import msgspec
 
@@ -43,7 +52,8 @@ def sweep(
     path = folder / RESULTS
     traces = None if asked.traces == "none" else str(folder / TRACES)
     if as_json:
-        emit({**msgspec.to_builtins(summary), "results": str(path), "traces": traces})
+        found = msgspec.to_builtins(summary)
+        emit("summary", {**found, "results": str(path), "traces": traces})
     else:
         for row in summary.failures:
             say(f"{row['replay']}: {row['problem']}")

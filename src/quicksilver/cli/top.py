@@ -12,9 +12,18 @@ from quicksilver.stdx.text import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
-    from quicksilver.cli.inspection import RateMeter
+    from quicksilver.cli.gms_snapshots import RateMeter
     from quicksilver.wire.gms import NodeStatus, Snapshot
+
+NAME_COLUMNS_MIN = 8
+"""Columns for the name, at least; it is cut to make room for the rest."""
+
+DROPPED_FIRST = (
+    "gave/s", "got/s", "regs", "groups", "token", "MB/s", "pending", "lost/s", "recv/s", "sent/s",
+)  # fmt: skip
+"""What a narrow terminal does not show, in this order."""
 
 SILENCE_S = 1.5
 """A node is pointed out when its last heartbeat is older than this."""
@@ -34,21 +43,25 @@ RATES = {
 def top(
     gms: options.Gms = options.GMS_DEFAULT,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")
+        float,
+        typer.Option(
+            "--interval", min=0.1, metavar="SECONDS", help="How often to look at the cluster."
+        ),
     ] = 1.0,
     regions: Annotated[
         int,
-        typer.Option("--regions", min=0, help="Show at most so many regions and hybrid groups."),
+        typer.Option("--regions", min=0, help="Show at most this many regions and hybrid groups."),
     ] = 12,
-    once: Annotated[bool, typer.Option("--once", help="Look twice, print once and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one table, for one --interval, and end.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Show nodes, regions, rates, token round-trips, losses and slow nodes, live.
 
-    Everything comes from the GMS; nodes report to it with their heartbeats.
-    Ctrl-C ends.
+    Everything comes from the GMS, to which nodes report with their heartbeats. Ctrl-C ends.
     """
-    from quicksilver.cli.inspection import Inspector, RateMeter, watch
+    from quicksilver.cli.gms_snapshots import Inspector, RateMeter, watch
     from quicksilver.cli.output import emit
 
     meter = RateMeter()
@@ -58,29 +71,31 @@ def top(
             time.sleep(interval)
             snapshot = watch(inspector, meter)
             if as_json:
-                emit(as_dict(snapshot, meter))
+                emit("snapshot", as_dict(snapshot, meter))
             else:
-                from quicksilver.cli.output import make_console
+                from quicksilver.cli.screen import make_console
 
-                make_console().print(render(snapshot, meter, regions))
+                console = make_console()
+                console.print(render(snapshot, meter, regions, console.width))
             return 0
         if as_json:
             while True:
                 time.sleep(interval)
-                emit(as_dict(watch(inspector, meter), meter))
+                emit("snapshot", as_dict(watch(inspector, meter), meter))
 
-        from rich.live import Live
+        from quicksilver.cli.screen import make_live
 
-        with Live(render(snapshot, meter, regions), auto_refresh=False, screen=True) as live:
+        with make_live() as live:
+            live.update(render(snapshot, meter, regions, live.console.width), refresh=True)
             while True:
                 time.sleep(interval)
                 snapshot = watch(inspector, meter)
-                live.update(render(snapshot, meter, regions), refresh=True)
+                live.update(render(snapshot, meter, regions, live.console.width), refresh=True)
 
 
 def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
     """Return what the table shows as plain data."""
-    from quicksilver.cli.inspection import find_slow
+    from quicksilver.cli.gms_snapshots import find_slow
 
     slow = find_slow(snapshot)
     return {
@@ -128,22 +143,23 @@ def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:
     }
 
 
-def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> RenderableType:
-    """Return the tables as something that rich can print."""
-    from rich.console import Group
-    from rich.text import Text
+def render(
+    snapshot: Snapshot, meter: RateMeter, regions_max: int, columns_max: int
+) -> RenderableType:
+    """Return the tables, for a terminal of so many columns."""
+    from quicksilver.cli.screen import stack, styled
 
     plan = snapshot.plan
-    head = Text(
+    head = styled(
         f"cluster {snapshot.cluster:x}  batch {snapshot.batch}  "
         f"planner {printable(snapshot.planner)}  "
         f"nodes {len(snapshot.nodes)}  groups {snapshot.groups}  regions {len(snapshot.regions)}",
-        style="bold",
+        "bold",
     )
     if plan:
         head.append(
-            f"\nregions a node {plan.get('regions_per_node_mean', 0):.1f}  "
-            f"a group {plan.get('regions_per_group_mean', 0):.1f}  "
+            f"\nregions per node {plan.get('regions_per_node_mean', 0):.1f}  "
+            f"per group {plan.get('regions_per_group_mean', 0):.1f}  "
             f"unwanted traffic {plan.get('unwanted_fraction', 0):.1%}",
             style="not bold",
         )
@@ -153,7 +169,7 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
             "link and excluded nobody",
             style="bold yellow",
         )
-    parts: list[RenderableType] = [head, _node_table(snapshot, meter)]
+    parts: list[RenderableType] = [head, _node_table(snapshot, meter, columns_max)]
     if regions_max and snapshot.regions:
         parts.append(_region_table(snapshot, regions_max))
     if snapshot.hybrid:
@@ -161,46 +177,69 @@ def render(snapshot: Snapshot, meter: RateMeter, regions_max: int) -> Renderable
     slow = _slow_text(snapshot)
     if slow is not None:
         parts.append(slow)
-    return Group(*parts)
+    return stack(*parts)
 
 
-def _node_table(snapshot: Snapshot, meter: RateMeter) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
+def _node_table(snapshot: Snapshot, meter: RateMeter, columns_max: int) -> RenderableType:
+    """Return the table of nodes; a narrow terminal gets fewer columns, and always the state."""
+    from quicksilver.cli.gms_snapshots import find_slow
+    from quicksilver.cli.screen import SafeTable
 
-    from quicksilver.cli.inspection import find_slow
+    slow = find_slow(snapshot)
+    states = [
+        _state(node, slow.get(node.id), meter.rate(node.id, "kernel_drops"))
+        for node in snapshot.nodes
+    ]
+    cells = _measures(snapshot, meter)
+    ids = [str(node.id) for node in snapshot.nodes]
+    fixed = [("id", ids), ("state", [state.plain for state in states])]
+    dropped = iter(DROPPED_FIRST)
+    # A space follows each column but the last: the name's makes up for that.
+    while (taken := sum(_width(*one) + 1 for one in [*fixed, *cells.items()])) and cells:
+        if taken + NAME_COLUMNS_MIN <= columns_max:
+            break
+        del cells[next(dropped)]
+    table = SafeTable(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
+    table.add_column("id", justify="right", no_wrap=True)
+    room = max(NAME_COLUMNS_MIN, columns_max - taken)
+    table.add_column("node", overflow="ellipsis", no_wrap=True, max_width=room)
+    for heading in cells:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for row, node in enumerate(snapshot.nodes):
+        shown = [column[row] for column in cells.values()]
+        table.add_row(ids[row], node.name, *shown, states[row])
+    return table
+
+
+def _measures(snapshot: Snapshot, meter: RateMeter) -> dict[str, list[str]]:
+    """Return the columns between a node's name and its state.
+
+    "got" and "gave" are repairs per second: received from others, sent to others.
+    """
     from quicksilver.stdx.units import format_bytes
 
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
-    table.add_column("id", justify="right", no_wrap=True)
-    table.add_column("node", overflow="ellipsis", no_wrap=True)
-    # "got" and "gave" are repairs a second: received from others, sent to others.
-    for heading in (
-        "groups", "regs", "sent/s", "recv/s", "MB/s", "token", "lost/s", "got/s", "gave/s",
-        "pending",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state")
-    slow = find_slow(snapshot)
-    for node in snapshot.nodes:
-        stats = node.stats
-        table.add_row(
-            str(node.id),
-            # As Text: a name that looks like markup is shown as it is.
-            Text(printable(node.name)),
-            str(node.groups),
-            Text(printable(str(stats.get("regions", "")), 12)),
-            _short(meter.rate(node.id, "sent_messages")),
-            _short(meter.rate(node.id, "delivered_messages")),
-            f"{meter.rate(node.id, 'delivered_bytes') / 1e6:.1f}",
-            f"{_number(stats, 'token_ms'):.1f}ms" if _number(stats, "token_ms") else "",
-            _short(meter.rate(node.id, "missing")),
-            _short(meter.rate(node.id, "repairs_received")),
-            _short(meter.rate(node.id, "repairs_sent")),
-            format_bytes(_number(stats, "pending_bytes")),
-            _state(node, slow.get(node.id), meter.rate(node.id, "kernel_drops")),
-        )
-    return table
+    def rates(counter: str) -> list[str]:
+        return [_short(meter.rate(node.id, counter)) for node in nodes]
+
+    nodes = snapshot.nodes
+    tokens = [_number(node.stats, "token_ms") for node in nodes]
+    return {
+        "groups": [str(node.groups) for node in nodes],
+        "regs": [printable(str(node.stats.get("regions", "")), 12) for node in nodes],
+        "sent/s": rates("sent_messages"),
+        "recv/s": rates("delivered_messages"),
+        "MB/s": [f"{meter.rate(node.id, 'delivered_bytes') / 1e6:.1f}" for node in nodes],
+        "token": [f"{token:.1f}ms" if token else "" for token in tokens],
+        "lost/s": rates("missing"),
+        "got/s": rates("repairs_received"),
+        "gave/s": rates("repairs_sent"),
+        "pending": [format_bytes(_number(node.stats, "pending_bytes")) for node in nodes],
+    }
+
+
+def _width(heading: str, cells: list[str]) -> int:
+    return max(map(len, [heading, *cells]))
 
 
 def _number(stats: dict[str, int | float | str], name: str) -> float:
@@ -216,23 +255,25 @@ def _short(rate: float) -> str:
     return format_rate(rate, "").removesuffix("/s").replace(" ", "")
 
 
-def _state(node: NodeStatus, waiting: list[int] | None, drops: float) -> str:
+def _state(node: NodeStatus, waiting: list[int] | None, drops: float) -> Text:
+    from quicksilver.cli.screen import styled
+
     if not node.connected:
-        return "[red]disconnected[/]"
+        return styled("disconnected", "red")
     if waiting:
-        return f"[yellow]slow: {', '.join(str(sender) for sender in waiting)} wait[/]"
+        who = str(waiting[0]) if len(waiting) == 1 else f"{len(waiting)} nodes"
+        return styled(f"slow, {who} wait", "yellow")
     if node.silence_s > SILENCE_S:
-        return f"[yellow]silent for {node.silence_s:.1f} s[/]"
+        return styled(f"silent for {node.silence_s:.1f} s", "yellow")
     if drops:
-        return f"[yellow]kernel drops {drops:,.0f}/s[/]"
-    return "[green]ok[/]"
+        return styled(f"kernel drops {drops:,.0f}/s", "yellow")
+    return styled("ok", "green")
 
 
 def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
+    from quicksilver.cli.screen import SafeTable
 
-    table = Table(box=None, pad_edge=False, header_style="reverse")
+    table = SafeTable(box=None, pad_edge=False, header_style="reverse")
     table.add_column("region", justify="right")
     table.add_column("view", justify="right")
     table.add_column("address")
@@ -243,7 +284,7 @@ def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
         table.add_row(
             str(region.id),
             str(region.view),
-            Text(printable(region.address)),
+            region.address,
             str(region.members),
             str(region.groups),
         )
@@ -253,10 +294,9 @@ def _region_table(snapshot: Snapshot, regions_max: int) -> RenderableType:
 
 
 def _hybrid_table(snapshot: Snapshot, groups_max: int) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
+    from quicksilver.cli.screen import SafeTable
 
-    table = Table(box=None, pad_edge=False, header_style="reverse")
+    table = SafeTable(box=None, pad_edge=False, header_style="reverse")
     table.add_column("hybrid group", overflow="ellipsis", no_wrap=True)
     table.add_column("address")
     table.add_column("members", justify="right")
@@ -265,8 +305,8 @@ def _hybrid_table(snapshot: Snapshot, groups_max: int) -> RenderableType:
     widest = sorted(snapshot.hybrid, key=lambda one: (-one.regions, one.group))
     for one in widest[:groups_max]:
         table.add_row(
-            Text(printable(one.group)),
-            Text(printable(one.address)),
+            one.group,
+            one.address,
             str(one.members),
             str(one.regions),
             "use it" if one.is_used else "do not use it now",
@@ -277,7 +317,7 @@ def _hybrid_table(snapshot: Snapshot, groups_max: int) -> RenderableType:
 
 
 def _slow_text(snapshot: Snapshot) -> RenderableType | None:
-    from quicksilver.cli.inspection import find_slow
+    from quicksilver.cli.gms_snapshots import find_slow
 
     names = {node.id: printable(node.name) for node in snapshot.nodes}
     slow = find_slow(snapshot)
@@ -288,6 +328,6 @@ def _slow_text(snapshot: Snapshot) -> RenderableType | None:
         + ", ".join(f"{names[sender]} ({sender})" for sender in senders)
         for node, senders in sorted(slow.items())
     ]
-    from rich.text import Text
+    from quicksilver.cli.screen import styled
 
-    return Text("\n".join(lines), style="yellow")
+    return styled("\n".join(lines), "yellow")

@@ -29,21 +29,33 @@ def up(
         typer.Option(
             "--groups",
             metavar="SPEC",
-            help="Who joins what, such as a:0-3,b:2-5+7,c; a group without nodes: everybody.",
+            help="Groups and the nodes that join them, such as a:0-3,b:2-5+7,c. All nodes join a "
+            "group that is named without nodes.",
         ),
     ] = "demo",
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0, help="End after so much time.")
+        float | None,
+        typer.Option("--seconds", min=0, metavar="NUMBER", help="End after this many seconds."),
     ] = None,
     rate: Annotated[
         float,
-        typer.Option("--rate", min=0, help="Messages a second of each node to each of its groups."),
+        typer.Option(
+            "--rate",
+            min=0,
+            metavar="NUMBER",
+            help="Messages per second that each node sends to each of its groups.",
+        ),
     ] = 0.0,
-    size: Annotated[str, typer.Option("--size", metavar="SIZE", help="Of such a message.")] = "100",
+    size: Annotated[
+        str,
+        typer.Option("--size", metavar="SIZE", help="Size of such a message in bytes, such as 4k."),
+    ] = "100",
     loss: Annotated[
         str | None,
         typer.Option(
-            "--loss", metavar="RATE", help="Share of packets each node drops, such as 1%."
+            "--loss",
+            metavar="RATE",
+            help="Share of packets that each node loses on purpose, such as 1%.",
         ),
     ] = None,
     gms: Annotated[
@@ -52,7 +64,7 @@ def up(
             "--gms",
             metavar="HOST:PORT",
             envvar="QUICKSILVER_GMS",
-            help="Use this GMS; default: start one.",
+            help="Use this GMS. Default: start one.",
         ),
     ] = None,
     interface: options.InterfaceName = None,
@@ -61,9 +73,9 @@ def up(
 ) -> int:
     """Start a local cluster of processes, and stop all of them with Ctrl-C.
 
-    Each node joins its groups and says every second what arrived. Watch it from
-    another window with top, send to it with pub. A node that ends is not
-    restarted; the rest goes on.
+    Each node joins its groups and says every second what arrived. Watch the cluster from
+    another window with quicksilver top, and send to it with quicksilver pub. A node that ends
+    is not started again; the others go on.
     """
     from quicksilver.cli.options import parse_groups
     from quicksilver.cli.running import name_target
@@ -170,7 +182,8 @@ class Cluster:
         from quicksilver.cli.output import emit, say
 
         if self.is_json:
-            emit({"process": name, **event})
+            fields = {key: value for key, value in event.items() if key != "event"}
+            emit(str(event.get("event", "unknown")), {"process": name, **fields})
         else:
             say(f"{name:>8} | {_sentence(event)}")
 

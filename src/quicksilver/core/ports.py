@@ -173,7 +173,15 @@ class Noted:
     text: str
 
 
-ServerEvent = ConnectionFinished | Noted
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Something happened that belongs in a log; the host writes it there."""
+
+    text: str
+    is_warning: bool = False
+
+
+ServerEvent = ConnectionFinished | Noted | Reported
 
 
 class HostIO(Protocol):

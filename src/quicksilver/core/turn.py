@@ -39,7 +39,9 @@ class TurnLimits:
     cache when they are handled."""
     multicast_rounds: int = 6
     """Times that data is read and handled: about a millisecond in all, so that a token
-    never waits longer than that behind data."""
+    never waits longer than that behind data …"""
+    multicast_s: float = 0.002
+    """… nor longer than this, and one read, on a slow machine: a whole ring waits for the token."""
     transmits: int = 24
     transmit_bytes: int = 2 << 20
     """Polls, and bytes: some 0.6 ms, so that what arrives does not wait for long."""
@@ -143,6 +145,7 @@ class Turn:
         is_dry = len(arrived) < reads
         is_paused = session.is_receiving_paused()
         if not is_paused:
+            until = clock() + limits.multicast_s
             for _ in range(limits.multicast_rounds):
                 if scheduler.inbound_count() >= limits.unicast_reads:
                     break
@@ -150,7 +153,7 @@ class Turn:
                 if not arrived:
                     break
                 scheduler.run_data(arrived, clock)
-                if session.is_receiving_paused():
+                if session.is_receiving_paused() or clock() >= until:
                     break
             is_dry = is_dry and len(arrived) < limits.multicast_reads
         is_dry = is_dry and not scheduler.has_inbound()

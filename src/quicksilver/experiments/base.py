@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
+
 Place = Literal["sim", "real"]
 Value = int | float | str | bool
 Metrics = dict[str, Any]
@@ -22,7 +24,7 @@ Row = dict[str, Any]
 """A finished point as the store gives it back: parameters, place and metrics in one."""
 
 
-class ExperimentError(Exception):
+class ExperimentError(QuicksilverError):
     """An experiment cannot be run as asked; the text says what would do."""
 
 

@@ -211,7 +211,7 @@ def run_receiver(spec: Receiver) -> None:
 class _Arrivals:
     """A receiver's application; fed on the core thread."""
 
-    def __init__(self, spec: Receiver, joined: Sequence[sync.Group]) -> None:
+    def __init__(self, spec: Receiver, joined: Sequence[sync.Group[bytes]]) -> None:
         self.first_at = self.last_at = 0.0
         self.times: array[float] = array("d")
         self.ages: array[float] = array("d")
@@ -285,7 +285,7 @@ def run_sender(spec: Sender) -> None:
             sent = _send_pulled(groups, spec)
         else:
             sent = _send_pushed(groups, spec)
-        node.flush(timeout_s=60)
+        node.flush(timeout=60)
         tell(
             SenderResult(
                 sent=sent,
@@ -300,7 +300,7 @@ def run_sender(spec: Sender) -> None:
         wait_for_end()
 
 
-def _send_pushed(groups: list[sync.Group], spec: Sender) -> list[int]:
+def _send_pushed(groups: list[sync.Group[bytes]], spec: Sender) -> list[int]:
     """One ``send`` a message, to the groups in turn."""
     size = spec.size
     clock = time.monotonic
@@ -351,7 +351,7 @@ def count_sent(groups: int, count: int, step: int) -> list[int]:
     return sent
 
 
-def _send_pulled(groups: list[sync.Group], spec: Sender) -> list[int]:
+def _send_pulled(groups: list[sync.Group[bytes]], spec: Sender) -> list[int]:
     """Be asked for each message; how many each group got is not told apart."""
     clock = time.monotonic
     end = clock() + spec.seconds
@@ -374,7 +374,7 @@ def _send_pulled(groups: list[sync.Group], spec: Sender) -> list[int]:
     return [asked - refused, *([0] * (len(groups) - 1))]
 
 
-def _send_at_rate(groups: list[sync.Group], spec: Sender) -> list[int]:
+def _send_at_rate(groups: list[sync.Group[bytes]], spec: Sender) -> list[int]:
     """Send stamped messages at an even rate, to the groups in turn."""
     tail = bytes(max(0, spec.size - 8))
     clock = time.monotonic_ns

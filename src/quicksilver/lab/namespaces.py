@@ -10,8 +10,10 @@ import shutil
 import subprocess
 from typing import Self
 
+from quicksilver.stdx.errors import QuicksilverError
 
-class NamespacesUnavailableError(Exception):
+
+class NamespacesUnavailableError(QuicksilverError):
     """Namespaces cannot be made here."""
 
     def __init__(self, problem: str) -> None:

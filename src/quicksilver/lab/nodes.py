@@ -14,6 +14,7 @@ from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.samples import sampling
+from quicksilver.node.tuning import SWITCH_INTERVAL_S
 from quicksilver.trace.folders import split_target
 from quicksilver.trace.records import AnyRecord, Tracer
 
@@ -55,7 +56,11 @@ def open_node(spec: NodeSpec, tracer: Tracer | None = None) -> Iterator[sync.Nod
             faults=parse_faults(spec.faults) if spec.faults else None,
             connect_timeout_s=spec.connect_timeout_s,
             tracer=_both(tracer, trace),
+            # A process of ours, with nothing else in it.
             tune_gc=spec.is_gc_tuned,
+            switch_interval_s=SWITCH_INTERVAL_S,
+            # Loads come and go: what is sent to nobody counts as delivered.
+            empty="drop",
             engine=EngineConfig(**spec.engine),
         )
         node = stack.enter_context(sync.Node(spec.gms, options))

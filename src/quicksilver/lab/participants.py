@@ -209,7 +209,7 @@ class _NewsTeller:
         self._views: dict[str, int] = {}
         self._messages: dict[str, int] = {}
 
-    def tell_view(self, group: sync.Group) -> None:
+    def tell_view(self, group: sync.Group[bytes]) -> None:
         view = group.view
         if view is None or self._views.get(view.group) == view.number:
             return

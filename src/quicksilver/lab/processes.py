@@ -29,6 +29,8 @@ from typing import IO, Any, Self, TypeVar
 import msgspec
 
 from quicksilver.lab.child import parent_environment
+from quicksilver.lab.ending import interruption
+from quicksilver.stdx.errors import QuicksilverError
 
 STOP_S = 3.0
 """How long children may take to end by themselves."""
@@ -38,7 +40,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class ChildError(Exception):
+class ChildError(QuicksilverError):
     """A process ended or fell silent before it had said what was expected."""
 
     def __init__(self, name: str, problem: str) -> None:
@@ -318,7 +320,8 @@ class _Signals:
         self.count = 0
         """Signals so far."""
         self._is_held = False
-        self._was_held = False
+        self._held = 0
+        """The first signal that came while signals were held; 0: none."""
         self._before: dict[int, Any] = {}
 
     def install(self) -> None:
@@ -333,20 +336,20 @@ class _Signals:
             signal.signal(number, _ignore if is_ignored else self._handle)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
         self.count += 1
         if not self._is_held:
-            raise KeyboardInterrupt
-        self._was_held = True
+            raise interruption(number)
+        self._held = self._held or number
 
     def hold(self) -> None:
         self._is_held = True
 
     def raise_held(self) -> None:
         self._is_held = False
-        if self._was_held:
-            self._was_held = False
-            raise KeyboardInterrupt
+        if self._held:
+            number, self._held = self._held, 0
+            raise interruption(number)
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -9,6 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
+
 T = TypeVar("T")
 
 DEPTH_MAX: Final = 16
@@ -21,7 +23,7 @@ STATE_BYTES_MAX: Final = 15 << 20
 """A state; a message of the engine holds 16 MiB."""
 
 
-class BadMessageError(ValueError):
+class BadMessageError(QuicksilverError, ValueError):
     """Bytes, or a value, that cannot be an update or a state of an object."""
 
     def __init__(self, what: str, problem: str) -> None:

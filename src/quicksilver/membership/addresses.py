@@ -13,8 +13,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Hashable
 
+from quicksilver.stdx.errors import QuicksilverError
 
-class BadAddressPoolError(ValueError):
+
+class BadAddressPoolError(QuicksilverError, ValueError):
     """The range cannot serve as a pool of multicast addresses."""
 
     def __init__(self, text: str, problem: str) -> None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.health import Watch
-from quicksilver.membership.names import find_name_problem
+from quicksilver.membership.names import find_name_problem, find_pattern_name_problem
 from quicksilver.membership.tables import NodeRow, Tables, group_bytes
 from quicksilver.stdx.units import format_bytes
 from quicksilver.wire import gms
-from quicksilver.wire.ids import NodeId
+from quicksilver.wire.ids import GROUPS_MAX, NodeId
 
 NODE_NAME_BYTES_MAX = 255
 STATS_MAX = 128
@@ -106,8 +106,8 @@ class SubscriptionLimits:
         """How many groups the waiting requests of a node add, at most."""
         self._added_bytes: Counter[NodeId] = Counter()
         """… and what memory these take."""
-        self._memberships: int | None = None
-        """How many the tables have; None: not counted since the last batch."""
+        self._patterns: Counter[NodeId] = Counter()
+        """How many patterns they add."""
         self._created: dict[str, int] = {}
         """Names that the waiting requests bring into use, with the memory that each takes …"""
         self._created_bytes = 0
@@ -117,7 +117,7 @@ class SubscriptionLimits:
         """The waiting requests have become part of the tables."""
         self._added.clear()
         self._added_bytes.clear()
-        self._memberships = None
+        self._patterns.clear()
         self._created.clear()
         self._created_bytes = 0
 
@@ -126,12 +126,17 @@ class SubscriptionLimits:
         config, ids = self._config, self._tables.group_ids
         wanted = (*request.join, *request.open)
         count = len(wanted) + len(request.leave) + len(request.close)
+        count += len(request.match) + len(request.unmatch)
         if count > config.groups_per_request_max:
             return (
                 f"the request names {count} groups, this GMS takes "
                 f"{config.groups_per_request_max} at once: split it"
             )
+        problem = self._find_pattern_problem(row, request)
+        if problem is not None:
+            return problem
         fresh: dict[str, int] = {}
+        named = row.named
         added = added_bytes = 0
         for name in wanted:
             group = ids.get(name)
@@ -143,7 +148,7 @@ class SubscriptionLimits:
                 added_bytes += group_bytes(name)
                 if name not in self._created:
                     fresh[name] = group_bytes(name)
-            elif group not in row.joined and group not in row.opened:
+            elif group not in named and group not in row.opened:
                 added += 1
                 added_bytes += group_bytes(name)
         fresh_bytes = sum(fresh.values())
@@ -157,31 +162,57 @@ class SubscriptionLimits:
             self._created_bytes += fresh_bytes
         return problem
 
+    def _find_pattern_problem(self, row: NodeRow, request: gms.Subscribe) -> str | None:
+        """Say why patterns are not accepted; count them if they are."""
+        if not request.match:
+            return None
+        for pattern in request.match:
+            problem = find_pattern_name_problem(pattern)
+            if problem is not None:
+                return f"pattern {pattern[:40]!a} {problem}"
+        config = self._config
+        added = len(set(request.match) - row.patterns)
+        if len(row.patterns) + self._patterns[row.id] + added > config.patterns_per_node_max:
+            return (
+                f"the node would subscribe to more than {config.patterns_per_node_max} patterns: "
+                "drop some or raise patterns_per_node_max"
+            )
+        if len(self._tables.patterns) + self._patterns.total() + added > config.patterns_max:
+            return (
+                f"the cluster would have more than {config.patterns_max} patterns: "
+                "raise patterns_max"
+            )
+        self._patterns[row.id] += added
+        return None
+
     def _find_excess(
         self, row: NodeRow, added: int, added_bytes: int, fresh: int, fresh_bytes: int
     ) -> str | None:
         config, tables = self._config, self._tables
-        if self._memberships is None:
-            rows = tables.nodes.values()
-            self._memberships = sum(len(row.joined) + len(row.opened) for row in rows)
-        if self._memberships + self._added.total() + added > config.memberships_max:
+        # What patterns found gives way to what is named: see ``batch``.
+        memberships = tables.memberships - tables.matches
+        if memberships + self._added.total() + added > config.memberships_max:
             return (
                 f"the cluster would have more than {config.memberships_max} memberships: "
                 "raise memberships_max"
             )
-        used = row.joined | row.opened
+        used = row.named | row.opened
         if len(used) + self._added[row.id] + added > config.groups_per_node_max:
             return (
                 f"the node would use more than {config.groups_per_node_max} groups: "
                 "leave some or raise groups_per_node_max"
             )
-        used_bytes = sum(group_bytes(tables.groups[group].name) for group in used)
-        if used_bytes + self._added_bytes[row.id] + added_bytes > config.group_bytes_per_node_max:
+        if (
+            tables.bytes_of(used) + self._added_bytes[row.id] + added_bytes
+            > config.group_bytes_per_node_max
+        ):
             limit = format_bytes(config.group_bytes_per_node_max)
             return (
                 f"the groups of the node would take more than {limit} at the GMS: leave some, "
                 "shorten names or raise group_bytes_per_node_max"
             )
+        if tables.next_group + len(self._created) + fresh >= GROUPS_MAX:
+            return "this cluster has used up its numbers of groups: start with a new state file"
         if fresh and len(tables.groups) + len(self._created) + fresh > config.groups_max:
             return f"the cluster would have more than {config.groups_max} groups: raise groups_max"
         if tables.group_bytes + self._created_bytes + fresh_bytes > config.group_bytes_max:

@@ -98,6 +98,8 @@ class Changes:
         anything changes.
         """
         rates = self._traffic.take_rates(now)
+        for group in self._tables.aside.intersection(rates):
+            del rates[group]
         if self._planner.adapt(rates):
             self._counters.adapted += 1
             self._pending.is_adapted = True
@@ -135,8 +137,12 @@ class Changes:
         given, self._pending = self._pending, BatchInput()
         self._pending_bytes = 0
         self.limits.handle_batch()
+        given.groups_per_node_max = self._config.groups_per_node_max
+        given.group_bytes_per_node_max = self._config.group_bytes_per_node_max
+        given.memberships_max = self._config.memberships_max
         outcome = run_batch(self._tables, self._planner, given, cluster=self.cluster)
         self._store.commit(outcome.commit)
+        self._counters.patterns_cut += outcome.left_out
         return given, outcome
 
     def forget_gone(self, outcome: BatchOutcome) -> None:

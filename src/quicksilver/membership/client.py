@@ -43,7 +43,7 @@ from quicksilver.membership.events import (
     WasRefused,
     Welcomed,
 )
-from quicksilver.membership.names import check_group_name
+from quicksilver.membership.names import check_group_name, check_pattern
 from quicksilver.stdx.text import printable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId, NodeId
@@ -119,6 +119,7 @@ class MembershipClient:
         self._joined: set[str] = set()
         """What the GMS has confirmed; with ``_unanswered`` it is what is wanted."""
         self._opened: set[str] = set()
+        self._patterns: set[str] = set()
         self._deferred: list[SubscriptionCompleted] = []
         """Completions that must wait for the complete update."""
         self._owed: list[SubscriptionCompleted] = []
@@ -136,7 +137,9 @@ class MembershipClient:
         self.complete_batch = 0
         """All news of batches up to this one that concern the node have come."""
         self.answers = 0
-        """How many heartbeats were answered."""
+        """How many heartbeats were answered …"""
+        self.disputed: tuple[int, ...] = ()
+        """… and whom the last answer asks this node to ask."""
         self._heartbeat_at: float | None = None
         self._heartbeat_due = False
         self._resync_at: float | None = None
@@ -156,12 +159,14 @@ class MembershipClient:
         leave: Iterable[str] = (),
         open: Iterable[str] = (),  # noqa: A002  # the wire's word for it
         close: Iterable[str] = (),
+        match: Iterable[str] = (),
+        unmatch: Iterable[str] = (),
     ) -> int:
         """Change memberships; return the number that SubscriptionCompleted will carry.
 
         ``open`` and ``close`` are about sending without being a member. What is
         left or closed goes first: a name in both ``leave`` and ``join`` stays
-        joined. Allowed before the connection is up.
+        joined. ``match`` and ``unmatch`` are patterns. Allowed before the connection is up.
 
         Raises:
             BadGroupNameError: for a name that no GMS accepts.
@@ -170,8 +175,12 @@ class MembershipClient:
         for names in lists:
             for name in names:
                 check_group_name(name)
+        patterns = (tuple(match), tuple(unmatch))
+        for names in patterns:
+            for pattern in names:
+                check_pattern(pattern)
         self._request += 1
-        for frame in _split(self._request, *lists):
+        for frame in _split(self._request, *lists, *patterns):
             self._unanswered.append(frame)
             if self._is_open:
                 self._outgoing.append(frame)
@@ -265,6 +274,7 @@ class MembershipClient:
             case gms.Heard():
                 self.complete_batch = max(self.complete_batch, reply.batch)
                 self.answers += 1
+                self.disputed = reply.disputed
             case None | gms.Snapshot():
                 self._become_resyncing("the GMS sent a frame that makes no sense", now)
             case gms.Welcome():
@@ -396,11 +406,15 @@ class MembershipClient:
                 change.regions_gone,
                 change.groups_gone,
                 change.nodes_failed,
+                bool(update.alive),
             )
         )
         self._events += self._deferred
         self._deferred.clear()
         self.state = Member()
+        if update.is_awaited:
+            # It leaves after whoever called has taken the events: the views are in use by then.
+            self._outgoing.append(gms.Applied(update.batch))
 
     def _handle_subscribed(self, answer: gms.Subscribed) -> None:
         frame = self._unanswered[0] if self._unanswered else None
@@ -418,6 +432,8 @@ class MembershipClient:
         self._opened.difference_update(frame.close)
         self._joined.update(frame.join)
         self._opened.update(frame.open)
+        self._patterns.difference_update(frame.unmatch)
+        self._patterns.update(frame.match)
         self._answered.update(zip(names, map(GroupId, answer.groups), strict=True))
         if self._unanswered and self._unanswered[0].request == frame.request:
             return
@@ -490,9 +506,10 @@ class MembershipClient:
             # for again, before the requests that came after it.
             later = [f for f in self._unanswered if f.request]
             self._unanswered.clear()
-            if self._joined or self._opened or self._owed:
+            if self._joined or self._opened or self._patterns or self._owed:
                 joined, opened = tuple(sorted(self._joined)), tuple(sorted(self._opened))
-                self._unanswered.extend(_split(0, joined, (), opened, ()))
+                patterns = tuple(sorted(self._patterns))
+                self._unanswered.extend(_split(0, joined, (), opened, (), patterns))
             self._unanswered.extend(later)
         # Not waiting for the Welcome saves a round trip, and one batch does all.
         self._outgoing.extend(self._unanswered)
@@ -530,12 +547,23 @@ def _split(
     leave: tuple[str, ...],
     open_: tuple[str, ...],
     close: tuple[str, ...],
+    match: tuple[str, ...] = (),
+    unmatch: tuple[str, ...] = (),
 ) -> list[gms.Subscribe]:
     """Cut a request into frames; leaving goes first, as in a single frame."""
-    if len(join) + len(leave) + len(open_) + len(close) <= NAMES_PER_FRAME_MAX:
-        return [gms.Subscribe(request, join, leave, open_, close)]
+    lists = (join, leave, open_, close, match, unmatch)
+    if sum(map(len, lists)) <= NAMES_PER_FRAME_MAX:
+        return [gms.Subscribe(request, *lists)]
     step = NAMES_PER_FRAME_MAX
-    frames = [gms.Subscribe(request, leave=leave[i : i + step]) for i in range(0, len(leave), step)]
+    frames = [
+        gms.Subscribe(request, unmatch=unmatch[i : i + step]) for i in range(0, len(unmatch), step)
+    ]
+    frames += [
+        gms.Subscribe(request, match=match[i : i + step]) for i in range(0, len(match), step)
+    ]
+    frames += [
+        gms.Subscribe(request, leave=leave[i : i + step]) for i in range(0, len(leave), step)
+    ]
     frames += [
         gms.Subscribe(request, close=close[i : i + step]) for i in range(0, len(close), step)
     ]

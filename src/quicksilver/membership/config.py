@@ -14,6 +14,11 @@ class ServiceConfig:
     """How long changes are collected before they become views. Longer: fewer
     views under churn; shorter: joins complete sooner."""
 
+    join_wait_s: float = 1.0
+    """How long a join may wait for a node that can send to the group and has not confirmed
+    the view with the new member. Longer: joins wait longer for nodes that hang; shorter:
+    what a slow node sends right after a join may miss the new member."""
+
     disconnect_grace_s: float = 0.5
     """How long a node whose connection broke without a Goodbye may take to
     resume. Longer: crashes are noticed later; shorter: a lost connection of a
@@ -63,6 +68,12 @@ class ServiceConfig:
     """Groups joined or opened, over all nodes."""
     groups_per_request_max: int = 10_000
     """Names in one Subscribe; beyond any of these limits a node is refused."""
+
+    patterns_per_node_max: int = 1_000
+    patterns_max: int = 100_000
+    """Patterns that nodes subscribe to, each and together. Of the groups that they stand
+    for, nodes are in as many as ``groups_per_node_max``, ``group_bytes_per_node_max`` and
+    ``memberships_max`` leave room for; groups that are joined or opened by name come first."""
 
     group_bytes_max: int = 1 << 30
     """Memory for groups in all, by the estimate of ``tables.group_bytes``: 2 KB and

@@ -31,9 +31,13 @@ class ServiceCounters:
     """Requests for a snapshot from tools that had not taken the one before."""
     idle: int = 0
     """Connections that were closed because they said nothing."""
+    joins_unconfirmed: int = 0
+    """Times that a node did not confirm a view in time, and joins no longer waited for it."""
     malformed: int = 0
     missed: int = 0
     """Nodes that could not resume because of views they never heard of."""
+    patterns_cut: int = 0
+    """Groups that nodes' patterns stood for and that they were not let into: they have too many."""
     refused: int = 0
     refused_subscriptions: int = 0
     resumed: int = 0

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from quicksilver.membership.names import is_attendance
 from quicksilver.wire import gms
-from quicksilver.wire.ids import GroupId, NodeId, RegionId, ViewNumber
+from quicksilver.wire.ids import GROUPS_MAX, GroupId, NodeId, RegionId, ViewNumber
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -249,6 +250,7 @@ def _advance_group(
 ) -> GroupView:
     where = f"group {change.id}"
     _check(change.id > 0 and change.view > 0, f"{where} has a number that is not positive")
+    _check(change.id < GROUPS_MAX, f"{where} has a number that no group has")
     _check(not change.hybrid or _is_multicast(change.hybrid), f"{where}: bad address")
     _check(bool(change.hybrid) or not change.is_hybrid, f"{where}: hybrid without an address")
     if change.base == 0:
@@ -277,7 +279,8 @@ def _advance_group(
         if found is None or found.view != number:
             raise _MisfitError(f"{where} needs view {number} of region {key}")
         views.append(found)
-    _check_covered(change.joined, views, where)
+    if not is_attendance(name):
+        _check_covered(change.joined, views, where)
     return GroupView(
         GroupId(change.id),
         name,

@@ -62,6 +62,8 @@ class ViewsChanged:
     groups_gone: tuple[GroupId, ...]
     nodes_failed: tuple[NodeId, ...]
     """Nodes whose incarnation is over, whatever the reason."""
+    is_complete: bool = False
+    """True: batches before this one may have brought views that nobody told of."""
 
 
 ClientEvent = Welcomed | WasRefused | WasExcluded | SubscriptionCompleted | ViewsChanged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import signal
 from collections.abc import Callable, Coroutine
@@ -18,11 +19,15 @@ from quicksilver.membership.planning.model import PlanLimits, Planner
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, SqliteStore, Store
 from quicksilver.membership.tables import Tables
+from quicksilver.net.discovery import answer_questions
 from quicksilver.net.streams import serve_frames
 from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
 from quicksilver.wire.ids import Address, GroupId, NodeId
 
 DEFAULT_PORT = 7401
+
+LOGGER = "quicksilver.gms"
+"""Who comes, goes, is excluded or suspected: docs/operations.md lists what is logged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,9 @@ class GmsOptions:
 
     config: ServiceConfig = field(default_factory=ServiceConfig)
 
+    discovery_port: int | None = None
+    """UDP port at which nodes that were given no address find this GMS; None: they do not."""
+
     on_note: Callable[[str], None] | None = None
     """Told in one line what whoever runs the GMS should know."""
 
@@ -80,8 +88,8 @@ class TableNames:
 OnListening = Callable[[Address], None]
 
 
-def run_gms(options: GmsOptions, on_listening: OnListening | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; ``on_listening`` is told the bound address.
+def run_gms(options: GmsOptions, on_listening: OnListening | None = None) -> int:
+    """Serve until SIGTERM or SIGINT, and return which; ``on_listening`` is told the address.
 
     Call it from the main thread. Nodes go on without the GMS and resume when it
     is back.
@@ -91,14 +99,22 @@ def run_gms(options: GmsOptions, on_listening: OnListening | None = None) -> Non
         planner): the user's to fix, each with one line that says how.
     """
 
+    received: list[int] = []
+
     async def serve() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+
+        def end(number: int) -> None:
+            received.append(number)
+            stop.set()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, end, number)
         await serve_gms(options, stop, on_listening)
 
     asyncio.run(serve())
+    return received[0]
 
 
 async def serve_gms(
@@ -135,16 +151,40 @@ async def serve_gms(
             options.port,
             input_bytes_max=options.config.input_bytes_max,
             on_note=options.on_note,
+            logger=LOGGER,
         )
         try:
+            discovery = await _be_found(options, server.address)
+            log = logging.getLogger(LOGGER)
+            log.info("serving at %s:%d", *server.address)
             if on_listening is not None:
                 on_listening(server.address)
-            await _first(stop, server.wait_failed)
+            try:
+                await _first(stop, server.wait_failed)
+            finally:
+                if discovery is not None:
+                    discovery.close()
             service.close()
         finally:
             await server.close()
     finally:
         store.close()
+
+
+async def _be_found(options: GmsOptions, address: Address) -> asyncio.DatagramTransport | None:
+    """Answer nodes that look for a GMS; one that cannot is still of use to all others."""
+    port = options.discovery_port
+    if port is None:
+        return None
+    try:
+        return await answer_questions(address, port)
+    except OSError as error:
+        if options.on_note is not None:
+            options.on_note(
+                f"nodes cannot find this GMS by themselves: UDP port {port} ({error.strerror}); "
+                "give them its address"
+            )
+        return None
 
 
 async def _first(stop: asyncio.Event, wait_failed: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -172,6 +172,10 @@ class FailureDetector:
     def _end_of_patience(self, watch: Watch) -> float:
         return watch.heard_from + self._silence_s_max + self._held_up_s
 
+    def is_silent(self, watch: Watch, now: float) -> bool:
+        """Whether nothing was heard of a node for so long that it may have failed."""
+        return watch.said_end or self._is_silent(watch, now)
+
     def _is_silent(self, watch: Watch, now: float) -> bool:
         # Midway between a heartbeat of a node that is well and the failure timeout: when
         # the first of many is overdue, all who fell silent with it are past this, and

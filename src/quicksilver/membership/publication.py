@@ -78,8 +78,10 @@ class Publisher:
 
     # -- one batch
 
-    def publish(self, outcome: BatchOutcome, served: int) -> list[tuple[NodeId, PreparedUpdate]]:
-        """Return the Update of every served node that needs one."""
+    def publish(
+        self, outcome: BatchOutcome, served: int, awaited: int = 0
+    ) -> list[tuple[NodeId, PreparedUpdate]]:
+        """Return the Update of every served node that needs one; the awaited are to confirm it."""
         parcels: dict[int, _Parcel] = {}
         for region in outcome.regions:
             self._add_region(parcels, region, served)
@@ -88,7 +90,10 @@ class Publisher:
         self._add_failures(parcels, outcome.departed, served)
         by_slot = self._tables.by_slot
         return [
-            (by_slot[slot].id, self._finish(outcome.batch, slot, parcels[slot]))
+            (
+                by_slot[slot].id,
+                self._finish(outcome.batch, slot, parcels[slot], is_awaited=awaited >> slot & 1),
+            )
             for slot in sorted(parcels)
         ]
 
@@ -154,14 +159,20 @@ class Publisher:
                     self._remembered[slot] = remembered & ~gone
                 _parcel(parcels, slot).nodes_failed += self._tables.ids_of(heard)
 
-    def _finish(self, batch: int, slot: int, parcel: _Parcel) -> PreparedUpdate:
+    def _finish(self, batch: int, slot: int, parcel: _Parcel, *, is_awaited: int) -> PreparedUpdate:
         known = self._known.get(slot, 0)
         news = parcel.mentioned & ~known
         self._known[slot] = known | news
-        return self._prepare(batch, parcel, news, [])
+        return self._prepare(batch, parcel, news, [], is_awaited=bool(is_awaited))
 
     def _prepare(
-        self, batch: int, parcel: _Parcel, news: int, alive: list[int] | msgspec.Raw
+        self,
+        batch: int,
+        parcel: _Parcel,
+        news: int,
+        alive: list[int] | msgspec.Raw,
+        *,
+        is_awaited: bool,
     ) -> PreparedUpdate:
         infos = [self._info(other) for other in slots_of(news)] if news else []
         numbers = len(parcel.regions_gone) + len(parcel.groups_gone) + len(parcel.nodes_failed)
@@ -177,13 +188,14 @@ class Publisher:
             parcel.groups_gone,
             parcel.nodes_failed,
             alive,
+            is_awaited,
         )
         return PreparedUpdate(update, size)
 
     # -- everything
 
     def publish_whole(self, node: NodeRow) -> PreparedUpdate:
-        """Return the complete Update of a node."""
+        """Return the complete Update of a node, which is to confirm it."""
         tables = self._tables
         groups = sorted(node.joined | node.opened)
         regions: set[RegionId] = set()
@@ -201,7 +213,8 @@ class Publisher:
         self._known[node.slot] = mentioned
         self._remembered[node.slot] = tables.mask_of(tables.nodes) & ~mentioned
         parcel.size = sum(map(_size, parcel.regions)) + sum(map(_size, parcel.groups))
-        return self._prepare(tables.batch, parcel, mentioned, self._encoded_alive())
+        alive = self._encoded_alive()
+        return self._prepare(tables.batch, parcel, mentioned, alive, is_awaited=True)
 
     def forget(self, node: NodeRow) -> None:
         """Stop tracking what a node knows: it is not served any more."""
@@ -291,6 +304,18 @@ class Publisher:
     def _covering(self, row: GroupRow) -> tuple[tuple[int, int], ...]:
         regions = self._tables.regions
         return tuple([(region, regions[region].view) for region in row.regions])
+
+
+def senders_to_ask(outcome: BatchOutcome, served: int) -> int:
+    """Return the served nodes that may send to groups which have got members.
+
+    Without those that may since this batch: they cannot send before they have applied it.
+    """
+    asked = 0
+    for step in outcome.groups:
+        if not step.is_gone and step.row.members & ~step.members_before:
+            asked |= step.row.users & step.users_before
+    return asked & served
 
 
 def _parcel(parcels: dict[int, _Parcel], slot: int) -> _Parcel:

@@ -15,10 +15,9 @@ that a crash could undo.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import assert_never
 
-from quicksilver.core.ports import FrameTransmit, ServerEvent
+from quicksilver.core.ports import FrameTransmit, Reported, ServerEvent
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.admission import (
     find_address_problem,
@@ -26,6 +25,7 @@ from quicksilver.membership.admission import (
     find_resume_problem,
     find_stats_problem,
 )
+from quicksilver.membership.answers import Answers
 from quicksilver.membership.changes import Changes
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.connections import (
@@ -42,7 +42,7 @@ from quicksilver.membership.counters import ServiceCounters
 from quicksilver.membership.health import Watch
 from quicksilver.membership.inspection import InspectQueue
 from quicksilver.membership.planning.model import Planner
-from quicksilver.membership.publication import Publisher
+from quicksilver.membership.publication import Publisher, senders_to_ask
 from quicksilver.membership.snapshot import SnapshotMaker
 from quicksilver.membership.store import Store
 from quicksilver.membership.tables import NodeRow, Tables
@@ -51,6 +51,8 @@ from quicksilver.membership.watching import Watches
 from quicksilver.stdx.timers import TimerTable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import NodeId
+
+GOODBYE = "the node said goodbye"
 
 CHECKPOINT_S = 1.0
 """How long the planner's assignment of groups to hierarchies may be stored late.
@@ -100,8 +102,14 @@ class MembershipService:
         self._publisher = Publisher(self._tables)
         self._connections = ConnectionTable()
         self._timers: Timers = TimerTable()
-        self._watches = Watches(
-            self._timers, self.counters, self.config, settings.failure_timeout_s
+        self._watches = Watches(self._timers, self.counters, self.config, settings)
+        self.answers = Answers(
+            tables=self._tables,
+            watches=self._watches,
+            timers=self._timers,
+            counters=self.counters,
+            join_wait_s=self.config.join_wait_s,
+            send_to=self._send_to,
         )
         self._inspects = InspectQueue(self.config.inspect_rows_per_s)
         self._is_started = False
@@ -118,7 +126,7 @@ class MembershipService:
         )
         self.cluster = self._changes.cluster
         self._snapshots = SnapshotMaker(
-            self.cluster, self._tables, planner, self.config.plan_cost_interval_s
+            self.cluster, self._tables, planner, self.counters, self.config.plan_cost_interval_s
         )
 
     # -- inputs
@@ -192,6 +200,8 @@ class MembershipService:
                 self._handle_subscribe(connection, request, len(frame))
             case gms.Heartbeat():
                 self._handle_heartbeat(connection, request)
+            case gms.Applied():
+                self._handle_applied(connection, request)
             case gms.Goodbye():
                 self._handle_goodbye(connection)
             case gms.Inspect():
@@ -211,6 +221,8 @@ class MembershipService:
             match timer:
                 case Timer.BATCH:
                     is_batch_due = True
+                case Timer.BARRIER:
+                    self.answers.handle_timeout(now)
                 case Timer.CHECKPOINT:
                     self._changes.store_hierarchies()
                 case Timer.GREETING:
@@ -280,6 +292,7 @@ class MembershipService:
         watch.conn = None
         self._watches.handle_report(node, (), self._now)
         self._publisher.forget(watch.row)
+        self.answers.handle_gone(watch)
         if node not in self._tables.nodes:
             self._abandon(watch)
         elif not watch.departs:
@@ -299,6 +312,7 @@ class MembershipService:
             self._abandon(watch)
             return
         self._watches.handle_departing(watch, reason, self._now)
+        self.answers.handle_gone(watch)
         self._changes.handle_departure(watch.row.id)
         self._schedule_batch()
 
@@ -367,6 +381,7 @@ class MembershipService:
         self.counters.resumed += 1
         self._send(connection, self._welcome(watch.row, resumed=True))
         self._send(connection, self._publisher.publish_whole(watch.row))
+        self.answers.ask_resumed(watch.row, now)
 
     def _serve(self, connection: Connection, watch: Watch, now: float) -> None:
         self._connections.set_role(connection, Serving(watch.row.id))
@@ -410,7 +425,15 @@ class MembershipService:
             self._watches.handle_report(watch.row.id, heartbeat.silent, self._now)
         if connection.is_clear:
             # Whatever else is under way proves the same.
-            self._connections.send(connection, gms.encode(gms.Heard(self._tables.batch)))
+            heard = gms.Heard(self._tables.batch, self._watches.disputed())
+            self._connections.send(connection, gms.encode(heard))
+
+    def _handle_applied(self, connection: Connection, applied: gms.Applied) -> None:
+        watch = self._watch_of(connection)
+        if watch is None:
+            self._refuse(connection, "the node did not say Hello")
+            return
+        self.answers.handle_applied(watch, applied.batch, self._now)
 
     def _handle_goodbye(self, connection: Connection) -> None:
         watch = self._watch_of(connection)
@@ -420,7 +443,7 @@ class MembershipService:
             self.counters.goodbyes += 1
             watch.conn = None
             self._publisher.forget(watch.row)
-            self._depart(watch, "the node said goodbye")
+            self._depart(watch, GOODBYE)
 
     def _handle_inspect(self, connection: Connection, request: gms.Inspect, now: float) -> None:
         if request.version != gms.PROTOCOL_VERSION:
@@ -441,21 +464,13 @@ class MembershipService:
 
     def _answer_inspects(self) -> None:
         """Answer tools as far as the rate allows; the others wait."""
-        tables = self._tables
-        rows = len(self._watches.nodes) + len(tables.regions) + len(tables.hybrid_groups)
-        while (found := self._inspects.pop(rows, self._now)) is not None:
+        while (
+            found := self._inspects.pop(self._snapshots.rows(self._watches), self._now)
+        ) is not None:
             connection = self._connections.get(found[0])
-            if connection is None or isinstance(connection.role, Closing):
-                continue
-            self.counters.inspects += 1
-            snapshot = self._snapshots.make(
-                found[1],
-                self._watches.nodes.values(),
-                self._now,
-                held_s=self._watches.held_s(self._now),
-                counters=asdict(self.counters),
-            )
-            self._send(connection, gms.encode(snapshot))
+            if connection is not None and not isinstance(connection.role, Closing):
+                self.counters.inspects += 1
+                self._send(connection, self._snapshots.make(found[1], self._watches, self._now))
         due = self._inspects.next_turn(self._now)
         if due is not None:
             self._timers.set((Timer.INSPECT, 0), due)
@@ -486,19 +501,18 @@ class MembershipService:
         # From here on a crash loses nothing: what follows may be said.
         self.counters.batches += 1
         for row in given.arrivals:
+            self._report(f"{self._watches.describe(row.id)} has come, at {row.ip}:{row.port}")
             self._send_to(row.id, self._welcome(row, resumed=False))
-        served = 0
-        for watch in self._watches.nodes.values():
-            if watch.conn is not None and not watch.departs:
-                served |= watch.row.bit
-        for node, update in self._publisher.publish(outcome, served):
+        served = self._watches.served()
+        asked = senders_to_ask(outcome, served)
+        # Before they are told: whoever cannot be told is given up, and not waited for.
+        self.answers.ask(asked, outcome.batch, self._now)
+        for node, update in self._publisher.publish(outcome, served, asked):
             self._send_to(node, update)
-        for (node, conn, request), groups in zip(given.requests, outcome.answers, strict=True):
-            # A node that resumed meanwhile sends its unanswered requests again.
-            asker = self._watches.nodes.get(node)
-            if asker is not None and asker.conn == conn:
-                self._send_to(node, gms.encode(gms.Subscribed(request.request, groups)))
+        self.answers.answer(given, outcome)
         for row in outcome.departed:
+            who, why = self._watches.describe(row.id), self._watches.nodes[row.id].departs
+            self._report(f"{who} is out: {why}", is_warning=why != GOODBYE)
             watch = self._watches.remove(row.id)
             connection = None if watch.conn is None else self._connections.get(watch.conn)
             if connection is not None:
@@ -515,6 +529,9 @@ class MembershipService:
         )
 
     # -- output
+
+    def _report(self, text: str, *, is_warning: bool = False) -> None:
+        self._watches.notes.append(Reported(text, is_warning))
 
     def _send_to(self, node: NodeId, frame: Frame) -> None:
         watch = self._watches.nodes.get(node)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from heapq import nsmallest
-from typing import Protocol
 
+from quicksilver.membership.counters import ServiceCounters
+from quicksilver.membership.health import Watch
 from quicksilver.membership.planning.model import Planner
-from quicksilver.membership.tables import NodeRow, Tables
+from quicksilver.membership.tables import Tables
+from quicksilver.membership.watching import Watches
 from quicksilver.wire import gms
 from quicksilver.wire.ids import GroupId
 
@@ -16,39 +17,36 @@ HYBRID_MAX = 100
 """Groups with an address of their own that are listed."""
 
 
-class NodeHealth(Protocol):
-    """How a node is doing, as the service watches it."""
-
-    row: NodeRow
-    conn: int | None
-    heard_at: float
-    stats: dict[str, int | float | str]
-
-
 class SnapshotMaker:
     """Makes snapshots; what the plan costs takes long to add up, so that is done rarely."""
 
     def __init__(
-        self, cluster: int, tables: Tables, planner: Planner, plan_cost_interval_s: float
+        self,
+        cluster: int,
+        tables: Tables,
+        planner: Planner,
+        counters: ServiceCounters,
+        plan_cost_interval_s: float,
     ) -> None:
         self._cluster = cluster
         self._tables = tables
         self._planner = planner
+        self._counters = counters
         self._plan_cost_interval_s = plan_cost_interval_s
         self._cost: dict[str, float] = {}
         self._cost_batch = -1
         self._cost_at = float("-inf")
 
-    def make(
-        self,
-        request: int,
-        nodes: Iterable[NodeHealth],
-        now: float,
-        *,
-        held_s: float,
-        counters: dict[str, int],
-    ) -> gms.Snapshot:
+    def rows(self, watches: Watches) -> int:
+        """Return how many rows a snapshot would list now."""
+        tables = self._tables
+        return len(watches.nodes) + len(tables.regions) + len(tables.hybrid_groups)
+
+    def make(self, request: int, watches: Watches, now: float) -> bytes:
         """Answer an Inspect."""
+        return gms.encode(self._snapshot(request, watches, now))
+
+    def _snapshot(self, request: int, watches: Watches, now: float) -> gms.Snapshot:
         tables = self._tables
         return gms.Snapshot(
             request,
@@ -68,7 +66,7 @@ class SnapshotMaker:
                     max(now - node.heard_at, 0.0),
                     node.stats,
                 )
-                for node in sorted(nodes, key=_node_id)
+                for node in sorted(watches.nodes.values(), key=_node_id)
             ),
             tuple(
                 gms.RegionStatus(
@@ -76,8 +74,8 @@ class SnapshotMaker:
                 )
                 for _, row in sorted(tables.regions.items())
             ),
-            held_s,
-            counters,
+            watches.held_s(now),
+            asdict(self._counters),
             tuple(self._hybrid(group) for group in nsmallest(HYBRID_MAX, tables.hybrid_groups)),
         )
 
@@ -99,5 +97,5 @@ class SnapshotMaker:
         return self._cost
 
 
-def _node_id(node: NodeHealth) -> int:
+def _node_id(node: Watch) -> int:
     return node.row.id

@@ -12,11 +12,13 @@ import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from quicksilver.membership.names import find_name_problem
+from quicksilver.membership.names import find_name_problem, find_pattern_name_problem
 from quicksilver.membership.planning import PLANNERS
 from quicksilver.membership.store import Counters, Image, StoredGroup, StoredNode, StoredRegion
+from quicksilver.membership.tables import is_private_region
 from quicksilver.stdx.text import printable
 from quicksilver.wire.gms import SECRET_BYTES
+from quicksilver.wire.ids import GROUPS_MAX
 
 NUMBER_MAX = (1 << 63) - 1
 
@@ -39,7 +41,10 @@ def _find_problems(image: Image, planner: str) -> Iterator[str]:
             return
     yield from _find_unborn("node", image.nodes, counters.node)
     yield from _find_unborn("group", image.groups, counters.group)
-    yield from _find_unborn("region", image.regions, counters.region)
+    planned = [region for region in image.regions if not is_private_region(region)]
+    yield from _find_unborn("region", planned, counters.region)
+    if counters.group > GROUPS_MAX:
+        yield f"the counter 'group' is {counters.group}, past the numbers that groups have"
     yield from _find_unborn("batch", image.reviews, counters.batch + 1)
     names: dict[str, int] = {}
     for number, group in image.groups.items():
@@ -48,7 +53,11 @@ def _find_problems(image: Image, planner: str) -> Iterator[str]:
         if other != number:
             yield f"groups {other} and {number} have the same name"
     for region, found in image.regions.items():
-        yield from (f"region {region} {problem}" for problem in _find_in_region(found, image))
+        is_private = is_private_region(region)
+        yield from (
+            f"region {region} {problem}"
+            for problem in _find_in_region(found, image, is_private=is_private)
+        )
     for node, row in image.nodes.items():
         yield from (f"node {node} {problem}" for problem in _find_in_node(row, image))
     for number, placement in image.placements.items():
@@ -79,10 +88,10 @@ def _find_in_group(group: StoredGroup) -> Iterator[str]:
         yield "is hybrid without an address"
 
 
-def _find_in_region(region: StoredRegion, image: Image) -> Iterator[str]:
+def _find_in_region(region: StoredRegion, image: Image, *, is_private: bool) -> Iterator[str]:
     if not _is_number(region.view, 1):
         yield f"has view {region.view!r}"
-    if not _is_multicast(region.address):
+    if region.address != "" if is_private else not _is_multicast(region.address):
         yield f"has the address {printable(str(region.address), 40)!r}, which is not multicast"
     if not _are_known(region.members, image.nodes):
         yield "has members that do not exist, or not in order"
@@ -104,6 +113,11 @@ def _find_in_node(node: StoredNode, image: Image) -> Iterator[str]:
     for groups in (node.joined, node.opened):
         if not _are_known(groups, image.groups):
             yield "is in groups that do not exist, or not in order"
+    if not _are_known(node.matched, node.joined):
+        yield "has patterns for groups that it is not in, or not in order"
+    for pattern in node.patterns:
+        if find_pattern_name_problem(pattern) is not None:
+            yield f"has the pattern {printable(pattern, 40)!r}, which is none"
 
 
 def _is_number(value: object, least: int) -> bool:

@@ -17,13 +17,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
-class StoreError(Exception):
+class StoreError(QuicksilverError):
     """The state cannot be read or written; the GMS must stop."""
 
     def __init__(self, path: str, problem: str) -> None:
@@ -78,6 +79,9 @@ class StoredNode:
     joined: tuple[GroupId, ...]
     opened: tuple[GroupId, ...]
     multicast: bool = True
+    patterns: tuple[str, ...] = ()
+    matched: tuple[GroupId, ...] = ()
+    """Those of ``joined`` that the node did not name: its patterns stand for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
   port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
   secret BLOB NOT NULL, joined BLOB NOT NULL, opened BLOB NOT NULL,
-  multicast INTEGER NOT NULL);
+  multicast INTEGER NOT NULL, patterns BLOB NOT NULL, matched BLOB NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
   hybrid TEXT NOT NULL, is_hybrid INTEGER NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
@@ -236,6 +240,7 @@ CREATE TABLE reviews (id INTEGER PRIMARY KEY, members BLOB NOT NULL);
 
 _encode_ids = msgspec.msgpack.Encoder().encode
 _decode_ids = msgspec.msgpack.Decoder(tuple[int, ...]).decode
+_decode_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
 class SqliteStore:
@@ -297,7 +302,7 @@ class SqliteStore:
                 NodeId(row[0]): _make_node(row)
                 for row in run(
                     "SELECT id, name, host, port, receive_buffer_bytes, secret, joined, opened,"
-                    " multicast"
+                    " multicast, patterns, matched"
                     " FROM nodes ORDER BY id"
                 )
             },
@@ -347,7 +352,7 @@ class SqliteStore:
         self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
-            9,
+            11,
             (
                 (
                     key,
@@ -359,6 +364,8 @@ class SqliteStore:
                     _encode_ids(node.joined),
                     _encode_ids(node.opened),
                     int(node.multicast),
+                    _encode_ids(node.patterns),
+                    _encode_ids(node.matched),
                 )
                 for key, node in commit.nodes.items()
                 if node is not None
@@ -420,9 +427,10 @@ class SqliteStore:
 
 
 def _make_node(row: tuple[Any, ...]) -> StoredNode:
-    _, name, ip, port, size, secret, joined, opened, multicast = row
+    _, name, ip, port, size, secret, joined, opened, multicast, patterns, matched = row
     groups = _groups(joined), _groups(opened)
-    return StoredNode(name, ip, port, size, secret, *groups, bool(multicast))
+    found = (_decode_names(patterns), _groups(matched))
+    return StoredNode(name, ip, port, size, secret, *groups, bool(multicast), *found)
 
 
 def _groups(blob: bytes) -> tuple[GroupId, ...]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.bits import SlotAllocator, slots_of
+from quicksilver.membership.names import is_attendance, is_private
+from quicksilver.membership.patterns import NameIndex, PatternIndex
 from quicksilver.membership.planning.model import Planner, PlanState
 from quicksilver.membership.store import (
     Counters,
@@ -30,6 +32,18 @@ GROUP_BYTES = 2048
 and what is kept encoded. Measured: 1,580 bytes and 2.4 times the name."""
 
 GROUP_NAME_COPIES = 3
+
+_PRIVATE_REGIONS = 1 << 31
+"""Regions of private groups have numbers from here on, so that the planner may count its own."""
+
+
+def private_region(group: GroupId) -> RegionId:
+    """Return the region of a private group."""
+    return RegionId(_PRIVATE_REGIONS | group)
+
+
+def is_private_region(region: int) -> bool:
+    return region >= _PRIVATE_REGIONS
 
 
 def group_bytes(name: str) -> int:
@@ -57,6 +71,16 @@ class NodeRow:
     """The last two batches that gave a region of the node a new view, newest first."""
     multicast: bool = True
     """Whether it can send and receive IP multicast."""
+    patterns: frozenset[str] = frozenset()
+    matched: frozenset[GroupId] = frozenset()
+    """Those of ``joined`` that it did not name: its patterns stand for them."""
+    group_bytes: int = 0
+    """Memory that the groups take which it joined or opened, by ``group_bytes``."""
+
+    @property
+    def named(self) -> frozenset[GroupId]:
+        """The groups that it joined by name."""
+        return self.joined - self.matched if self.matched else self.joined
 
     @property
     def bit(self) -> int:
@@ -78,6 +102,8 @@ class NodeRow:
             tuple(sorted(self.joined)),
             tuple(sorted(self.opened)),
             self.multicast,
+            tuple(sorted(self.patterns)),
+            tuple(sorted(self.matched)),
         )
 
 
@@ -94,6 +120,8 @@ class GroupRow:
     view: int = 0
     """0 until the batch that creates the group is done."""
     members: int = 0
+    matching: int = 0
+    """Those of the members that did not name the group: a pattern stands for it."""
     openers: int = 0
     """Nodes that opened the group for sending, members or not."""
     regions: tuple[RegionId, ...] = ()
@@ -103,6 +131,11 @@ class GroupRow:
     def users(self) -> int:
         """Everybody who may send, and therefore needs the group's view."""
         return self.members | self.openers
+
+    @property
+    def keepers(self) -> int:
+        """Those who named the group; it ends with the last of them."""
+        return self.members & ~self.matching | self.openers
 
     def stored(self) -> StoredGroup:
         """Return what is kept."""
@@ -148,8 +181,18 @@ class Tables:
         self.nodes: dict[NodeId, NodeRow] = {}
         self.groups: dict[GroupId, GroupRow] = {}
         self.group_ids: dict[str, GroupId] = {}
+        self.aside: set[GroupId] = set()
+        """Groups that the planner is not told of: attendance and private ones."""
+        self.patterns: PatternIndex[NodeId] = PatternIndex()
+        """Who subscribed to which patterns."""
+        self._names: NameIndex[GroupId] | None = None
+        """Groups by the levels of their names; made when the first pattern needs it."""
         self.group_bytes = 0
         """Memory that all groups take, by ``group_bytes``."""
+        self.memberships = 0
+        """Groups joined or opened, over all nodes, …"""
+        self.matches = 0
+        """… and those of them that patterns found."""
         self.regions: dict[RegionId, RegionRow] = {}
         self.by_slot: dict[int, NodeRow] = {}
         self.batch = 0
@@ -251,7 +294,7 @@ class Tables:
         row = GroupRow(GroupId(self.next_group), name, "")
         self.next_group += 1
         self.groups[row.id] = row
-        self.group_ids[name] = row.id
+        self._add_name(row)
         if name in self.hybrid_names:
             self.give_hybrid(row)
             row.is_hybrid = True
@@ -264,6 +307,9 @@ class Tables:
         assert not row.regions
         del self.groups[row.id]
         del self.group_ids[row.name]
+        self.aside.discard(row.id)
+        if self._names is not None:
+            self._names.discard(row.name, row.id)
         self.group_bytes -= group_bytes(row.name)
         self.hierarchies.pop(row.id, None)
         self.moved_groups.discard(row.id)
@@ -285,10 +331,34 @@ class Tables:
             row.hybrid, row.is_hybrid = "", False
             self.hybrid_groups.discard(row.id)
 
+    def _add_name(self, row: GroupRow) -> None:
+        self.group_ids[row.name] = row.id
+        if is_attendance(row.name) or is_private(row.name):
+            self.aside.add(row.id)
+        if self._names is not None:
+            self._names.add(row.name, row.id)
+
+    def groups_matching(self, patterns: Iterable[str]) -> set[GroupId]:
+        """Return the groups that any of the patterns stands for."""
+        if self._names is None:
+            self._names = NameIndex()
+            for name, group in self.group_ids.items():
+                self._names.add(name, group)
+        return {group for pattern in patterns for group in self._names.match(pattern)}
+
+    def bytes_of(self, groups: Iterable[GroupId]) -> int:
+        """Return about how much memory these groups take."""
+        return sum(group_bytes(self.groups[group].name) for group in groups)
+
+    def planned(self, row: NodeRow) -> frozenset[GroupId]:
+        """Return the groups of a node that the planner is told of."""
+        return row.joined if row.joined.isdisjoint(self.aside) else row.joined - self.aside
+
     def make_region(self, region: RegionId) -> RegionRow:
         """Create an empty region under the identifier that the planner gave it."""
         assert region >= self.next_region
-        row = RegionRow(region, self.pool.acquire(("region", region)))
+        address = "" if is_private_region(region) else self.pool.acquire(("region", region))
+        row = RegionRow(region, address)
         self.regions[region] = row
         return row
 
@@ -296,7 +366,8 @@ class Tables:
         """Forget a region."""
         assert not row.groups
         del self.regions[row.id]
-        self.pool.release(("region", row.id))
+        if row.address:
+            self.pool.release(("region", row.id))
 
     # -- who was given which view
 
@@ -409,8 +480,12 @@ class Tables:
                     frozenset(node.joined),
                     frozenset(node.opened),
                     multicast=node.multicast,
+                    patterns=frozenset(node.patterns),
+                    matched=frozenset(node.matched),
                 )
             )
+            for pattern in node.patterns:
+                self.patterns.add(pattern, node_id)
         self._restore_reviews(image)
         self._restore_regions(image)
         self._restore_groups(image)
@@ -429,7 +504,8 @@ class Tables:
 
     def _restore_regions(self, image: Image) -> None:
         for region_id, region in image.regions.items():
-            self.pool.restore(("region", region_id), region.address)
+            if region.address:
+                self.pool.restore(("region", region_id), region.address)
             self.regions[region_id] = RegionRow(
                 region_id,
                 region.address,
@@ -449,13 +525,18 @@ class Tables:
                 if placement.hierarchy is not None:
                     self.hierarchies[group_id] = placement.hierarchy
             self.groups[group_id] = row
-            self.group_ids[group.name] = group_id
+            self._add_name(row)
             self.group_bytes += group_bytes(group.name)
         for node in self.nodes.values():
             for group_id in node.joined:
                 self.groups[group_id].members |= node.bit
+            for group_id in node.matched:
+                self.groups[group_id].matching |= node.bit
             for group_id in node.opened:
                 self.groups[group_id].openers |= node.bit
+            node.group_bytes = self.bytes_of(node.joined | node.opened)
+            self.memberships += len(node.joined) + len(node.opened)
+            self.matches += len(node.matched)
         for row in self.groups.values():
             for region_id in row.regions:
                 region = self.regions[region_id]
@@ -464,13 +545,16 @@ class Tables:
 
     def _restore_plan(self, image: Image, planner: Planner) -> None:
         if planner.name == image.planner:
+            regions = image.regions.items()
+            placements = image.placements.items()
             state = PlanState(
-                {r: region.members for r, region in image.regions.items()},
-                {g: p.regions for g, p in image.placements.items()},
+                {r: region.members for r, region in regions if not is_private_region(r)},
+                {g: p.regions for g, p in placements if g not in self.aside},
                 dict(self.hierarchies),
                 self.next_region,
             )
-            members = [(n.id, n.joined) for n in self.nodes.values() if n.joined]
+            rows = [(row.id, self.planned(row)) for row in self.nodes.values()]
+            members = [(node, groups) for node, groups in rows if groups]
         else:
             state = PlanState({}, {}, {}, self.next_region)
             members = []

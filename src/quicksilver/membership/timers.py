@@ -12,6 +12,8 @@ class Timer(enum.Enum):
     """What the service waits for."""
 
     BATCH = enum.auto()
+    BARRIER = enum.auto()
+    """Joins wait for only so long until senders have confirmed them."""
     CHECKPOINT = enum.auto()
     GREETING = enum.auto()
     """A connection may be idle for only so long."""

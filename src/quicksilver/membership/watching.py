@@ -7,17 +7,22 @@ other. Here both are brought together with the timers that they need.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from quicksilver.core.ports import Noted
+from quicksilver.core.ports import Noted, Reported
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.counters import ServiceCounters
 from quicksilver.membership.health import FailureDetector, Holding, Judging, Watch
 from quicksilver.membership.suspicion import Suspicions
 from quicksilver.membership.tables import NodeRow
 from quicksilver.membership.timers import Timer, Timers
-from quicksilver.wire.gms import SILENT_NAMED_MAX
+from quicksilver.stdx.text import printable
+from quicksilver.wire.gms import SILENT_NAMED_MAX, ClusterSettings
 from quicksilver.wire.ids import NodeId
+
+ASK_S = 0.75
+"""How long nodes have to ask others and to say who did not answer, once a heartbeat has
+brought them the question: twice what they need when nothing is lost."""
 
 
 class Watches:
@@ -32,18 +37,19 @@ class Watches:
         timers: Timers,
         counters: ServiceCounters,
         config: ServiceConfig,
-        failure_timeout_s: float,
+        settings: ClusterSettings,
     ) -> None:
         self._timers = timers
         self._counters = counters
         self._config = config
         self.nodes: dict[NodeId, Watch] = {}
-        self.notes: deque[Noted] = deque()
+        self.notes: deque[Noted | Reported] = deque()
         """What whoever runs the GMS is to be told."""
-        self._detector = FailureDetector(failure_timeout_s, config.silence_s_max)
+        self._detector = FailureDetector(settings.failure_timeout_s, config.silence_s_max)
         self._doubt: Judging | Holding = self._detector.state
         """The detector's state, as far as it has been noted."""
-        self._suspicions = Suspicions(failure_timeout_s)
+        ask_s = ASK_S + settings.heartbeat_interval_s
+        self._suspicions = Suspicions(settings.failure_timeout_s, ask_s)
 
     # Nodes that come and go
 
@@ -102,8 +108,26 @@ class Watches:
         """A node says which others it does not hear; a list that is full says nothing."""
         named = silent if len(silent) < SILENT_NAMED_MAX else ()
         known = [node for node in named if node in self.nodes]
+        before = self._suspicions.accused()
         self._suspicions.handle_report(reporter, known, now)
+        self._report_accused(before)
         self._time_silence()
+
+    def disputed(self) -> tuple[int, ...]:
+        """Return the nodes whom every node that knows them is to ask."""
+        return self._suspicions.disputed()
+
+    def _report_accused(self, before: frozenset[int]) -> None:
+        accused = self._suspicions.accused()
+        for node in sorted(accused - before):
+            reporters = ", ".join(map(str, self._suspicions.accusers_of(node)))
+            text = f"{self.describe(NodeId(node))} is suspected: nodes {reporters} do not hear it"
+            self.notes.append(Reported(text, is_warning=True))
+
+    def describe(self, node: NodeId) -> str:
+        """Return a node's number and name, for people."""
+        watch = self.nodes.get(node)
+        return f"node {node}" if watch is None else f"node {node} ({printable(watch.row.name)})"
 
     # Who has failed
 
@@ -130,6 +154,7 @@ class Watches:
 
         Let each of them go before the next one is asked for.
         """
+        self._suspicions.handle_timeout(now)
         for number, reason in self._suspicions.convicted(now):
             watch = self.nodes.get(NodeId(number))
             if watch is None or watch.departs:
@@ -138,6 +163,23 @@ class Watches:
                 self._counters.unreached += 1
                 yield watch, reason
         self._time_silence()
+
+    def served(self) -> int:
+        """Return the nodes that are connected, and stay."""
+        mask = 0
+        for watch in self.nodes.values():
+            if watch.conn is not None and not watch.departs:
+                mask |= watch.row.bit
+        return mask
+
+    def trusted(self, rows: Iterable[NodeRow], now: float) -> int:
+        """Return those of some nodes that nobody has reason to think of as failed."""
+        mask = 0
+        for row in rows:
+            watch = self.nodes[row.id]
+            if not (self._suspicions.is_accused(row.id) or self._detector.is_silent(watch, now)):
+                mask |= row.bit
+        return mask
 
     def held_s(self, now: float) -> float:
         """Return for how long nobody has been judged."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from quicksilver.multicast.receiving.assembly import BYTES_MAX_LEAST
 from quicksilver.multicast.sending.behind import KEEP, Behind
+from quicksilver.multicast.sending.empty import EMPTY_CHOICES, Empty
 from quicksilver.wire.control import RANGES_MAX
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Body, parse_body
@@ -47,7 +48,16 @@ class EngineConfig:
 
     keep_disk_bytes_max: int = 0
     """Packets that a sender keeps for such members on disk, in an unnamed temporary file, when
-    half of ``keep_bytes_max`` is used; 0: none. Only in groups whose choice names no bytes."""
+    half of ``keep_bytes_max`` is used; 0: none. Only in groups whose choice names no bytes.
+    Each takes some 300 bytes of ``keep_bytes_max``: that of 64 MB is enough for 200,000
+    packets, 12 GB if they are full."""
+
+    empty: Empty = "wait"
+    """What is done with messages to a group that nobody is in, where nothing else was chosen:
+    they wait for a member, are dropped, or are an error."""
+
+    waiting_bytes_max: int = 16 << 20
+    """Messages that wait for groups to have members, in all; more waits in ``send``."""
 
     behind: Behind = KEEP
     """What senders do about members that do not keep up, in groups for which nothing else was
@@ -134,6 +144,8 @@ class EngineConfig:
             )
         if not 1 <= self.ranges_told_max <= RANGES_MAX:
             raise ValueError(f"ranges_told_max is {self.ranges_told_max}: 1 to {RANGES_MAX} do")
+        if self.empty not in EMPTY_CHOICES:
+            raise ValueError(f"empty is {self.empty!r}: it must be wait, drop or error")
         if not isinstance(self.behind, Behind):
             # A text, perhaps: it would end the core at the first message.
             raise ValueError(f"behind is {self.behind!r}: it must be Wait(), Keep() or Drop()")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
@@ -16,6 +16,7 @@ class Counters:
     ack_sent: int = 0
     ahead_dropped: int = 0
     assembly_waits: int = 0
+    bad_envelopes: int = 0
     cache_refused: int = 0
     delivered_bytes: int = 0
     delivered_messages: int = 0
@@ -57,4 +58,4 @@ class Counters:
     unwanted_messages: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}

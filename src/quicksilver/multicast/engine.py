@@ -127,7 +127,11 @@ class Engine:
             has_multicast=has_multicast,
         )
         self.outgoing = Outgoing(
-            self.environment, self._root, self._repair_sink, self._tell_unconfirmed
+            self.environment,
+            self._root,
+            self._repair_sink,
+            self._tell_unconfirmed,
+            self.events.append,
         )
         """Groups as this node sends to them, their lanes and streams."""
         self._deliver_uncounted = deliver
@@ -371,7 +375,9 @@ class Engine:
         self.environment.relays.clear()
         self.silence.become_nobody()
         self._is_gap_told = False
-        self.events = deque(event for event in self.events if not isinstance(event, GapFound))
+        kept = [event for event in self.events if not isinstance(event, GapFound)]
+        self.events.clear()
+        self.events += kept
         self.intake.early.clear()
         self._addresses = frozenset()
 

@@ -191,8 +191,15 @@ class Environment:
     # The kernel's buffers
 
     def receive_share(self) -> int:
-        """Return the part of the receive buffer that one busy region may count on."""
-        return self.config.receive_buffer_bytes // max(1, self.regions.count_busy())
+        """Return how many bytes one busy region may have under way to this node.
+
+        The receive buffer holds them until they are read. After a loss the packets that
+        follow wait for the lost one, so they must fit there as well: what finds no room is
+        dropped and has to be sent again. Half of it, because packets take more than their bytes.
+        """
+        config = self.config
+        bytes_max = min(config.receive_buffer_bytes, config.ahead_bytes_max // 2)
+        return bytes_max // max(1, self.regions.count_busy())
 
     def handle_drops(self, drops: int) -> None:
         """The kernel has dropped so many datagrams in all."""

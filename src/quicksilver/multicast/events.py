@@ -7,18 +7,22 @@ behind them, as ``MessagesArrived``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ClientEvent
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 
 Receiver = Callable[[Messages], None]
 """Takes messages of one packet, in the order of their sender; must not block."""
+
+EnvelopeReceiver = Callable[[Messages, Sequence[Envelope]], None]
+"""The same for messages that came with envelopes, one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,25 @@ class FlushEnded:
     back (``Session.put_back_unconfirmed``)."""
 
 
-EngineEvent = GapFound | MessagesUnconfirmed | FlushEnded
+@dataclass(frozen=True, slots=True)
+class EmptinessChanged:
+    """A group that this node sends to has no members any more, or has some again.
+
+    Not told of groups whose messages are dropped while nobody is in them.
+    """
+
+    name: str
+    is_empty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesWaiting:
+    """The first message waits for a group to have members."""
+
+    name: str
+
+
+EngineEvent = GapFound | MessagesUnconfirmed | FlushEnded | EmptinessChanged | MessagesWaiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +109,13 @@ class MessagesArrived:
 
 
 SessionEvent = (
-    ClientEvent | GroupReady | GroupViewChanged | MessagesUnconfirmed | FlushEnded | MessagesArrived
+    ClientEvent
+    | GroupReady
+    | GroupViewChanged
+    | MessagesUnconfirmed
+    | FlushEnded
+    | EmptinessChanged
+    | MessagesWaiting
+    | MessagesArrived
 )
 """The events of a session: what it heard from the GMS, and what follows from that."""

@@ -17,6 +17,7 @@ from quicksilver.multicast.receiving.relaying import RELAY_BYTES_MAX
 from quicksilver.multicast.sending.lane import BURST_BYTES
 from quicksilver.recovery.ring import PASSING_MAX
 from quicksilver.wire.control import RANGES_MAX
+from quicksilver.wire.packets import MESSAGE_BYTES_MAX
 
 if TYPE_CHECKING:
     from quicksilver.multicast.engine import Engine
@@ -55,6 +56,9 @@ def levels_of(engine: Engine) -> dict[str, Level]:
     return {
         "queued": Level(
             sum(lane.held_bytes() for lane in lanes), sum(lane.held_bytes_max() for lane in lanes)
+        ),
+        "waiting": Level(
+            engine.outgoing.waiting.bytes, engine.outgoing.waiting.limit + MESSAGE_BYTES_MAX
         ),
         "sent": Level(engine.outgoing.pending_bytes(), window * len(live)),
         "kept": Level(env.kept.used, env.kept.limit),

@@ -19,7 +19,7 @@ the new view, and is delivered behind the news of it.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
@@ -33,87 +33,41 @@ from quicksilver.membership.events import (
     WasRefused,
     Welcomed,
 )
+from quicksilver.multicast.awaiting import AwaitingMessages
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
 from quicksilver.multicast.events import (
+    EmptinessChanged,
+    EnvelopeReceiver,
     FlushEnded,
     GapFound,
     GroupReady,
-    GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
+    MessagesWaiting,
     Receiver,
     SessionEvent,
 )
+from quicksilver.multicast.joins import Joins
 from quicksilver.multicast.levels import Level
+from quicksilver.multicast.queue_table import QueueTable
+from quicksilver.multicast.queues import queue_attendance
+from quicksilver.multicast.routes import (
+    Joined,
+    MakeReceivers,
+    Receivers,
+    in_runs,
+    open_for,
+)
 from quicksilver.multicast.sending.behind import Behind
+from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.trace.records import Tracer
-from quicksilver.wire.ids import Address, NodeId
+from quicksilver.wire.envelope import Envelope, encode_enveloped
+from quicksilver.wire.ids import GROUPS_MAX, Address, GroupId, plain_group
 from quicksilver.wire.packets import Messages
-
-Told = tuple[int, int, tuple[NodeId, ...]]
-"""The view that was told last: its group, number and members, which the directory has as
-well: a set of them would take a hundred bytes a member."""
-
-NOTHING_TOLD: Told = (0, 0, ())
-
-
-AWAITING_BYTES = 64
-"""What a message that waits costs besides its bytes."""
-
-
-class _Joined:
-    """A group that the application is in."""
-
-    __slots__ = ("echo", "group", "name", "receiver", "since", "told")
-
-    def __init__(self, name: str, receiver: Receiver, *, echo: bool) -> None:
-        self.name = name
-        self.receiver = receiver
-        self.echo = echo
-        """True when the application wants to hear its own messages."""
-        self.group = 0
-        """The group's number while messages are routed to the receiver, else 0."""
-        self.since = 0
-        """The batch in which this node came: older messages are not for it."""
-        self.told = NOTHING_TOLD
-
-
-class AwaitingMessages:
-    """Messages of views that the GMS has not told this node of yet, in order of arrival."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.lost_batch = -1
-        """The newest batch of which messages found no room: who is in a group since then,
-        or before, may lack some of them."""
-        self._messages: list[Messages] = []
-        self._bytes = 0
-        self._bytes_max = bytes_max
-
-    def add(self, messages: Messages) -> None:
-        """Keep messages; past the limit all that is kept is given up."""
-        self._bytes += sum(map(len, messages.payloads)) + AWAITING_BYTES * len(messages.payloads)
-        self._messages.append(messages)
-        if self._bytes > self._bytes_max:
-            self.lost_batch = max(self.lost_batch, *(each.batch for each in self.take()))
-
-    @property
-    def bytes(self) -> int:
-        """What is kept takes so much."""
-        return self._bytes
-
-    def take(self) -> list[Messages]:
-        """Return all that is kept; what must still wait is added again."""
-        messages, self._messages, self._bytes = self._messages, [], 0
-        return messages
-
-    def clear(self) -> None:
-        """The incarnation is over: nothing is owed to the next one."""
-        self.take()
-        self.lost_batch = -1
 
 
 class Session:
@@ -155,22 +109,15 @@ class Session:
         """Takes whole packets instead of the groups' receivers."""
         self.idle_lane = engine.outgoing.idle_lane()
         """A lane that takes nothing: where groups point that may not send, or not yet."""
-        self._joined: dict[str, _Joined] = {}
-        self._opened: dict[str, Told] = {}
-        """Groups that the application sends to, whether or not it is in them."""
-        self._routes: dict[int, _Joined] = {}
-        """Joined groups by number, once this node is in their view."""
-        self._routed: set[int] = set()
-        """The same numbers, and …"""
-        self._newest_join = 0
-        """… the batch in which the newest of them came: for packets of many groups."""
-        self._member_since: dict[int, int] = {}
-        """Groups whose view has this node, and the batch from which on it did. A sender
-        whose views did not change since may name that batch for ever."""
-        self._leaves: dict[int, tuple[str, ...]] = {}
-        """Requests to leave that were not answered, and …"""
-        self._leaving: Counter[str] = Counter()
-        """… the groups in them: a view of these may still be of the old membership."""
+        self._joins = Joins()
+        self._routes = self._joins.routes
+        """Joined groups by number: the same table, one look-up nearer to every packet."""
+        self._routed = self._joins.routed
+        self._queues = QueueTable(
+            held_bytes_max=config.unknown_bytes_max,
+            known_batch=self._known_batch,
+            on_news_wanted=self.client.hasten,
+        )
         self._paused: set[str] = set()
         """Groups whose application is behind."""
         self._awaiting = AwaitingMessages(config.unknown_bytes_max)
@@ -202,57 +149,87 @@ class Session:
         close: Iterable[str] = (),
         echo: frozenset[str] = frozenset(),
         behind: Mapping[str, Behind] | None = None,
+        empty: Mapping[str, Empty] | None = None,
+        on_envelopes: Mapping[str, EnvelopeReceiver] | None = None,
+        match: Mapping[str, MakeReceivers] | None = None,
+        unmatch: Iterable[str] = (),
+        queues: Mapping[str, str] | None = None,
     ) -> int:
         """Change memberships; ``SubscriptionCompleted`` carries the number returned.
 
         ``join`` names the receivers of messages; of the groups in ``echo`` they get
-        this node's own as well. ``open_`` and ``close`` are about sending without
-        being a member; ``behind`` says of groups that are joined or opened what to do about
-        members that do not keep up. What is left goes first. To join a group again replaces its
-        receiver. Nothing of a group reaches its receiver once this has returned with
-        it in ``leave``.
+        this node's own as well. Messages with envelopes go to the receivers in
+        ``on_envelopes``, where there is one, and else without them to those in ``join``.
+        ``match`` are patterns: the node is in every group that one stands for, and its
+        messages go to what the pattern's function returns for the group's name, whether or
+        not it was joined by name as well. ``queues`` names the queue of groups in ``join``
+        that share their messages with other members of it. ``open_`` and ``close`` are about
+        sending without being a member; ``behind`` says of groups that are joined or opened
+        what to do about members that do not keep up, ``empty`` what to do with messages while
+        nobody is in the group. What is left goes first. To join a group again replaces its
+        receiver. Nothing of a group reaches its receiver once this has returned with it in
+        ``leave``.
 
         Raises:
             BadGroupNameError: for a name that no GMS accepts; nothing has changed then.
         """
         joining = join or {}
         leaving, closing, opening = tuple(leave), tuple(close), tuple(open_)
+        patterns, unmatching = match or {}, tuple(unmatch)
+        shared = {name: queue_attendance(queue, name) for name, queue in (queues or {}).items()}
         number = self.client.subscribe(
-            join=tuple(joining), leave=leaving, open=opening, close=closing
+            join=(*joining, *shared.values()),
+            leave=(*leaving, *self._queues.attendances(leaving)),
+            open=opening,
+            close=closing,
+            match=tuple(patterns),
+            unmatch=unmatching,
         )
-        if leaving:
-            self._leaves[number] = leaving
-            self._leaving.update(leaving)
+        joins = self._joins
+        joins.note_request(number, leave=leaving, match=patterns, unmatch=unmatching)
+        self._paused.difference_update(unmatching)
         for name in leaving:
             self._leave(name)
         for name in closing:
-            self._opened.pop(name, None)
+            joins.close(name)
             self._forget_unused(name)
         for name, receiver in joining.items():
-            known = self._joined.get(name)
-            if known is None:
-                self._joined[name] = _Joined(name, receiver, echo=name in echo)
-            else:
-                known.receiver, known.echo = receiver, name in echo
+            receivers: Receivers = (receiver, (on_envelopes or {}).get(name))
+            if name in shared:
+                receivers = self._queues.add(name, shared[name], receivers)
+            joins.join(name, receivers, echo=name in echo)
         for name in opening:
-            # Whoever opens it again has not heard of its view.
-            self._opened[name] = NOTHING_TOLD
+            joins.open(name)
         for name, choice in (behind or {}).items():
             self.engine.outgoing.groups.set_behind(name, choice)
+        for name, without in (empty or {}).items():
+            self.engine.outgoing.groups.set_empty(name, without)
         return number
 
+    def leave_queue(self, name: str) -> int:
+        """Take no more of a group's messages than were sent so far; like ``subscribe``.
+
+        This node stays in the group until it leaves it: what is on its way and its to take
+        still comes.
+        """
+        return self.client.subscribe(leave=self._queues.attendances([name]))
+
+    def _known_batch(self) -> int:
+        """Return up to which batch this node has heard all news that concern it."""
+        return max(self.directory.batch, self.client.complete_batch)
+
     def _leave(self, name: str) -> None:
-        joined = self._joined.pop(name, None)
+        self._queues.remove(name)
+        joined = self._joins.leave(name)
         if joined is not None:
-            self._unroute(joined)
             self._paused.discard(name)
-            if name in self._opened and joined.echo:
+            if self._joins.is_open(name) and joined.echo:
                 self.engine.outgoing.groups.sender_for(name).echo = False
                 self.engine.outgoing.groups.refresh_lanes()
             self._forget_unused(name)
 
     def _forget_unused(self, name: str) -> None:
-        if name not in self._joined and name not in self._opened:
+        if not self._joins.is_used(name):
             self.engine.outgoing.groups.forget_sender(name)
 
     def find_sender(self, name: str) -> GroupSender | None:
@@ -270,6 +247,32 @@ class Session:
         lane.outbox.put(sender, payload)
         lane.room -= size  # no call in between: see ``Lane``
         return lane
+
+    def send_enveloped(self, sender: GroupSender, envelope: Envelope, body: bytes) -> Lane:
+        """Queue a message with an envelope; ValueError if the envelope is too long."""
+        return self.put_enveloped(sender, encode_enveloped(envelope, body))
+
+    def put_enveloped(self, sender: GroupSender, payload: bytes) -> Lane:
+        """Queue what ``encode_enveloped`` returned; otherwise like ``send``."""
+        twin = sender.twin()
+        # A lane with a single group does not note which of its numbers a payload is for.
+        sender.lane.outbox.attach(twin)
+        return self.send(twin, payload)
+
+    def may_wait(self, sender: GroupSender, size: int) -> bool:
+        """Whether a message of a size may wait for its group to have members.
+
+        What is queued before it may have to wait as well: with no room for that, other
+        groups of the lane would be held up.
+        """
+        lane = sender.lane
+        return self.engine.outgoing.waiting.has_room(
+            size, queued_bytes=lane.queued_bytes(), queued=lane.outbox.count()
+        )
+
+    def waiting_bytes(self) -> int:
+        """Return how much waits for groups to have members."""
+        return self.engine.outgoing.waiting.bytes
 
     def send_from(self, sender: GroupSender, source: Source) -> None:
         """Ask an application for messages whenever there is room, until it has none."""
@@ -291,9 +294,18 @@ class Session:
         """Return what this node leaves behind if it ends now."""
         return self.engine.outgoing.take_unfinished()
 
+    def patterns_for(self, name: str) -> tuple[str, ...]:
+        """Return the patterns that stand for a group that this node is in."""
+        joined = self._joins.by_name.get(name)
+        return () if joined is None else joined.patterns
+
+    def groups_for(self, pattern: str) -> tuple[str, ...]:
+        """Return the groups that this node is in and that a pattern stands for."""
+        return self._joins.groups_for(pattern)
+
     def pause(self, name: str) -> None:
         """The application is behind with a group: leave data in the kernel."""
-        if name in self._joined:
+        if name in self._joins.by_name or name in self._joins.patterns:
             self._paused.add(name)
 
     def resume(self, name: str) -> None:
@@ -319,6 +331,10 @@ class Session:
         stats = self.engine.stats()
         stats["memory_awaiting"] = self._awaiting.bytes
         return stats
+
+    def queue_unsure(self) -> int:
+        """Return how many messages of queues nobody here could tell whose they are."""
+        return self._queues.unsure()
 
     def memory(self) -> dict[str, Level]:
         """Return what is held of each budget, and its limit, in bytes."""
@@ -347,7 +363,11 @@ class Session:
         client.handle_frame(frame, now)
         self._take_news(now)
         if client.answers != answers:
+            self._deliver_awaiting()
+            self._queues.handle_answer()
             self.engine.handle_complete(client.complete_batch, is_answer=True)
+            if client.disputed:
+                self.engine.silence.handle_disputed(client.disputed, now)
 
     def handle_control_closed(self, reason: str, now: float) -> None:
         self.client.handle_closed(reason, now)
@@ -382,7 +402,9 @@ class Session:
 
     def _take_engine_events(self) -> None:
         while (event := self.engine.poll_event()) is not None:
-            if isinstance(event, FlushEnded | MessagesUnconfirmed):
+            if isinstance(
+                event, FlushEnded | MessagesUnconfirmed | EmptinessChanged | MessagesWaiting
+            ):
                 self._events.append(event)
             elif isinstance(event, GapFound):
                 # The engine's alarm is due by now: the incarnation ends when it fires.
@@ -407,10 +429,8 @@ class Session:
         if isinstance(event, ViewsChanged):
             for view in event.groups:
                 self._handle_view(view)
-            for group in event.groups_gone:
-                self._member_since.pop(group, None)
-                if (joined := self._routes.get(group)) is not None:
-                    self._unroute(joined)
+            self._joins.handle_gone(event.groups_gone)
+            self._queues.handle_views(event, self.client.node, self.directory.batch)
             self._deliver_awaiting()
             self.engine.handle_views(event, now)
         elif isinstance(event, Welcomed):
@@ -420,95 +440,46 @@ class Session:
             self.engine.handle_excluded(event.reason, now)
         elif isinstance(event, WasRefused):
             for request in event.requests:
-                self._forget_leave(request)
+                self._joins.handle_answer(request)
         else:
             assert_never(event)
 
     def _handle_view(self, view: GroupView) -> None:
         """A group has a new view, or its subscription is complete."""
-        joined = self._joined.get(view.name)
-        is_member = self.client.node in view.members
-        if is_member:
-            self._member_since.setdefault(view.id, self.directory.batch)
-        else:
-            self._member_since.pop(view.id, None)
-        if joined is not None:
-            if not is_member:
-                self._unroute(joined)
-            elif view.name not in self._leaving:
-                self._route(joined, view.id)
-                joined.told = self._tell(view, joined.told, is_member=True)
-        told = self._opened.get(view.name)
-        if told is not None:
-            self._opened[view.name] = self._tell(view, told, is_member=False)
-
-    def _route(self, joined: _Joined, group: int) -> None:
-        """From now on a group's messages go to its receiver."""
-        if joined.group == group:
-            return
-        self._unroute(joined)
-        joined.since = self._member_since[group]
-        if joined.since <= self._awaiting.lost_batch:
-            # Nothing of it may reach the application: some of it is lost.
+        changes, is_missing = self._joins.handle_view(
+            view,
+            self.directory.batch,
+            is_member=self.client.node in view.members,
+            lost_batch=self._awaiting.lost_batch,
+        )
+        self._events += changes
+        if is_missing:
             self.engine.environment.end_incarnation("too much arrived before a join was known")
-            return
-        joined.group = group
-        self._newest_join = max(self._newest_join, joined.since)
-        self._routes[group] = joined
-        self._routed.add(group)
-
-    def _unroute(self, joined: _Joined) -> None:
-        if joined.group:
-            del self._routes[joined.group]
-            self._routed.discard(joined.group)
-            joined.group = 0
-
-    def _tell(self, view: GroupView, told: Told, *, is_member: bool) -> Told:
-        """Tell a view unless it was; return what was told last."""
-        group, number, before = told
-        if group != view.id:
-            # The group ended, and another one has its name.
-            number, before = 0, ()
-        if view.view <= number:
-            return told
-        new, old = frozenset(view.members), frozenset(before)
-        came, went = tuple(sorted(new - old)), tuple(sorted(old - new))
-        self._events.append(GroupViewChanged(view, came, went, is_member))
-        return (view.id, view.view, view.members)
 
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
-        self._forget_leave(event.request)
-        for group in event.groups.values():
+        groups: Iterable[GroupId] = event.groups.values()
+        if self._joins.handle_answer(event.request):
+            groups = list(self.directory.groups)
+        for group in groups:
             view = self.directory.groups.get(group)
             if view is not None:
                 self._handle_view(view)
         self._deliver_awaiting()
         self.engine.handle_subscribed(list(event.groups))
         for name, group in event.groups.items():
-            joined = self._joined.get(name)
-            if joined is not None or name in self._opened:
+            if self._joins.is_used(name):
+                joined = self._joins.by_name.get(name)
                 sender = self.engine.outgoing.groups.sender_for(name)
                 sender.echo = joined is not None and joined.echo
                 self._events.append(GroupReady(name, group, sender))
         self.engine.outgoing.groups.refresh_lanes()
 
-    def _forget_leave(self, request: int) -> None:
-        """A request was answered or given up: views are of the new membership."""
-        for name in self._leaves.pop(request, ()):
-            self._leaving[name] -= 1
-            if not self._leaving[name]:
-                del self._leaving[name]
-
     def _become_nobody(self) -> None:
         """This incarnation is over; the next one is in the same groups, with other numbers."""
         self._gap = None
+        self._queues.clear()
         self._awaiting.clear()
-        self._newest_join = 0
-        self._member_since.clear()
-        for joined in self._joined.values():
-            self._unroute(joined)
-            joined.told = NOTHING_TOLD
-        self._opened = dict.fromkeys(self._opened, NOTHING_TOLD)
+        self._joins.clear()
 
     # The fast path
 
@@ -529,17 +500,42 @@ class Session:
         else:
             receiver(messages)
 
-    def _pass_over(self, messages: Messages, joined: _Joined | None) -> None:
+    def _pass_over(self, messages: Messages, joined: Joined | None) -> None:
         """Drop messages of a group that this node is not in, unless it may be already.
+
+        Messages with envelopes come by here, too: no route has their number, so that
+        plain ones need not be told from them.
 
         A sender may have heard of a join before whoever joins. If the region stays as it
         is, nothing but the batch shows that a message was committed to a newer view.
         """
-        is_joining = len(self._routes) < len(self._joined)
-        if joined is None and is_joining and messages.batch > self.directory.batch:
+        number = messages.groups[0] if messages.group is None else messages.group
+        if number >= GROUPS_MAX:
+            joined = self._routes.get(plain_group(number))
+            if joined is not None and messages.batch >= joined.since:
+                self._deliver_enveloped(messages, joined)
+                return
+        joins = self._joins
+        is_joining = len(self._routes) < len(joins.by_name) or bool(joins.patterns)
+        if joined is None and is_joining and messages.batch > self._known_batch():
             self._awaiting.add(messages)
         else:
             self.engine.counters.unwanted_messages += len(messages.payloads)
+
+    def _deliver_enveloped(self, messages: Messages, joined: Joined) -> None:
+        """Take envelopes off and hand messages over; what does not parse is dropped."""
+        counters = self.engine.counters
+        opened, envelopes, bad = open_for(messages, joined)
+        counters.bad_envelopes += bad
+        counters.delivered_messages += len(envelopes)
+        if not envelopes:
+            return
+        receiver = self.on_packet or joined.receiver
+        on_envelopes = joined.on_envelopes
+        if on_envelopes is not None and self.on_packet is None:
+            self._hand_over(lambda taken: on_envelopes(taken, envelopes), opened)
+        else:
+            self._hand_over(receiver, opened)
 
     def _deliver_awaiting(self) -> None:
         """Views or routes have changed: look again at messages that came before them."""
@@ -556,7 +552,7 @@ class Session:
         on_packet = self.on_packet
         if (
             on_packet is not None
-            and messages.batch >= self._newest_join
+            and messages.batch >= self._joins.newest_batch
             and self._routed.issuperset(messages.groups)
         ):
             counters.delivered_messages += len(messages.payloads)
@@ -574,7 +570,10 @@ class Session:
             else:
                 found[0].append(payload)
                 found[1].append(sequence)
-        for group, (payloads, sequences) in by_group.items():
+        parts: Iterable[tuple[int, tuple[list[bytes], list[int]]]] = by_group.items()
+        if max(by_group) >= GROUPS_MAX:
+            parts = in_runs(messages)
+        for group, (payloads, sequences) in parts:
             joined = routes.get(group)
             groups = [group] * len(payloads)
             part = Messages(sender, batch, payloads, None, 0, groups, sequences)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from quicksilver.trace.records import OTHER_GROUPS, GroupSampled
+from quicksilver.wire.ids import plain_group
 from quicksilver.wire.packets import Messages
 
 GROUPS_MAX = 100
@@ -113,10 +114,15 @@ class _Way:
             self._mixed = Counter({OTHER_GROUPS: mixed.total()})
 
     def totals(self) -> dict[int, tuple[int, int]]:
-        """Return messages and bytes by group."""
-        found = {group: (count, size) for group, (count, size) in self._single.items()}
+        """Return messages and bytes by group, those with envelopes under its own number."""
+        found: dict[int, tuple[int, int]] = {}
+        for number, (count, size) in self._single.items():
+            group = plain_group(number)
+            messages, before = found.get(group, (0, 0))
+            found[group] = (messages + count, before + size)
         each = self._mixed_bytes / max(1, self._mixed.total())
-        for group, count in self._mixed.items():
+        for number, count in self._mixed.items():
+            group = plain_group(number)
             messages, size = found.get(group, (0, 0))
             found[group] = (messages + count, size + round(count * each))
         return found

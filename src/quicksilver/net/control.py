@@ -14,6 +14,7 @@ import errno
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
@@ -35,6 +36,8 @@ class ControlStream:
         self.last_error = ""
         self.waits_for = ""
         """What keeps the node from its GMS, and when it tries again; empty: nothing does."""
+        self.on_lost: Callable[[str], None] = lambda _: None
+        """Told why a connection that was up has ended."""
         self._socket: socket.socket | None = None
         self._is_connected = False
         self._decoder = FrameDecoder(UPDATE_BYTES_MAX)
@@ -170,6 +173,8 @@ class ControlStream:
 
     def _close(self, reason: str, now: float) -> None:
         self.last_error = reason
+        if self._is_connected:
+            self.on_lost(reason)
         if self._socket is not None:
             self._socket.close()
         self._socket = None

@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from typing import Generic, Literal, TypeVar
 
 from quicksilver.net.batch_calls import Received
+from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.stdx.rand import Rng
 from quicksilver.stdx.units import parse_seconds
 
@@ -28,7 +29,7 @@ Direction = Literal["receive", "send", "both"]
 Kinds = Literal["data", "all"]
 
 
-class FaultError(ValueError):
+class FaultError(QuicksilverError, ValueError):
     """A fault description that cannot be used: where, why, and what would do."""
 
     def __init__(self, part: str, problem: str) -> None:

@@ -18,6 +18,8 @@ import struct
 import sys
 from dataclasses import dataclass
 
+from quicksilver.stdx.errors import QuicksilverError
+
 if sys.platform == "linux":
     import fcntl
 
@@ -43,7 +45,7 @@ LOOPBACK_DATAGRAM_BYTES_MAX = 60_000
 _DISCARD_PORT = 9
 
 
-class InterfaceError(Exception):
+class InterfaceError(QuicksilverError):
     """No usable interface: what is wrong, and one line that says what to do."""
 
     def __init__(self, problem: str, fix: str) -> None:

@@ -24,9 +24,10 @@ from quicksilver.net.sockopts import (
     refuse_unicast,
     set_buffer,
 )
+from quicksilver.stdx.errors import QuicksilverError
 
 
-class MembershipError(OSError):
+class MembershipError(QuicksilverError, OSError):
     """The system refused a multicast membership for another reason than their number."""
 
     def __init__(self, address: str, interface: str, cause: OSError) -> None:

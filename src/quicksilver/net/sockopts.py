@@ -9,6 +9,8 @@ import socket
 import struct
 import sys
 
+from quicksilver.stdx.errors import QuicksilverError
+
 IS_LINUX = sys.platform == "linux"
 
 IP_MULTICAST_ALL = 49
@@ -22,7 +24,7 @@ _FORCED = {socket.SO_RCVBUF: _SO_RCVBUFFORCE, socket.SO_SNDBUF: _SO_SNDBUFFORCE}
 """The options that ignore the system's limit, for those with CAP_NET_ADMIN."""
 
 
-class PortError(OSError):
+class PortError(QuicksilverError, OSError):
     """A UDP port could not be bound: which, for what, and what to do."""
 
     def __init__(self, address: str, port: int, purpose: str, cause: OSError) -> None:

@@ -16,12 +16,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Callable
 from typing import Protocol, assert_never
 
-from quicksilver.core.ports import ConnectionFinished, FrameTransmit, Noted, ServerEvent
+from quicksilver.core.ports import ConnectionFinished, FrameTransmit, Noted, Reported, ServerEvent
 from quicksilver.net.interfaces import list_interfaces
+from quicksilver.stdx.errors import QuicksilverError
 
 LENGTH_BYTES = 4
 
@@ -53,7 +55,7 @@ _OWN_ADDRESSES_S = 5.0
 """How long the list of this machine's addresses is believed."""
 
 
-class FrameError(Exception):
+class FrameError(QuicksilverError):
     """A peer announced a frame that is longer than allowed."""
 
     def __init__(self, length: int, length_max: int) -> None:
@@ -65,7 +67,7 @@ class FrameError(Exception):
         return f"a frame of {self.length} bytes, the limit is {self.length_max}"
 
 
-class ListenError(Exception):
+class ListenError(QuicksilverError):
     """The server cannot listen where it was told to."""
 
     def __init__(self, host: str, port: int, problem: str) -> None:
@@ -216,11 +218,16 @@ class FrameServer:
     """A listening server. Use ``serve_frames`` to make one."""
 
     def __init__(
-        self, handler: FrameHandler, input_bytes_max: int, on_note: Callable[[str], None] | None
+        self,
+        handler: FrameHandler,
+        input_bytes_max: int,
+        on_note: Callable[[str], None] | None,
+        logger: str,
     ) -> None:
         self._handler = handler
         self._input_bytes_max = input_bytes_max
         self._on_note = on_note
+        self._log = logging.getLogger(logger)
         self._loop = asyncio.get_running_loop()
         self._streams: dict[int, _Stream] = {}
         self._own: frozenset[str] = frozenset()
@@ -334,6 +341,8 @@ class FrameServer:
     def _note(self, text: str) -> None:
         if self._on_note is not None:
             self._on_note(text)
+        else:
+            self._log.warning("%s", text)
 
     def addresses_of(self, peer: str) -> frozenset[str]:
         """Return the addresses that the other side of a connection is known to have."""
@@ -438,6 +447,9 @@ class FrameServer:
         match event:
             case Noted(text):
                 self._note(text)
+            case Reported():
+                level = logging.WARNING if event.is_warning else logging.INFO
+                self._log.log(level, "%s", event.text)
             case ConnectionFinished(connection, at_once):
                 stream = self._streams.get(connection)
                 if stream is not None and at_once:
@@ -481,18 +493,20 @@ async def serve_frames(
     *,
     input_bytes_max: int,
     on_note: Callable[[str], None] | None = None,
+    logger: str = "quicksilver.server",
 ) -> FrameServer:
     """Serve a handler on a TCP port; port 0 takes a free one.
 
     Frames longer than the handler allows end their connection, and so do incomplete
     ones that take more than ``input_bytes_max`` together. ``on_note`` is told, in one
-    line, what whoever runs the server should know. All calls to the handler come from
-    the running event loop.
+    line, what whoever runs the server should know; without it that is
+    logged, as is what the handler reports, by the logger of the name given. All calls to
+    the handler come from the running event loop.
 
     Raises:
         ListenError: the address is not this machine's, or the port is taken.
     """
-    server = FrameServer(handler, input_bytes_max, on_note)
+    server = FrameServer(handler, input_bytes_max, on_note, logger)
     server._listen(host, port)
     return server
 

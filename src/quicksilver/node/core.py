@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 from quicksilver.membership.events import (
     SubscriptionCompleted,
@@ -24,15 +24,20 @@ from quicksilver.membership.events import (
     WasRefused,
     Welcomed,
 )
+from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.events import (
+    EmptinessChanged,
     FlushEnded,
     GroupReady,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
+    MessagesWaiting,
     SessionEvent,
 )
+from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.behind import Behind
+from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -57,11 +62,16 @@ from quicksilver.node.errors import (
     QueueFullError,
     QuicksilverError,
     RefusedError,
+    TimedOutError,
     UnconfirmedError,
 )
+from quicksilver.node.log import Droppable, NodeLog
 from quicksilver.node.messages import NodeStats, View
-from quicksilver.node.options import NodeOptions, check_behind, parse_gms_address
+from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.requests import Requests
+from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
 
 UNFINISHED_S = 2.0
@@ -78,7 +88,19 @@ class GroupSink(Protocol):
 
     def deliver_on_core(self, messages: Messages) -> None: ...
 
+    def deliver_enveloped_on_core(
+        self, messages: Messages, envelopes: Sequence[Envelope]
+    ) -> None: ...
+
+    def receivers_on_core(self, name: str) -> Receivers:
+        """Return who takes the messages of a group that this pattern stands for."""
+        ...
+
     def view_on_core(self, view: View) -> None: ...
+
+    def emptiness_on_core(self) -> None:
+        """The group's sender has noted that nobody is in the group, or that somebody is."""
+        ...
 
     def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
         """Messages that were sent to the group may be lost, and nobody was told yet."""
@@ -93,29 +115,14 @@ class GroupSink(Protocol):
         ...
 
 
-class _SwitchInterval:
-    """The interpreter's switch interval while nodes live, and what it was before."""
+@runtime_checkable
+class DroppingSink(GroupSink, Droppable, Protocol):
+    """A sink with a queue of its own."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._nodes = 0
-        self._before = 0.0
-
-    def enter(self, interval_s: float) -> None:
-        with self._lock:
-            if self._nodes == 0:
-                self._before = sys.getswitchinterval()
-            self._nodes += 1
-            sys.setswitchinterval(interval_s)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._nodes -= 1
-            if self._nodes == 0:
-                sys.setswitchinterval(self._before)
-
-
-SWITCH_INTERVAL = _SwitchInterval()
+    @property
+    def may_drop(self) -> bool:
+        """Whether the queue loses messages when it is full."""
+        ...
 
 
 class NodeCore:
@@ -174,6 +181,9 @@ class NodeCore:
                 submit_disk=self.thread.submit_disk,
             )
             self.session.engine.environment.disk = self._spill
+        self._log = NodeLog(self.session)
+        self.session.client.set_stats(self._stats_of_heartbeat)
+        self._control.on_lost = self._handle_lost
         self.failure: Exception | None = None
         self.is_closed = False
         self.exclusions = 0
@@ -191,6 +201,7 @@ class NodeCore:
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
+        self.requests = Requests(self)
 
     # Life
 
@@ -244,6 +255,8 @@ class NodeCore:
         if self.options.switch_interval_s is not None and self._is_started:
             SWITCH_INTERVAL.leave()
         self._end_all(ClosedError("the node"))
+        if self._is_started:
+            self._log.closed()
 
     def check_alive(self) -> None:
         if self.failure is not None:
@@ -253,16 +266,17 @@ class NodeCore:
 
     def _handle_failure(self, traceback: str) -> None:
         self.failure = CoreFailedError(traceback)
+        self._log.failed(self.failure)
         self._end_all(self.failure)
 
     def _end_all(self, error: Exception) -> None:
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for future in list(self._unanswered):
-            if not future.done():
-                future.set_exception(error)
+            fail(future, error)
         self._requests.clear()
         self._flushes.clear()
+        self.requests.fail_all(error)
         for sink in [*self._sinks.values(), *self._openers.values()]:
             sink.fail_on_core(error)
 
@@ -275,54 +289,116 @@ class NodeCore:
         open_: Iterable[GroupSink] = (),
         leave: Iterable[str] = (),
         close: Iterable[str] = (),
-        behind: Behind | str | None = None,
+        behind: Behind | None = None,
+        empty: Empty | None = None,
+        queue: str | None = None,
     ) -> Future[dict[str, int]]:
         """Change memberships; the future has the group identifiers.
 
-        ``behind``: what to do about members that do not keep up, in the groups that are joined
-        or opened; None: what the node's settings say.
+        Groups to join whose names are patterns stand for all groups that match. ``queue`` is
+        the queue in which the groups that are joined share their messages with other members.
+
+        ``behind``: what to do about members that do not keep up, ``empty``: about messages
+        while nobody is in a group, in the groups that are joined or opened; None: what the
+        node's settings say. Whoever stops waiting calls ``withdraw``.
         """
         self.check_alive()
-        choice = check_behind(behind)
         joining, opening = tuple(join), tuple(open_)
         leaving, closing = tuple(leave), tuple(close)
+        single = [sink for sink in joining if not is_pattern(sink.name)]
+        named = [sink.name for sink in (*single, *opening)]
+        without = empty or self.options.empty
         future: Future[dict[str, int]] = self._promise()
 
         def request() -> None:
+            if future.done() and not (leaving or closing):
+                return  # whoever asked has given up; what was left stays left
             for sink in joining:
                 if sink.name in self._sinks:
-                    future.set_exception(AlreadyJoinedError(sink.name))
+                    fail(future, AlreadyJoinedError(sink.name))
                     return
             try:
                 number = self.session.subscribe(
-                    join={sink.name: sink.deliver_on_core for sink in joining},
-                    leave=leaving,
+                    join={sink.name: sink.deliver_on_core for sink in single},
+                    leave=[name for name in leaving if not is_pattern(name)],
                     open_=[sink.name for sink in opening],
                     close=closing,
-                    echo=frozenset(sink.name for sink in joining if sink.echo),
-                    behind=None
-                    if choice is None
-                    else {sink.name: choice for sink in (*joining, *opening)},
+                    echo=frozenset(sink.name for sink in single if sink.echo),
+                    behind=None if behind is None else dict.fromkeys(named, behind),
+                    empty=dict.fromkeys(named, without),
+                    on_envelopes={s.name: s.deliver_enveloped_on_core for s in single},
+                    match={s.name: s.receivers_on_core for s in joining if is_pattern(s.name)},
+                    unmatch=[name for name in leaving if is_pattern(name)],
+                    queues={} if queue is None else {sink.name: queue for sink in single},
                 )
             except ValueError as error:
-                future.set_exception(error)
+                fail(future, error)
                 return
             self._requests[number] = future
-            gone = [self._sinks.pop(name, None) for name in leaving]
-            gone += [self._openers.pop(name, None) for name in closing]
-            for left in gone:
-                if left is not None:
-                    waiting = self._waiting.get(left.name, [])
-                    if left in waiting:
-                        waiting.remove(left)
-                    left.fail_on_core(ClosedError(f"group {left.name!r}"))
+            self._forget(leaving, closing)
             self._sinks.update((sink.name, sink) for sink in joining)
+            for sink in joining:
+                if isinstance(sink, DroppingSink) and sink.may_drop:
+                    self._log.droppable[sink.name] = sink
             self._openers.update((sink.name, sink) for sink in opening)
-            for sink in (*joining, *opening):
+            for sink in (*single, *opening):
                 self._waiting.setdefault(sink.name, []).append(sink)
 
         self.thread.submit(request)
         return future
+
+    def leave_queues(self, names: Iterable[str]) -> Future[Any]:
+        """Take no more messages of groups than were sent so far, and stay in them."""
+        self.check_alive()
+        future: Future[Any] = self._promise()
+        leaving = tuple(names)
+
+        def request() -> None:
+            for name in leaving:
+                self._requests[self.session.leave_queue(name)] = future
+
+        self.thread.submit(request)
+        return future
+
+    def withdraw(self, sinks: Iterable[GroupSink]) -> None:
+        """Take a request to join or open back, whether or not it took effect already."""
+        given_up = tuple(sinks)
+
+        def undo() -> None:
+            leaving = [s.name for s in given_up if self._sinks.get(s.name) is s]
+            closing = [s.name for s in given_up if self._openers.get(s.name) is s]
+            if leaving or closing:
+                self.session.subscribe(
+                    leave=[name for name in leaving if not is_pattern(name)],
+                    close=closing,
+                    unmatch=[name for name in leaving if is_pattern(name)],
+                )
+                self._forget(leaving, closing)
+
+        if not self.is_closed and self.failure is None:
+            self.thread.submit(undo)
+
+    def _forget(self, leaving: Iterable[str], closing: Iterable[str]) -> None:
+        """Groups are left or closed: nothing more comes from them."""
+        gone = [self._sinks.pop(name, None) for name in leaving]
+        gone += [self._openers.pop(name, None) for name in closing]
+        self._log.left(left.name for left in gone if left is not None)
+        for left in gone:
+            if left is not None:
+                waiting = self._waiting.get(left.name, [])
+                if left in waiting:
+                    waiting.remove(left)
+                left.fail_on_core(ClosedError(f"group {left.name!r}"))
+                if not self.has_group(left.name):
+                    self.requests.forget_on_core(left.name)
+
+    def has_group(self, name: str) -> bool:
+        """Return whether the node has joined or opened a group."""
+        return name in self._sinks or name in self._openers
+
+    def group_count(self) -> int:
+        """Return how many groups the node has joined or opened."""
+        return len(self._sinks.keys() | self._openers.keys())
 
     def _promise(self) -> Future[Any]:
         """Return a future that has an answer at the latest when the node ends."""
@@ -379,7 +455,13 @@ class NodeCore:
             return future.result(timeout=self.options.connect_timeout_s)
         except TimeoutError:
             self.check_alive()
-            raise
+            waited_s = self.options.connect_timeout_s
+            raise TimedOutError("the core thread, which does not answer", waited_s) from None
+
+    def _stats_of_heartbeat(self) -> dict[str, int | float | str]:
+        stats = self.session.stats()
+        self._log.look(stats)
+        return stats
 
     def stats_on_core(self) -> NodeStats:
         return NodeStats(
@@ -418,18 +500,30 @@ class NodeCore:
         elif isinstance(event, MessagesUnconfirmed):
             self._handle_unconfirmed(event)
         elif isinstance(event, GroupReady):
-            for sink in self._waiting.pop(event.name, []):
+            waiting = self._waiting.pop(event.name, [])
+            if waiting:
+                self._log.ready(event, is_joined=event.name in self._sinks)
+            for sink in waiting:
                 sink.ready_on_core(event.sender)
         elif isinstance(event, SubscriptionCompleted):
             future = self._requests.pop(event.request, None)
-            if future is not None and not future.done():
-                future.set_result({name: int(group) for name, group in event.groups.items()})
+            if future is not None:
+                answer(future, {name: int(group) for name, group in event.groups.items()})
         elif isinstance(event, Welcomed):
             self._handle_welcomed(event)
         elif isinstance(event, WasRefused):
             self._handle_refused(event)
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
+            self._log.excluded(event.reason)
+        elif isinstance(event, EmptinessChanged):
+            for each in (self._sinks.get(event.name), self._openers.get(event.name)):
+                if each is not None:
+                    each.emptiness_on_core()
+            self.room.set()
+            self._log.emptiness(event)
+        elif isinstance(event, MessagesWaiting):
+            self._log.waiting(event)
         elif isinstance(event, ViewsChanged):
             pass  # what concerns this node's groups is told group by group
         else:
@@ -454,17 +548,23 @@ class NodeCore:
             self.failure = self.failure or problem
             self._end_all(problem)
             return
+        self._log.connected(self.gms, is_resumed=event.resumed)
         if not self._welcome.done():
-            self._welcome.set_result(event.node)
+            answer(self._welcome, event.node)
+
+    def _handle_lost(self, reason: str) -> None:
+        if not self.is_closed:
+            self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:
+        self._log.refused(event.reason)
         error = RefusedError(event.reason)
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for number in event.requests:
             found = self._requests.pop(number, None)
-            if found is not None and not found.done():
-                found.set_exception(error)
+            if found is not None:
+                fail(found, error)
 
     def _handle_flushed(self, event: FlushEnded) -> None:
         future = self._flushes.pop(event.number, None)
@@ -489,6 +589,8 @@ class NodeCore:
         if self.options.on_unconfirmed is not None:
             for each in event.messages:
                 self.options.on_unconfirmed(each)
+        else:
+            self._log.unconfirmed(event.messages)
         if not self._flushes:
             self._warn(event.messages)
 
@@ -504,6 +606,7 @@ class NodeCore:
 
     def _handle_view(self, event: GroupViewChanged) -> None:
         view = event.view
+        nodes = self.session.directory.nodes
         news = View(
             group=view.name,
             number=view.view,
@@ -511,7 +614,24 @@ class NodeCore:
             joined=event.joined,
             left=event.left,
             id=view.id,
+            names=tuple([nodes[m].name if m in nodes else "" for m in view.members]),
         )
+        self._log.view(news)
         sink = (self._sinks if event.is_member else self._openers).get(view.name)
         if sink is not None:
             sink.view_on_core(news)
+        if event.is_member:
+            for pattern in self.session.patterns_for(view.name):
+                self._sinks[pattern].view_on_core(news)
+
+
+def answer(future: Future[Any], result: object) -> None:
+    """Give a future its result, unless whoever waited has given up, be it in this moment."""
+    with suppress(InvalidStateError):
+        future.set_result(result)
+
+
+def fail(future: Future[Any], error: Exception) -> None:
+    """Give a future an error, unless whoever waited has given up."""
+    with suppress(InvalidStateError):
+        future.set_exception(error)

@@ -8,15 +8,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quicksilver.stdx.errors import QuicksilverError
+
 if TYPE_CHECKING:
     from quicksilver.multicast.sending.unconfirmed import Unconfirmed
+    from quicksilver.node.messages import Message
+
+__all__ = [
+    "AddressError",
+    "AlreadyJoinedError",
+    "ClosedError",
+    "ConfigFileError",
+    "CoreFailedError",
+    "EmptyGroupError",
+    "GmsNotFoundError",
+    "GmsUnreachableError",
+    "MessageTooLargeError",
+    "MessageTypeError",
+    "NoResponderError",
+    "NotConnectedError",
+    "NotJoinedError",
+    "OptionError",
+    "PatternError",
+    "QueueFullError",
+    "QuicksilverError",
+    "RefusedError",
+    "RequestFailedError",
+    "RequestTimeoutError",
+    "SeveralGmsError",
+    "TimedOutError",
+    "UnconfirmedError",
+]
 
 TOLD_MAX = 3
 """Groups and reasons in the text of one error; all are in its data."""
-
-
-class QuicksilverError(Exception):
-    """Base of all errors of quicksilver."""
 
 
 class GmsUnreachableError(QuicksilverError):
@@ -42,7 +67,7 @@ class NotConnectedError(QuicksilverError):
         self.way_in = way_in
 
     def __str__(self) -> str:
-        return f"the node is not connected yet; connect it with `{self.way_in}:`"
+        return f"the node is not connected yet; connect it with {self.way_in}"
 
 
 class RefusedError(QuicksilverError):
@@ -104,6 +129,46 @@ class CoreFailedError(QuicksilverError):
         return f"the core thread failed: {lines[-1] if lines else 'no traceback'}"
 
 
+class TimedOutError(QuicksilverError, TimeoutError):
+    """Something did not happen in the time that was given for it."""
+
+    def __init__(self, what: str, timeout: float) -> None:
+        super().__init__(what, timeout)
+        self.what = what
+        """What was waited for."""
+        self.timeout = timeout
+        """For how long, in seconds."""
+
+    def __str__(self) -> str:
+        return f"waited {self.timeout:g} s for {self.what}"
+
+
+class EmptyGroupError(QuicksilverError):
+    """A message to a group that nobody is in, and the choice is that this is an error."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(group)
+        self.group = group
+
+    def __str__(self) -> str:
+        return (
+            f"nobody is in group {self.group!r}; wait_members(1) waits for somebody, "
+            "and empty='wait' or 'drop' is another choice"
+        )
+
+
+class MessageTypeError(QuicksilverError, TypeError):
+    """A message that is not of the type that its group carries."""
+
+    def __init__(self, group: str, problem: str) -> None:
+        super().__init__(group, problem)
+        self.group = group
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"cannot send to group {self.group!r}: {self.problem}"
+
+
 class MessageTooLargeError(QuicksilverError):
     """A message is longer than any message may be."""
 
@@ -143,8 +208,8 @@ class AlreadyJoinedError(QuicksilverError):
         )
 
 
-class OptionError(QuicksilverError):
-    """A setting that cannot work."""
+class OptionError(QuicksilverError, ValueError):
+    """An argument or a setting that cannot work."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(option, problem)
@@ -155,10 +220,10 @@ class OptionError(QuicksilverError):
         return f"{self.option}: {self.problem}"
 
 
-class AddressError(QuicksilverError):
+class AddressError(QuicksilverError, ValueError):
     """A GMS address that cannot be one."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: object) -> None:
         super().__init__(text)
         self.text = text
 
@@ -175,3 +240,107 @@ class NotJoinedError(QuicksilverError):
 
     def __str__(self) -> str:
         return f"group {self.group!r} was opened for sending only; join it to receive"
+
+
+class PatternError(QuicksilverError):
+    """Something that is possible in one group only, and not in all that a pattern stands for."""
+
+    def __init__(self, pattern: str, problem: str = "cannot be sent to") -> None:
+        super().__init__(pattern, problem)
+        self.pattern = pattern
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"pattern {self.pattern!r} {self.problem}; name one group"
+
+
+class NoResponderError(QuicksilverError):
+    """Nobody is there to answer a request."""
+
+    def __init__(self, group: str, problem: str, answers: tuple[Message[bytes], ...] = ()) -> None:
+        super().__init__(group, problem, answers)
+        self.group = group
+        self.problem = problem
+        self.answers = answers
+        """Those that came, where more were asked for than there are members to answer."""
+
+    def __str__(self) -> str:
+        return (
+            f"nobody answers requests to {self.group!r}: {self.problem}; "
+            "start a member that calls serve()"
+        )
+
+
+class RequestFailedError(QuicksilverError):
+    """The handler of a request raised an error in place of an answer."""
+
+    def __init__(
+        self, group: str, responder: int, text: str, answers: tuple[Message[bytes], ...] = ()
+    ) -> None:
+        super().__init__(group, responder, text, answers)
+        self.group = group
+        self.responder = responder
+        """The node whose handler it was."""
+        self.text = text
+        """What it raised, as text of at most 1,000 characters."""
+        self.answers = answers
+        """Answers of others, where several were asked for."""
+
+    def __str__(self) -> str:
+        return f"node {self.responder} could not answer a request to {self.group!r}: {self.text}"
+
+
+class RequestTimeoutError(QuicksilverError, TimeoutError):
+    """Not enough answers came in time."""
+
+    def __init__(
+        self, group: str, timeout_s: float, answers: tuple[Message[bytes], ...] = ()
+    ) -> None:
+        super().__init__(group, timeout_s, answers)
+        self.group = group
+        self.timeout_s = timeout_s
+        self.answers = answers
+        """Those that came."""
+
+    def __str__(self) -> str:
+        return (
+            f"a request to {self.group!r} had {len(self.answers)} answers within "
+            f"{self.timeout_s:g} s, too few; allow more time or look at those who serve it"
+        )
+
+
+class GmsNotFoundError(QuicksilverError):
+    """No address was given, and nothing says where the GMS is."""
+
+    def __init__(self, tried: tuple[str, ...]) -> None:
+        super().__init__(tried)
+        self.tried = tried
+
+    def __str__(self) -> str:
+        return (
+            f"no GMS was found; tried {', '.join(self.tried)}; "
+            "start one with `quicksilver gms`, or give its host:port"
+        )
+
+
+class SeveralGmsError(QuicksilverError):
+    """More than one GMS answered, and nothing says which one is meant."""
+
+    def __init__(self, found: tuple[str, ...]) -> None:
+        super().__init__(found)
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"several GMS answered ({', '.join(self.found)}); name one of them"
+
+
+class ConfigFileError(QuicksilverError):
+    """A configuration file that cannot be used."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.problem}; correct it or remove it"

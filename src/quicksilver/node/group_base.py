@@ -6,61 +6,100 @@ costs about a kilobyte on the sender, views and tables included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from quicksilver.membership.patterns import is_pattern
+from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
+from quicksilver.node.checks import check_callback
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
+    EmptyGroupError,
     MessageTooLargeError,
+    MessageTypeError,
     NotJoinedError,
     OptionError,
+    PatternError,
+    TimedOutError,
     UnconfirmedError,
 )
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
+from quicksilver.node.requests import split_requests
+from quicksilver.node.retained import Retained
+from quicksilver.node.serving import TaskServer, ThreadServer
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX, Messages
 
+T = TypeVar("T")
 
-class GroupBase:
-    """A group as the application holds it; not made by users."""
+OnInvalid = Callable[[Message[bytes], Exception], None]
+"""Takes a message that is not of the group's type, as it came, and what is wrong with it."""
 
-    __slots__ = (
-        "_core",
-        "_current",
-        "_decode",
-        "_encode",
-        "_end",
-        "_feed",
-        "_inbox",
-        "_lane",
-        "_on_batch",
-        "_thread",
-        "_unconfirmed",
-        "echo",
-        "invalid",
-        "name",
+INNER = frozenset(
+    {
+        "begin_history",
+        "call_in_loop",
+        "decoded",
+        "notify",
+        "make_beside",
+        "retained",
+        "send_payload",
         "sender",
-        "view",
-    )
+        "server",
+    }
+)
+"""Names without an underscore that are for the layers around a group, not for users."""
+
+
+class GroupBase(Generic[T]):
+    """A group as the application holds it; ``join`` and ``open`` of a node make it."""
+
+    __slots__ = {  # as the constructor has them; the texts are their docstrings
+        "_batch": None,
+        "_core": None,
+        "_current": None,
+        "_decode": None,
+        "_encode": None,
+        "_end": None,
+        "_feed": None,
+        "_inbox": None,
+        "_lane": None,
+        "_on_batch": None,
+        "_on_invalid": None,
+        "_thread": None,
+        "_type": None,
+        "_unconfirmed": None,
+        "echo": "Whether this node hears its own messages to the group.",
+        "invalid": "Messages that were not of the group's type.",
+        "name": "The group's name.",
+        "queue": "The queue in which members share messages; None: each receives all.",
+        "retained": "Values that are kept for members to come; None: none are.",
+        "sender": "How the group is sent to; None until the subscription is complete.",
+        "server": "Answers requests to the group; None: this node does not serve it.",
+        "view": "The newest view of the group; None before the first.",
+    }
 
     def __init__(
         self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         self.name = name
         self.sender: GroupSender | None = None
-        """How the group is sent to; None until the subscription is complete."""
         self.echo = echo
         self.invalid = 0
-        """Messages that were not of the group's type."""
+        self.queue: str | None = None
+        self.retained: Retained | None = None
+        self.server: TaskServer | ThreadServer | None = None
+        self._batch = 0
+        """The newest batch that was known when the last view was told."""
         self.view: View | None = None
-        """The newest view of the group; None before the first."""
         self._core = core
         self._thread = core.thread
         self._inbox = inbox
@@ -70,17 +109,35 @@ class GroupBase:
         """Messages that may be lost and that the next ``send`` is to tell of. The lane is the
         idle one until then, so that ``send`` need not look for each message."""
         self._end: Exception | None = None
-        self._current: Iterator[Message] | None = None
+        self._current: Iterator[Message[T]] | None = None
         """The batch that an iteration is in the middle of."""
         self._on_batch: Callable[[Batch], None] | None = None
+        self._on_invalid: OnInvalid | None = None
+        self._type = type_
         self._feed: HistoryFeed | None = None
         """What came before the join, for a group that was joined with its history."""
         self._encode: Callable[[Any], bytes] | None = None
         """Set for typed groups."""
-        self._decode: Callable[[bytes], Any] | None = None
+        self._decode: Callable[[bytes], T] | None = None
         if type_ is not None:
             self._encode = msgspec.msgpack.Encoder().encode
             self._decode = msgspec.msgpack.Decoder(type_).decode
+
+    def __repr__(self) -> str:
+        typed = "" if self._type is None else f" of {getattr(self._type, '__name__', self._type)}"
+        if self._end is not None:
+            state = "closed"
+        elif self.view is None:
+            state = "without a view yet"
+        else:
+            state = f"view {self.view.number}, {len(self.view.members)} members"
+        role = "joined" if self.is_member else "opened for sending"
+        queued = f", {self.queued_bytes:,} bytes to read" if self.queued_bytes else ""
+        return f"<Group {self.name!r}{typed}, {role}, {state}{queued}>"
+
+    def __dir__(self) -> list[str]:
+        """Return what users may use: completion shows nothing else."""
+        return public_names(self, INNER)
 
     # Getters
 
@@ -95,6 +152,13 @@ class GroupBase:
         return self._inbox is not None
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the groups that messages come from: of a pattern, those that match."""
+        if is_pattern(self.name):
+            return tuple(sorted(self._core.session.groups_for(self.name)))
+        return (self.name,)
+
+    @property
     def queued_bytes(self) -> int:
         """Bytes received and not yet taken by the application."""
         return 0 if self._inbox is None else self._inbox.bytes
@@ -103,6 +167,11 @@ class GroupBase:
     def dropped(self) -> int:
         """Messages lost because the queue was full and the policy drops."""
         return 0 if self._inbox is None else self._inbox.dropped
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether a full queue loses messages: ``overflow`` is not ``"block"``."""
+        return self._inbox is not None and self._inbox.overflow != "block"
 
     @property
     def missing(self) -> int:
@@ -114,12 +183,50 @@ class GroupBase:
     def ready_on_core(self, sender: GroupSender) -> None:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
-        if self._unconfirmed is None:
-            self._lane = sender.lane
+        self._choose_lane()
+
+    def emptiness_on_core(self) -> None:
+        """Nobody is in the group any more, or somebody is again."""
+        self._choose_lane()
+        self.notify()
+
+    def _choose_lane(self) -> None:
+        """Point ``send`` at the group's lane, or at the idle one where it must look first."""
+        sender = self.sender
+        if sender is None or self._end is not None or self._unconfirmed is not None:
+            return
+        must_look = sender.is_empty and sender.empty != "drop"
+        must_look = must_look or self.retained is not None
+        self._lane = self._core.session.idle_lane if must_look else sender.lane
 
     def deliver_on_core(self, messages: Messages) -> None:
         """Hand messages to the callback or queue them."""
-        batch = Batch.of(messages, self.name, self._core.session.engine.cluster)
+        self._take_in(Batch.of(messages, self.name, self._core.session.engine.cluster))
+
+    def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
+        """The same for messages that came with keys or headers; requests go to who serves."""
+        rest: Messages | None = messages
+        if self.server is not None:
+            requests, rest, envelopes = split_requests(messages, envelopes, self.name)
+            if requests:
+                self.server.take_on_core(requests)
+        if rest is not None:
+            cluster = self._core.session.engine.cluster
+            self._take_in(Batch.of(rest, self.name, cluster, envelopes))
+
+    def receivers_on_core(self, name: str) -> Receivers:
+        """Return who takes the messages of a group that this pattern stands for."""
+        engine = self._core.session.engine
+
+        def deliver(messages: Messages) -> None:
+            self._take_in(Batch.of(messages, name, engine.cluster))
+
+        def deliver_enveloped(messages: Messages, envelopes: Sequence[Envelope]) -> None:
+            self._take_in(Batch.of(messages, name, engine.cluster, envelopes))
+
+        return deliver, deliver_enveloped
+
+    def _take_in(self, batch: Batch) -> None:
         on_batch = self._on_batch
         if on_batch is not None:
             on_batch(batch)
@@ -132,8 +239,10 @@ class GroupBase:
         self.notify()
 
     def view_on_core(self, view: View) -> None:
-        """The group has a new view."""
-        self.view = view
+        """The group has a new view, or one of those that a pattern stands for."""
+        if view.group == self.name:
+            self.view = view
+            self._replay_on_core(view)
         if self._inbox is not None:
             self._inbox.views.append(view)
         self.notify()
@@ -151,8 +260,7 @@ class GroupBase:
 
     def _take_unconfirmed(self) -> tuple[Unconfirmed, ...]:
         notes, self._unconfirmed = self._unconfirmed, None
-        if self._end is None and self.sender is not None:
-            self._lane = self.sender.lane
+        self._choose_lane()
         return () if notes is None else notes.take()
 
     def fail_on_core(self, error: Exception) -> None:
@@ -162,7 +270,20 @@ class GroupBase:
             self._lane = self._core.session.idle_lane
         if self._feed is not None:
             self._feed.reader.close()
+        if self.server is not None:
+            self.server.end_on_core()
         self.notify()
+
+    def _replay_on_core(self, view: View) -> None:
+        """Send values that are kept to the newcomers of a view."""
+        before, self._batch = self._batch, self._core.session.directory.batch
+        sender, retained = self.sender, self.retained
+        if retained is None or sender is None or not view.joined:
+            return
+        lane = sender.lane
+        payloads = retained.replay(before, lane.outbox.identities())
+        if payloads:
+            lane.put_first(sender.twin(), payloads)
 
     def notify(self) -> None:
         """Wake whoever waits for messages or views."""
@@ -176,6 +297,7 @@ class GroupBase:
         The callback must be short and must not block: the node's protocol
         waits for it. What was queued before is handed over first.
         """
+        check_callback("callback", callback)
         inbox = self._joined_inbox()
         if self._feed is not None:
             raise OptionError("history", "is for groups that are iterated, not for callbacks")
@@ -188,8 +310,9 @@ class GroupBase:
 
         self._core.call(install)
 
-    def on_message(self, callback: Callable[[Message], None]) -> None:
-        """Like ``on_batch``, one call a message, decoded for typed groups."""
+    def on_message(self, callback: Callable[[Message[T]], None]) -> None:
+        """Like ``on_batch``, one call per message, decoded for typed groups."""
+        check_callback("callback", callback)
 
         def each(batch: Batch) -> None:
             for message in self._messages_of(batch):
@@ -197,9 +320,23 @@ class GroupBase:
 
         self.on_batch(each)
 
-    def send_from(self, source: Callable[[], Any]) -> None:
+    def on_invalid(self, callback: OnInvalid | None) -> None:
+        """Have messages that are not of the group's type handled.
+
+        The callback gets the message with its bytes, and the error that says what is wrong
+        with them, where messages are taken: in the thread that receives, or on the core thread
+        for ``on_message``. Without one they are counted in ``invalid`` and passed over.
+        """
+        if callback is not None:
+            check_callback("callback", callback)
+        self._on_invalid = callback
+
+    def send_from(self, source: Callable[[], T | None]) -> None:
         """Pull form: ``source`` is asked for the next message just before it
         is sent, on the core thread, until it returns None."""
+        check_callback("source", source)
+        if self.retained is not None:
+            raise OptionError("retain", "keeps what is sent with send or post, not what is pulled")
         sender = self._ready_sender()
         encode = self._encode
 
@@ -209,12 +346,66 @@ class GroupBase:
             return None if value is None else encode(value)
 
         # Bytes are check_payload where they are asked for: a call less for each message.
-        chosen = source if encode is None else ask
+        chosen: Any = source if encode is None else ask
         self._core.call(lambda: self._core.session.send_from(sender, chosen))
 
+    def decoded(self, message: Message[bytes]) -> Message[Any]:
+        """Return a message with its value, in typed groups; raises what msgspec does."""
+        if self._decode is None:
+            return message
+        return msgspec.structs.replace(message, payload=self._decode(message.payload))
+
+    def _retain(self, payload: bytes, *, is_enveloped: bool = False) -> None:
+        """Keep a value for members to come, if any are kept; it is queued next."""
+        if self.retained is not None:
+            self.retained.add(payload, is_enveloped=is_enveloped)
+
     def _as_bytes(self, message: Any) -> bytes:
-        """Return a message as it travels."""
-        return as_bytes(message) if self._encode is None else self._encode(message)
+        """Return a message as it travels; raises MessageTypeError."""
+        if self._encode is None:
+            return self._plain_bytes(message)
+        type_ = self._type
+        if isinstance(type_, type) and not isinstance(message, type_):
+            problem = f"it carries {type_.__name__}, not {type(message).__name__}"
+            raise MessageTypeError(self.name, problem)
+        assert self._decode is not None
+        try:
+            # What receivers would refuse is refused here: they check the fields, too.
+            payload = self._encode(message)
+            self._decode(payload)
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise MessageTypeError(self.name, str(error)) from None
+        return payload
+
+    def _plain_bytes(self, message: Any) -> bytes:
+        if isinstance(message, str):
+            problem = "text must be encoded, with message.encode(), or the group joined with a type"
+            raise MessageTypeError(self.name, f"{problem}, as in join(name, str)")
+        try:
+            return as_bytes(message)
+        except TypeError:
+            problem = f"it carries bytes, not {type(message).__name__}"
+            raise MessageTypeError(
+                self.name, f"{problem}; join it with a type, as in join(name, Quote)"
+            ) from None
+
+    def _too_few(self, count: int, timeout: float) -> TimedOutError:
+        """Say that there are still fewer members than were waited for."""
+        have = 0 if self.view is None else len(self.view.members)
+        what = f"{count} member{'' if count == 1 else 's'} of group {self.name!r}"
+        return TimedOutError(f"{what}, which has {have} members", timeout)
+
+    def _must_wait(self, sender: GroupSender, size: int) -> bool:
+        """Whether a message must wait in ``send`` because nobody is in the group.
+
+        Raises:
+            EmptyGroupError: nobody is, and this was chosen to be an error.
+        """
+        if not sender.is_empty or sender.empty == "drop":
+            return False
+        if sender.empty == "error":
+            raise EmptyGroupError(self.name)
+        return not self._core.session.may_wait(sender, size)
 
     def _take_batch(self) -> Batch | None:
         inbox = self._joined_inbox()
@@ -235,28 +426,39 @@ class GroupBase:
         """Iterate over a batch; what is left of it survives the loop's end."""
         self._current = self._messages_of(batch)
 
-    def _unfinished(self) -> Iterator[Message]:
-        """Yield what is left of the batch; whoever stops leaves the rest there."""
+    def _next_unfinished(self) -> Message[T] | None:
+        """Return the next message of the batch that was begun, if there is one."""
         current = self._current
-        while current is not None:
-            message = next(current, None)
-            if message is None:
-                self._current = None
-                return
-            yield message
+        if current is None:
+            return None
+        message = next(current, None)
+        if message is None:
+            self._current = None
+        return message
 
-    def _messages_of(self, batch: Batch) -> Iterator[Message]:
+    def _messages_of(self, batch: Batch) -> Iterator[Message[T]]:
         decode = self._decode
         if decode is None:
-            yield from batch
+            yield from batch  # type: ignore[misc]  # of bytes, as all messages of the group
             return
         for message in batch:
             try:
                 value = decode(message.payload)
-            except (msgspec.MsgspecError, ValueError):
+            except (msgspec.MsgspecError, ValueError) as error:
                 self.invalid += 1
+                if self._on_invalid is not None:
+                    self._on_invalid(message, error)
                 continue
-            yield Message(value, message.sender, message.sequence, message.group, message.batch)
+            yield Message(
+                value,
+                message.sender,
+                message.sequence,
+                message.group,
+                message.batch,
+                message.key,
+                message.headers,
+                message.is_retained,
+            )
 
     def _sender_to_use(self) -> GroupSender:
         """Return how to send the next message; raises what keeps it from being sent.
@@ -268,7 +470,8 @@ class GroupBase:
         """
         sender = self._ready_sender()
         if self._lane is not sender.lane:
-            # Not only with something to tell: the core may have set the two one by one.
+            # Not only with something to tell: the core may have set the two one by one, and
+            # of groups that nobody is in ``send`` looks each time.
             found = self._take_unconfirmed()
             if found and not self._thread.is_core():
                 raise UnconfirmedError(found)
@@ -278,6 +481,8 @@ class GroupBase:
         self._core.check_alive()
         if self._end is not None:
             raise self._end
+        if self.sender is None and is_pattern(self.name):
+            raise PatternError(self.name)
         if self.sender is None:
             raise ClosedError(f"group {self.name!r}")
         return self.sender
@@ -286,6 +491,16 @@ class GroupBase:
         if self._inbox is None:
             raise NotJoinedError(self.name)
         return self._inbox
+
+
+def public_names(of: object, inner: frozenset[str]) -> list[str]:
+    """Return the names that users may use of an object."""
+    names = object.__dir__(of)
+    return sorted(
+        name
+        for name in names
+        if not name.startswith("_") and not name.endswith("_on_core") and name not in inner
+    )
 
 
 def as_bytes(message: Any) -> bytes:

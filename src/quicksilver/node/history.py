@@ -283,6 +283,7 @@ def _after(batch: Batch, following: int) -> Batch:
         following if rest is None else rest[0],
         rest,
         batch.cluster,
+        None if batch.envelopes is None else batch.envelopes[skip:],
     )
 
 

@@ -10,6 +10,7 @@ from collections import deque
 
 from quicksilver.node.messages import Batch, View
 from quicksilver.node.options import Overflow
+from quicksilver.wire.envelope import envelope_bytes
 from quicksilver.wire.packets import Messages
 
 PER_MESSAGE_BYTES = 64
@@ -90,4 +91,7 @@ class Inbox:
 
 def cost(batch: Batch | Messages) -> int:
     """Return what a batch counts for in a queue."""
-    return sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)
+    size = sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)
+    if type(batch) is Batch and batch.envelopes is not None:
+        size += sum(map(envelope_bytes, batch.envelopes))
+    return size

@@ -1,4 +1,4 @@
-"""A node's statistics for Prometheus; needs ``pip install 'quicksilver[metrics]'``.
+"""A node's statistics for Prometheus; needs the extra ``metrics``.
 
 ::
 
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from quicksilver.node.errors import QuicksilverError
+from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from quicksilver.node import aio, sync
@@ -165,6 +166,4 @@ def _check_installed() -> None:
     try:
         import prometheus_client  # noqa: F401  # only to see whether it is there
     except ModuleNotFoundError:
-        raise MetricsError(
-            "metrics need prometheus-client", "pip install 'quicksilver[metrics]'"
-        ) from None
+        raise MetricsError("metrics need prometheus-client", install_line("metrics")) from None

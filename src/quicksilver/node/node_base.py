@@ -6,36 +6,68 @@ The forms differ in how they wait: ``aio`` awaits, ``sync`` blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from quicksilver.multicast.sending.empty import EMPTY_CHOICES, Empty
+from quicksilver.node.checks import (
+    check_bytes,
+    check_callback,
+    check_choice,
+    check_flag,
+    check_names,
+    check_type,
+)
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import NotConnectedError
-from quicksilver.node.group_base import GroupBase
+from quicksilver.node.discovery import find_gms
+from quicksilver.node.errors import NotConnectedError, OptionError
+from quicksilver.node.group_base import GroupBase, public_names
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
-from quicksilver.node.options import NodeOptions, Overflow, parse_gms_address
+from quicksilver.node.options import OVERFLOW_CHOICES, NodeOptions, Overflow, parse_gms_address
+from quicksilver.node.retained import Retained, check_retain
 
-G = TypeVar("G", bound=GroupBase)
+INNER = frozenset({"core"})
+"""Names without an underscore that are for the layers around a node, not for users."""
 
 
-class NodeBase(Generic[G]):
+class NodeBase:
     """One node in this process, whichever way its callers wait."""
 
-    _plain: type[G]
+    _plain: type[Any]
     """Groups of bytes."""
 
-    _typed: type[G]
+    _typed: type[Any]
     """Groups of values."""
 
     _way_in: str
     """The statement that connects such a node, shown in the error of an unconnected one."""
 
-    def __init__(self, gms: str, options: NodeOptions) -> None:
-        parse_gms_address(gms)  # a mistake is told at once
+    def __init__(self, gms: str | None, options: NodeOptions) -> None:
+        """``gms``: where the GMS is; None: to be found when the node is connected."""
+        if gms is not None:
+            parse_gms_address(gms)  # a mistake is told at once
         self._gms = gms
         self._options = options
         self._core: NodeCore | None = None
         """None until the node is connected: before that it holds no socket and no thread."""
+
+    def __repr__(self) -> str:
+        core = self._core
+        if core is None:
+            return f"<Node for {self._gms or 'a GMS to be found'}, not connected>"
+        if core.failure is not None:
+            state = "failed"
+        elif core.is_closed:
+            state = "closed"
+        else:
+            state = f"in {core.group_count()} groups"
+        number = core.session.node
+        who = f"{number} {core.session.name!r}" if number else repr(core.session.name)
+        return f"<Node {who} of {self._gms}, {state}>"
+
+    def __dir__(self) -> list[str]:
+        """Return what users may use: completion shows nothing else."""
+        return public_names(self, INNER)
 
     @property
     def core(self) -> NodeCore:
@@ -45,6 +77,9 @@ class NodeBase(Generic[G]):
         return self._core
 
     def _make_core(self) -> NodeCore:
+        """Assemble the node; without an address this looks for the GMS and may block a second."""
+        if self._gms is None:
+            self._gms = find_gms()
         self._core = NodeCore(self._gms, self._options)
         return self._core
 
@@ -52,6 +87,11 @@ class NodeBase(Generic[G]):
     def id(self) -> int:
         """This incarnation's number; 0 while the node is not counted in."""
         return self.core.session.node
+
+    @property
+    def name(self) -> str:
+        """What others see as this node's name: ``name`` of its options, or host and process."""
+        return self.core.session.name
 
     @property
     def cluster(self) -> int:
@@ -64,12 +104,13 @@ class NodeBase(Generic[G]):
         return self.core.exclusions
 
     def on_burst(self, callback: Callable[[Burst], None]) -> None:
-        """Have whole packets handled on the core thread: the least work a message.
+        """Have whole packets handled on the core thread: the least work per message.
 
         A burst holds messages of one sender to any of the joined groups, as
         columns; ``Group.id`` tells the groups apart. Queues and the groups' own
         callbacks are passed over. The callback must be short and must not block.
         """
+        check_callback("callback", callback)
 
         def install() -> None:
             self.core.session.on_packet = callback
@@ -78,25 +119,63 @@ class NodeBase(Generic[G]):
 
     def _groups_to_join(
         self,
-        names: list[str],
+        names: Sequence[str],
         type_: Any,
         *,
         echo: bool,
         queue_bytes: int | None,
         overflow: Overflow | None,
-    ) -> list[G]:
+        empty: Empty | None,
+        retain: int = 0,
+    ) -> list[Any]:
+        """Make groups, having checked what they were asked for with."""
+        options, core = self._options, self.core
+        found = check_names(names, allow_patterns=True)
+        check_retain(retain)
+        _check_choices(type_, empty)
+        check_flag("echo", echo)
+        if queue_bytes is not None:
+            check_bytes("queue_bytes", queue_bytes)
+        if overflow is not None:
+            check_choice("overflow", overflow, OVERFLOW_CHOICES)
         kind = self._plain if type_ is None else self._typed
-        options = self._options
         limits = (queue_bytes or options.queue_bytes, overflow or options.overflow)
-        return [kind(self.core, name, type_, inbox=Inbox(*limits), echo=echo) for name in names]
+        groups = [kind(core, name, type_, inbox=Inbox(*limits), echo=echo) for name in found]
+        return _retaining(groups, retain)
 
-    def _groups_to_open(self, names: list[str], type_: Any) -> list[G]:
+    def _groups_to_open(
+        self, names: Sequence[str], type_: Any, *, empty: Empty | None, retain: int = 0
+    ) -> list[Any]:
+        core = self.core
+        found = check_names(names)
+        check_retain(retain)
+        _check_choices(type_, empty)
         kind = self._plain if type_ is None else self._typed
-        return [kind(self.core, name, type_, inbox=None) for name in names]
+        return _retaining([kind(core, name, type_, inbox=None) for name in found], retain)
 
-    def _leave(self, groups: Sequence[GroupBase]) -> Any:
+    def _leave(self, groups: Sequence[GroupBase[Any]]) -> Any:
         """Begin to leave groups; return the future to wait for."""
+        for group in groups:
+            if not isinstance(group, GroupBase):
+                raise OptionError("groups", f"must be what join and open return, not {group!r}")
+        servers = [group.server for group in groups if group.server is not None]
         return self.core.subscribe(
-            leave=[group.name for group in groups if group.is_member],
+            leave=[
+                *(group.name for group in groups if group.is_member),
+                *(server.attendance for server in servers),
+            ],
             close=[group.name for group in groups if not group.is_member],
         )
+
+
+def _retaining(groups: list[Any], retain: int) -> list[Any]:
+    if retain:
+        for group in groups:
+            group.retained = Retained(retain)
+    return groups
+
+
+def _check_choices(type_: Any, empty: Empty | None) -> None:
+    check_type(type_)
+    if empty is not None:
+        check_choice("empty", empty, EMPTY_CHOICES)

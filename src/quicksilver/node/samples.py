@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from quicksilver.trace.records import NodeSampled
+from quicksilver.multicast.samples import sample
 
 if TYPE_CHECKING:
     from quicksilver.node.core import NodeCore
@@ -23,37 +23,16 @@ def sample_on_core(core: NodeCore) -> None:
     tracer = engine.tracer
     if tracer is None or not engine.node:
         return
-    counters = engine.counters
-    levels = engine.stats()
-    scheduler = core.thread.turn.scheduler
     used = resource.getrusage(resource.RUSAGE_SELF)
-    now = time.monotonic()
-    tracer(
-        NodeSampled(
-            now,
-            engine.node,
-            wall_s=time.time(),
-            sent_messages=counters.sent_messages,
-            sent_bytes=counters.sent_bytes,
-            delivered_messages=counters.delivered_messages,
-            delivered_bytes=counters.delivered_bytes,
-            missing=counters.missing,
-            repairs_received=counters.repairs_received,
-            repairs_sent=counters.repairs_sent,
-            resent=counters.resent,
-            duplicates=counters.duplicates,
-            kernel_drops=engine.environment.kernel_drops(),
-            pending_bytes=int(levels["pending_bytes"]),
-            queued_bytes=int(levels["queued_bytes"]),
-            memory_bytes=resident_bytes(),
-            cpu_s=used.ru_utime + used.ru_stime,
-            alarm_delay_s=scheduler.alarm_delay_s_max,
-            inversion_s=scheduler.inversion_s_max,
-        )
+    sample(
+        engine,
+        core.thread.turn.scheduler,
+        tracer,
+        time.monotonic(),
+        wall_s=time.time(),
+        memory_bytes=resident_bytes(),
+        cpu_s=used.ru_utime + used.ru_stime,
     )
-    scheduler.alarm_delay_s_max = scheduler.inversion_s_max = 0.0
-    for record in engine.take_groups(now):
-        tracer(record)
 
 
 def resident_bytes() -> int:
@@ -73,11 +52,11 @@ def sampling(core: NodeCore) -> Iterator[None]:
         return
     is_over = threading.Event()
 
-    def sample() -> None:
+    def look() -> None:
         while not is_over.wait(SAMPLE_S):
             core.call(lambda: sample_on_core(core))
 
-    thread = threading.Thread(target=sample, name="quicksilver-samples", daemon=True)
+    thread = threading.Thread(target=look, name="quicksilver-samples", daemon=True)
     thread.start()
     try:
         yield

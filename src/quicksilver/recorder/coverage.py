@@ -3,6 +3,10 @@
 A message is the same in every recorder: cluster, sender and sequence name it.
 So a log's coverage tells what comes twice, and the difference of two coverages
 what one recorder can give another.
+
+Ranges are as many as there are holes, and holes may be many: a coverage has room for
+``RANGES_MAX``. Past that the oldest holes of the sender that has most are given up: they
+count as messages that are there, so that nothing is ever recorded twice.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SENDERS_KEPT_MAX = 100_000
-RANGES_MAX = 100_000
+RANGES_MAX = 200_000
+"""Ranges of all senders together, each of some hundred bytes; a sender without holes has one."""
 
 Source: TypeAlias = tuple[int, int]
 """Cluster and sender."""
@@ -41,6 +46,10 @@ class Coverage:
 
     def __init__(self) -> None:
         self._ranges: OrderedDict[Source, RangeSet] = OrderedDict()
+        self.range_count = 0
+        """Of all senders; at most ``RANGES_MAX``."""
+        self.given_up = 0
+        """Messages that are not there and count as if they were."""
 
     def __iter__(self) -> Iterator[tuple[Source, RangeSet]]:
         return iter(self._ranges.items())
@@ -59,16 +68,33 @@ class Coverage:
         if found is None:
             found = self._ranges[key] = RangeSet()
             if len(self._ranges) > SENDERS_KEPT_MAX:
-                self._ranges.popitem(last=False)
+                self.range_count -= self._ranges.popitem(last=False)[1].range_count()
+        before = found.range_count()
         found.add(start, stop)
+        self.range_count += found.range_count() - before
+        if self.range_count > RANGES_MAX:
+            self._give_up_holes()
 
     def discard(self, cluster: int, sender: int, start: int, stop: int) -> None:
         """Count messages out."""
         found = self._ranges.get((cluster, sender))
         if found is not None:
+            before = found.range_count()
             found.discard(start, stop)
+            self.range_count += found.range_count() - before
             if not found:
                 del self._ranges[cluster, sender]
+            elif self.range_count > RANGES_MAX:
+                self._give_up_holes()
+
+    def _give_up_holes(self) -> None:
+        """Close the older half of the holes of the sender that has most."""
+        worst = max(self._ranges.values(), key=RangeSet.range_count)
+        before, count = worst.range_count(), worst.count()
+        older = worst.head(before // 2 + 1)
+        worst.add(older.first(), older.last() + 1)
+        self.range_count += worst.range_count() - before
+        self.given_up += worst.count() - count
 
     def is_fresh(self, cluster: int, sender: int, start: int, stop: int) -> bool:
         """Whether none of the messages is there."""
@@ -107,9 +133,11 @@ class Coverage:
         if len(state) > SENDERS_KEPT_MAX:
             return None
         for one in state:
-            ranges = parse_flat(one.flat, RANGES_MAX)
+            ranges = parse_flat(one.flat, RANGES_MAX - result.range_count)
             if ranges is None:
                 return None
+            known = result._ranges.get((one.cluster, one.sender))
+            result.range_count += ranges.range_count() - (known.range_count() if known else 0)
             result._ranges[one.cluster, one.sender] = ranges
         return result
 

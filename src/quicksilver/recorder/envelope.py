@@ -10,6 +10,7 @@ to be well-formed to its end would be taken for an envelope.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 import msgspec
 
@@ -57,6 +58,16 @@ class Envelope(msgspec.Struct, frozen=True):
     value: bytes
     key: bytes | None = None
     headers: Headers | None = None
+
+
+def as_recorded(headers: Mapping[str, str | bytes]) -> Headers | None:
+    """Return a message's headers as a log keeps them: all values are bytes."""
+    if not headers:
+        return None
+    return [
+        (name, value.encode() if isinstance(value, str) else value)
+        for name, value in headers.items()
+    ]
 
 
 def pack_envelope(

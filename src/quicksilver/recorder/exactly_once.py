@@ -26,10 +26,10 @@ class Row(msgspec.Struct, frozen=True):
     headers: Headers | None
     origin: Origin | None
     """Which row of which job it is; None for a message that no job sent."""
-    message: Message
+    message: Message[bytes]
 
 
-def take_apart(message: Message, repeats: Repeats) -> Row | None:
+def take_apart(message: Message[bytes], repeats: Repeats) -> Row | None:
     """Return a message's row; None if the row was received before."""
     payload = message.payload
     envelope = parse_envelope(payload) if type(payload) is bytes else None
@@ -40,7 +40,9 @@ def take_apart(message: Message, repeats: Repeats) -> Row | None:
     return Row(envelope.value, envelope.key, envelope.headers, envelope.origin, message)
 
 
-async def exactly_once(group: aio.Group, repeats: Repeats | None = None) -> AsyncIterator[Row]:
+async def exactly_once(
+    group: aio.Group[bytes], repeats: Repeats | None = None
+) -> AsyncIterator[Row]:
     """Yield what arrives in a group, without the rows that a job sent again.
 
     ``repeats`` remembers what came; pass one of your own to go on where an
@@ -54,11 +56,11 @@ async def exactly_once(group: aio.Group, repeats: Repeats | None = None) -> Asyn
 
 
 def exactly_once_sync(
-    group: sync.Group, timeout_s: float | None = None, repeats: Repeats | None = None
+    group: sync.Group[bytes], timeout_s: float | None = None, repeats: Repeats | None = None
 ) -> Iterator[Row]:
     """The synchronous form; ends when nothing arrived for ``timeout_s``."""
     known = Repeats() if repeats is None else repeats
-    for message in group.receive(timeout_s):
+    for message in group.messages(timeout_s):
         row = take_apart(message, known)
         if row is not None:
             yield row

@@ -13,6 +13,7 @@ from quicksilver.recorder.disk import Disk
 from quicksilver.recorder.envelope import (
     MARK,
     Headers,
+    as_recorded,
     split_envelope,
 )
 from quicksilver.recorder.memory import restore
@@ -64,6 +65,7 @@ class GroupLog:
         """Add messages as a node received them."""
         count = len(batch.payloads)
         payloads: Sequence[bytes] = batch.payloads
+        envelopes = batch.envelopes
         sequences: Sequence[int]
         if batch.sequences is None:
             first, stop = batch.first, batch.first + count
@@ -82,6 +84,7 @@ class GroupLog:
             self.covered += count - len(fresh)
             payloads = [payloads[at] for at in fresh]
             sequences = [sequences[at] for at in fresh]
+            envelopes = None if envelopes is None else [envelopes[at] for at in fresh]
         if not payloads:
             return
         if len(sequences) == stop - first:
@@ -92,7 +95,19 @@ class GroupLog:
         # The clock may be set back; a log whose times ascend is quicker to search.
         self._latest_us = now_us = max(now_us, self._latest_us)
         append = self.writer.pending.append
-        if any(payload.startswith(MARK) for payload in payloads):
+        if envelopes is not None:
+            append(
+                payloads,
+                cluster=cluster,
+                sender=sender,
+                sequences=sequences,
+                batch=batch.batch,
+                at_us=now_us,
+                keys=[each.key for each in envelopes],
+                headers=[as_recorded(each.headers) for each in envelopes],
+            )
+            self._keep(cluster, sender, sequences)
+        elif any(payload.startswith(MARK) for payload in payloads):
             self._take_rows(payloads, sequences, batch, now_us)
         else:
             append(

@@ -19,6 +19,7 @@ from quicksilver.recorder.envelope import pack_envelope, parse_origin
 from quicksilver.recorder.errors import PeerError
 from quicksilver.recorder.protocol import ROWS_BYTES_MAX
 from quicksilver.recorder.reader import LogReader
+from quicksilver.wire.envelope import EMPTY, Envelope
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,16 +105,40 @@ def to_batches(rows: pa.RecordBatch, group: str) -> list[Batch]:
     """Return recorded rows as they were multicast: runs of one sender, with their envelopes."""
     columns = (rows.column(name) for name in ("cluster", "sender", "sequence"))
     payloads = _payloads(rows)
+    envelopes = _envelopes(rows)
     numbers = rows.column("batch").to_pylist()
     found: list[Batch] = []
     start = 0
     for cluster, sender, first, stop in find_runs(*columns):
         past = start + stop - first
         found.append(
-            Batch(group, sender, numbers[start], payloads[start:past], first, None, cluster)
+            Batch(
+                group,
+                sender,
+                numbers[start],
+                payloads[start:past],
+                first,
+                None,
+                cluster,
+                None if envelopes is None else envelopes[start:past],
+            )
         )
         start = past
     return found
+
+
+def _envelopes(rows: pa.RecordBatch) -> list[Envelope] | None:
+    """Return keys and headers of messages that no job sent; None where none has any."""
+    keys, headers = rows.column("key"), rows.column("headers")
+    if keys.null_count == headers.null_count == len(keys):
+        return None
+    is_row = rows.column("origin").is_valid().to_pylist()
+    return [
+        EMPTY
+        if packed or (key is None and head is None)
+        else Envelope(key, {one["key"]: one["value"] for one in head or ()})
+        for packed, key, head in zip(is_row, keys.to_pylist(), headers.to_pylist(), strict=True)
+    ]
 
 
 def _payloads(rows: pa.RecordBatch) -> list[bytes]:

@@ -103,12 +103,12 @@ class Peers:
                     tasks.create_task(self._announce(group))
                 tasks.create_task(self._fetch_by_clock())
 
-    async def _announce(self, group: Group) -> None:
+    async def _announce(self, group: Group[bytes]) -> None:
         while True:
             await group.send(_encoder.encode(Announcement(self._address, self._groups)))
             await asyncio.sleep(ANNOUNCE_S)
 
-    async def _listen(self, group: Group) -> None:
+    async def _listen(self, group: Group[bytes]) -> None:
         while True:
             try:
                 batch = await group.receive_batch()

@@ -64,6 +64,8 @@ class GroupStatus(msgspec.Struct, frozen=True):
     repeats: int
     unreadable: int
     """Rows that a repair gave up."""
+    given_up: int
+    """Messages that are missing and will not be fetched any more: there were too many holes."""
     removed_segments: int
 
 
@@ -104,6 +106,7 @@ class Recorder:
                 log.covered,
                 log.repeats.dropped,
                 log.known.unreadable,
+                log.known.coverage.given_up,
                 log.removed_segments,
             )
             for name, log in self.logs.items()
@@ -152,7 +155,7 @@ class Recorder:
         finally:
             await self.server.close()
 
-    async def _follow(self, group: Group) -> None:
+    async def _follow(self, group: Group[bytes]) -> None:
         log = self.logs[group.name]
         while True:
             try:
@@ -163,7 +166,7 @@ class Recorder:
             if log.writer.is_full:
                 await self._flush(log)
 
-    async def _drain(self, node: Node, groups: list[Group]) -> None:
+    async def _drain(self, node: Node, groups: list[Group[bytes]]) -> None:
         """Leave the groups, and record what was received and acknowledged before."""
         try:
             await node.leave(*groups)

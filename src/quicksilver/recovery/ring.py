@@ -41,6 +41,12 @@ CALLS_MAX = 8
 WAKES_BEFORE_ACTING = 2
 """Wakes without an answer, after which the first follower stands in for the leader."""
 
+URGENT_BEFORE_WAKE = 2
+"""A follower that has urgent news for the second time since a token came by tells its leader.
+The leader usually has the same news, and a token is on its way. But what a member that is
+slower than all others gets done it alone has: the leader, and all who wait for that member,
+would hear of it only when the next round is due in any case."""
+
 ROUNDS_LATE = 2
 """A token that takes so many times as long as the slowest of the last ones is late, and so
 is one that does not come by for so many times as long as those were apart."""
@@ -113,6 +119,10 @@ class Following:
     """When to look whether one did; None without news."""
     unanswered: int = 0
     """Wakes since the last token."""
+    urgent: int = 0
+    """How often there was urgent news since the last token …"""
+    hurry_at: float | None = None
+    """… and when the leader is told, unless a token comes by before."""
 
 
 @dataclass(slots=True)
@@ -219,8 +229,12 @@ class RingAgent(Generic[Content]):
         interval = 0.0 if urgent else self._timing.interval_s
         due = max(now + interval, self._last_released + self._timing.spacing_s)
         match self.state:
-            case Following() | CallingRoll():
-                pass  # the leader's business, or the end of the roll's
+            case Following() as following:
+                following.urgent += urgent
+                if following.urgent >= URGENT_BEFORE_WAKE and following.hurry_at is None:
+                    following.hurry_at = now + self._timing.trouble_interval_s / 2
+            case CallingRoll():
+                pass  # the end of the roll's business
             case Quiet():
                 self.state = Due(due)
             case Due() as state:
@@ -249,6 +263,8 @@ class RingAgent(Generic[Content]):
                 self._gap_s.note(now - self.state.seen_at)
             self.state.seen_at = now
             self.state.unanswered = 0
+            self.state.urgent = 0
+            self.state.hurry_at = None
         receipt: _Direct[Content] | None = None
         if token.is_confirmed:
             confirmed = Receipt(self.domain.name, self.node, token.leader, token.round)
@@ -283,6 +299,9 @@ class RingAgent(Generic[Content]):
             case Following() as state:
                 if state.wake_at is not None and now >= state.wake_at:
                     self._handle_unseen(state, now)
+                if state.hurry_at is not None and now >= state.hurry_at:
+                    state.urgent, state.hurry_at = 0, None
+                    self._wake_leader()
             case CallingRoll() as roll:
                 if now >= roll.ends_at:
                     self._end_roll(roll, now)
@@ -326,7 +345,11 @@ class RingAgent(Generic[Content]):
     def _next_timeout(self) -> float | None:
         state = self.state
         if isinstance(state, Following):
-            return state.wake_at
+            if state.hurry_at is None or (
+                state.wake_at is not None and state.wake_at < state.hurry_at
+            ):
+                return state.wake_at
+            return state.hurry_at
         if isinstance(state, CallingRoll):
             return min(state.again_at, state.ends_at)
         due: float | None = None
@@ -521,13 +544,16 @@ class RingAgent(Generic[Content]):
         state.unanswered += 1
         rank = self.domain.members.index(self.node)
         if state.unanswered < WAKES_BEFORE_ACTING + rank:
-            if not any(isinstance(output, Wake) for output in self._outputs):
-                self._outputs.append(Wake(self.domain.name, self.node))
+            self._wake_leader()
             return
         # Whoever comes before this node would have stood in by now.
         self.suspects.update(self.domain.members[:rank])
         self._ask_again_at = now + ASK_AGAIN_S
         self.state = Due(now)
+
+    def _wake_leader(self) -> None:
+        if not any(isinstance(output, Wake) for output in self._outputs):
+            self._outputs.append(Wake(self.domain.name, self.node))
 
     def _wake_s(self) -> float:
         return self._gap_s.late_s(self._timing.wake_s_min, self._timing.timeout_s_max)

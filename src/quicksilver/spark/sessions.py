@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from quicksilver.spark.errors import NoSparkError, OptionError
 from quicksilver.spark.java import find_java
+from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +61,7 @@ def make_session(
         from pyspark import SparkConf
         from pyspark.sql import SparkSession
     except ImportError:
-        raise NoSparkError("Spark is not installed: pip install 'quicksilver[spark]'") from None
+        raise NoSparkError(f"Spark is not installed: {install_line('spark')}") from None
     os.environ.setdefault("JAVA_HOME", find_java().home)
     given = dict(conf or {})
     settings = SparkConf()

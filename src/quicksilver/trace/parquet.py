@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.stdx.install import install_line
 from quicksilver.trace.folders import KIND, run_folder, safe_name
 from quicksilver.trace.records import AnyRecord, TraceEnded
 
@@ -39,7 +41,7 @@ FILE_ROWS = 100_000
 _TYPES = {"int": "int64", "float": "float64", "str": "string", "tuple[int, ...]": "list<int64>"}
 
 
-class TraceError(Exception):
+class TraceError(QuicksilverError):
     """A trace cannot be written; the text says what would do."""
 
 
@@ -87,7 +89,7 @@ class ParquetTrace:
         try:
             import pyarrow.parquet  # noqa: F401  # only to see whether the extra is installed
         except ModuleNotFoundError:
-            raise TraceError("traces need pyarrow: pip install 'quicksilver[spark]'") from None
+            raise TraceError(f"traces need pyarrow: {install_line('record')}") from None
         self.run = run
         self.writer = safe_name(writer)
         self.folder = run_folder(folder, run)

@@ -35,6 +35,7 @@ from quicksilver.sim.model import IDEAL, HostModel, LinkModel
 from quicksilver.sim.network import VirtualNetwork
 from quicksilver.stdx.rand import Rng
 from quicksilver.trace.records import Tracer
+from quicksilver.trials.features import Features
 from quicksilver.trials.gms import SimGms
 from quicksilver.trials.node import SimNode
 from quicksilver.trials.watch import Digest, Violation, Watcher, Watchers
@@ -65,6 +66,7 @@ class Cluster:
         cores: int = 0,
         stands: bool = False,
         without_multicast: frozenset[int] = frozenset(),
+        features: Features | None = None,
     ) -> None:
         """``fresh_ports``: a node that starts again has another port than before.
 
@@ -72,6 +74,8 @@ class Cluster:
         machine of its own.
 
         ``without_multicast``: nodes, by index, whose network carries none.
+
+        ``features``: what nodes use beyond plain messages and names.
 
         ``stands``: nodes do not ask the GMS; see ``make_standing``.
 
@@ -87,6 +91,7 @@ class Cluster:
         self.fresh_ports = fresh_ports
         self.stands = stands
         self.without_multicast = without_multicast
+        self.features = features or Features()
         self.tracer = tracer
         self.network = VirtualNetwork(self.events, self.rng.derive("network"), link)
         self.gms = SimGms(

@@ -11,6 +11,7 @@ from quicksilver.multicast.sending.behind import parse_behind
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials import faults
 from quicksilver.trials.faults import AnyFault
+from quicksilver.trials.features import Features
 from quicksilver.trials.gms import GMS_INDEX
 
 
@@ -73,6 +74,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What senders do about members that do not keep up; as ``parse_behind`` takes it."""
     is_adapting: bool = False
     """True: the GMS plans for the traffic of the moment, several times in a trial."""
+    features: Features = Features()
+    """What applications use beyond plain messages and names."""
     fresh_ports: bool = True
     is_modelled: bool = True
     """False: processors and cards cost no time."""
@@ -166,8 +169,21 @@ def draw_plan(seed: int) -> Plan:
         keep_disk_bytes=behind.choice((0, 0, 256 << 10, 16 << 20)),
         behind=behind.choice(BEHIND),
         is_adapting=rng.derive("traffic").chance(0.75),
+        features=_draw_features(rng.derive("features"), nodes, memberships),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
+    )
+
+
+def _draw_features(rng: Rng, nodes: int, memberships: tuple[Membership, ...]) -> Features:
+    """Return what applications use: half of them nothing but plain messages."""
+    if rng.chance(0.5):
+        return Features()
+    patterned = [index for index in range(nodes) if rng.chance(0.3)] if rng.chance(0.5) else []
+    return Features(
+        enveloped_every=rng.choice((0, 1, 2, 7)),
+        queued=frozenset(each.group for each in memberships if rng.chance(0.3)),
+        by_pattern=frozenset(patterned),
     )
 
 
@@ -208,6 +224,17 @@ def _draw_faults(
     count = 5 + rng.below(12)
     drawn = [_draw_fault(rng.derive(f"{n}"), nodes, memberships, seconds) for n in range(count)]
     return tuple(sorted(drawn, key=lambda fault: fault.at))
+
+
+def _draw_partition(rng: Rng, nodes: int, at: float, for_s: float) -> faults.Partition:
+    island = sorted(rng.sample(range(nodes), 1 + rng.below(max(1, nodes // 2))))
+    if rng.chance(0.3):
+        island.insert(0, GMS_INDEX)
+    elif rng.chance(0.3):
+        # Long enough for those who go to come back, into the same split.
+        for_s = round(2.0 + 4.0 * rng.uniform(), 3)
+        return faults.Partition(at=at, for_s=for_s, island=tuple(island), all_reach_gms=True)
+    return faults.Partition(at=at, for_s=for_s, island=tuple(island))
 
 
 def _draw_cut(rng: Rng, nodes: int, node: int, at: float, for_s: float) -> faults.Cut:
@@ -264,11 +291,7 @@ def _draw_fault(
             restarts = rng.chance(0.7)
             return faults.Crash(at=at, for_s=for_s, node=node, restarts=restarts)
         case faults.Partition:
-            size = 1 + rng.below(max(1, nodes // 2))
-            island = sorted(rng.sample(range(nodes), size))
-            if rng.chance(0.3):
-                island.insert(0, GMS_INDEX)
-            return faults.Partition(at=at, for_s=for_s, island=tuple(island))
+            return _draw_partition(rng, nodes, at, for_s)
         case faults.Cut | faults.Mute as kind:
             cut = _draw_cut(rng, nodes, node, at, for_s)
             return cut if kind is faults.Cut else _draw_mute(rng, node, at, for_s)

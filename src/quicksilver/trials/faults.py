@@ -6,7 +6,9 @@ only those are left that matter.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, get_args
 
 import msgspec
@@ -215,14 +217,30 @@ class Partition(Fault, frozen=True, kw_only=True):
     """Some nodes, and perhaps the GMS, are cut off from the others."""
 
     island: tuple[int, ...]
+    all_reach_gms: bool = False
+    """True: only datagrams between nodes are lost, and every node talks to the GMS."""
 
     def begin(self, cluster: Cluster) -> None:
+        if self.all_reach_gms:
+            for source, target in self._ways(cluster):
+                cluster.network.cut(source, target)
+            return
         for index in self.island:
             cluster.network.set_island(index, ISLAND)
 
     def end(self, cluster: Cluster) -> None:
+        if self.all_reach_gms:
+            for source, target in self._ways(cluster):
+                cluster.network.mend(source, target)
+            return
         for index in self.island:
             cluster.network.set_island(index, 0)
+
+    def _ways(self, cluster: Cluster) -> Iterator[tuple[int, int]]:
+        others = [node.index for node in cluster.nodes if node.index not in self.island]
+        for inside, outside in product(self.island, others):
+            yield inside, outside
+            yield outside, inside
 
 
 class Cut(Fault, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from quicksilver.core.ports import Noted
+from quicksilver.core.ports import Noted, Reported
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
@@ -74,6 +74,8 @@ class SimGms:
         self._secrets = self._rng.derive("secrets")
         self.notes: list[str] = []
         """What whoever runs the GMS would have read."""
+        self.taps: list[Callable[[Client, bytes], None]] = []
+        """Shown every frame that the GMS sends, and to whom, before it leaves."""
         self._planner = planner
         self._limits = limits or PlanLimits()
         self._make = make_service
@@ -196,10 +198,14 @@ class SimGms:
         while (transmit := service.poll_transmit()) is not None:
             connection = self._connections.get(transmit.connection)
             if connection is not None:
+                for tap in self.taps:
+                    tap(connection.client, transmit.frame)
                 connection.to_client.send(transmit.frame)
         while (event := service.poll_event()) is not None:
             if isinstance(event, Noted):
                 self.notes.append(event.text)
+                continue
+            if isinstance(event, Reported):
                 continue
             gone = self._connections.pop(event.connection, None)
             if gone is not None:

@@ -17,13 +17,16 @@ from quicksilver.membership.events import (
 )
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.events import (
+    EmptinessChanged,
     FlushEnded,
     GroupReady,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
+    MessagesWaiting,
     SessionEvent,
 )
+from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.session import Session
 from quicksilver.sim.disk import SimDisk
@@ -31,6 +34,8 @@ from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
 from quicksilver.stdx.backoff import Backoff
 from quicksilver.stdx.rand import Rng
+from quicksilver.trials.payloads import envelope_for
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.ids import GroupId
 from quicksilver.wire.packets import Messages
 
@@ -71,6 +76,8 @@ class SimNode:
         self.delivered: Counter[int] = Counter()
         """How many messages its application was given, by group identifier."""
         self.exclusions = 0
+        self.excluded_for: list[str] = []
+        """Why each of them happened."""
         self.joined: set[str] = set()
         """Groups that its application is in."""
         self.opened: set[str] = set()
@@ -202,12 +209,29 @@ class SimNode:
                 del self.member_since[group]
                 self._member_again[group] = self._next_batch()
 
+        features = self.cluster.features
+        by_pattern = self.index in features.by_pattern
+        # Of a queue a node takes its part, and for the checks a pattern brings all of it.
+        tapped = tuple(each for each in join if by_pattern or each in features.queued)
+        named = () if by_pattern else join
+        opening = (*open_, *(each for each in join if by_pattern and each not in self.opened))
+        closing = tuple(each for each in leave if by_pattern and each not in self.opened)
+
         def request() -> None:
             number = self.session.subscribe(
-                join=dict.fromkeys(join, self._receive),
-                leave=leave,
-                open_=open_,
+                join={
+                    each: self._take if each in features.queued else self._receive for each in named
+                },
+                leave=() if by_pattern else leave,
+                open_=opening,
+                close=closing,
                 echo=frozenset(join) if echo else frozenset(),
+                on_envelopes={
+                    each: self._receive_enveloped for each in named if each not in tapped
+                },
+                match=dict.fromkeys(tapped, self._receivers),
+                unmatch=[each for each in leave if by_pattern or each in features.queued],
+                queues={each: "w" for each in named if each in features.queued},
             )
             if done is not None:
                 self._requests[number] = done
@@ -232,8 +256,12 @@ class SimNode:
         first = self.sent[group]
         self.sent[group] = first + len(payloads)
         self.cluster.watching.on_sent(self, group, first, payloads)
-        for payload in payloads:
-            self.session.send(sender, payload)
+        every = self.cluster.features.enveloped_every
+        for place, payload in enumerate(payloads):
+            if every and (first + place) % every == 0:
+                self.session.send_enveloped(sender, envelope_for(payload), payload)
+            else:
+                self.session.send(sender, payload)
         self.host.charge_sent(len(payloads))
 
     def send_from(self, group: str, source: Callable[[], bytes | None]) -> None:
@@ -293,6 +321,25 @@ class SimNode:
 
     # What the session delivers and reports
 
+    def _receivers(self, _: str) -> Receivers:
+        return self._receive, self._receive_enveloped
+
+    def _receive_enveloped(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
+        self.cluster.watching.on_envelopes(self, envelopes, messages.payloads)
+        self._receive(messages)
+
+    def _take(self, messages: Messages) -> None:
+        """Take what is this node's of a queue."""
+        tell = self.cluster.watching.on_taken
+        for group, number, payload in zip(
+            messages.groups, messages.sequences, messages.payloads, strict=True
+        ):
+            tell(self, group, messages.sender, number, payload)
+
+    def queue_unsure(self) -> int:
+        """Return how many messages of queues it could not tell whose they were."""
+        return self.session.queue_unsure()
+
     def _receive(self, messages: Messages) -> None:
         count = len(messages.payloads)
         group = messages.group
@@ -340,11 +387,20 @@ class SimNode:
             self.senders[event.name] = event.sender
         elif isinstance(event, WasExcluded):
             self.exclusions += 1
+            self.excluded_for.append(event.reason)
             self.member_since.clear()
             self.ready.clear()
         elif isinstance(event, SubscriptionCompleted):
             self._handle_subscribed(event)
-        elif isinstance(event, Welcomed | WasRefused | GroupViewChanged | MessagesUnconfirmed):
+        elif isinstance(
+            event,
+            Welcomed
+            | WasRefused
+            | GroupViewChanged
+            | MessagesUnconfirmed
+            | EmptinessChanged
+            | MessagesWaiting,
+        ):
             pass
         else:
             assert_never(event)
@@ -354,6 +410,10 @@ class SimNode:
                 self._put(event.name, payloads)
         elif isinstance(event, SubscriptionCompleted) and event.request in self._requests:
             self._requests.pop(event.request)()
+
+    def is_leaving(self, group: str) -> bool:
+        """Whether a request to leave a group was not answered yet."""
+        return self._leaving[group] > 0
 
     def _is_in(self, view: GroupView) -> bool:
         """Whether a view has this node because its application wants to be in the group."""

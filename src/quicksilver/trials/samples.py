@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quicksilver.trace.records import NodeSampled, Tracer
+from quicksilver.multicast.samples import sample
+from quicksilver.trace.records import Tracer
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
 
@@ -11,37 +12,12 @@ NODES_MAX = 256
 """Of larger clusters the first so many nodes are sampled, which include the senders."""
 
 
-def sample(node: SimNode, tracer: Tracer, now: float) -> None:
+def sample_node(node: SimNode, tracer: Tracer, now: float) -> None:
     """Give the tracer one node's sample."""
-    engine, host = node.engine, node.host.counters
-    counters, scheduler = engine.counters, node.host.turn.scheduler
-    levels = engine.stats()
-    tracer(
-        NodeSampled(
-            now,
-            node.id,
-            wall_s=now,
-            sent_messages=counters.sent_messages,
-            sent_bytes=counters.sent_bytes,
-            delivered_messages=sum(node.delivered.values()),
-            delivered_bytes=counters.delivered_bytes,
-            missing=counters.missing,
-            repairs_received=counters.repairs_received,
-            repairs_sent=counters.repairs_sent,
-            resent=counters.resent,
-            duplicates=counters.duplicates,
-            kernel_drops=host.receive_drops,
-            pending_bytes=int(levels["pending_bytes"]),
-            queued_bytes=int(levels["queued_bytes"]),
-            memory_bytes=node.memory_bytes(),
-            cpu_s=host.busy_s,
-            alarm_delay_s=scheduler.alarm_delay_s_max,
-            inversion_s=scheduler.inversion_s_max,
-        )
-    )
-    scheduler.alarm_delay_s_max = scheduler.inversion_s_max = 0.0
-    for record in engine.take_groups(now):
-        tracer(record)
+    host = node.host
+    memory_bytes, cpu_s = node.memory_bytes(), host.counters.busy_s
+    scheduler = host.turn.scheduler
+    sample(node.engine, scheduler, tracer, now, wall_s=now, memory_bytes=memory_bytes, cpu_s=cpu_s)
 
 
 def sample_cluster(cluster: Cluster, tracer: Tracer) -> None:
@@ -54,6 +30,6 @@ def sample_cluster(cluster: Cluster, tracer: Tracer) -> None:
         cluster.events.after(SAMPLE_S, look)
         for node in cluster.nodes[:NODES_MAX]:
             if not node.is_dead and node.id:
-                sample(node, tracer, cluster.now)
+                sample_node(node, tracer, cluster.now)
 
     cluster.events.after(SAMPLE_S, look)

@@ -189,6 +189,7 @@ def build(plan: Plan, tracer: Tracer | None = None) -> Cluster:
         ),
         planner=plan.planner,
         without_multicast=frozenset(plan.without_multicast),
+        features=plan.features,
         fresh_ports=plan.fresh_ports,
         tracer=tracer,
         digests=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quicksilver.multicast.events import SessionEvent
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.ids import Address
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ class Watcher:
         self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int
     ) -> None:
         """An application was given a message that was committed in a batch."""
+
+    def on_envelopes(
+        self, node: SimNode, envelopes: Sequence[Envelope], payloads: Sequence[bytes]
+    ) -> None:
+        """Messages came with envelopes; ``on_delivered`` follows for each."""
+
+    def on_taken(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes
+    ) -> None:
+        """A message of a queue was given to a member, as its own to handle."""
 
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         """A session had an event, and its engine has acted on it already."""
@@ -99,6 +111,18 @@ class Watchers(Watcher):
     ) -> None:
         for watcher in self.each:
             watcher.on_delivered(node, group, sender, sequence, payload, batch)
+
+    def on_envelopes(
+        self, node: SimNode, envelopes: Sequence[Envelope], payloads: Sequence[bytes]
+    ) -> None:
+        for watcher in self.each:
+            watcher.on_envelopes(node, envelopes, payloads)
+
+    def on_taken(
+        self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes
+    ) -> None:
+        for watcher in self.each:
+            watcher.on_taken(node, group, sender, sequence, payload)
 
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         for watcher in self.each:

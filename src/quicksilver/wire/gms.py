@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Raised whenever an old peer could misread a new message."""
 
 REQUEST_BYTES_MAX = 4 << 20
@@ -28,9 +28,12 @@ GROUP_NAME_BYTES_MAX = 255
 TRAFFIC_GROUPS_MAX = 64
 """Groups whose traffic one heartbeat tells."""
 
-SILENT_NAMED_MAX = 64
+SILENT_NAMED_MAX = 256
 """Silent nodes that one heartbeat names at most. One that names so many may have left out
 more, and is likelier cut off itself: it counts against nobody."""
+
+DISPUTED_NAMED_MAX = SILENT_NAMED_MAX - 1
+"""Nodes that one Heard names at most; whoever reaches none of them can still say so."""
 
 SECRET_BYTES = 16
 """What Welcome carries and Resume must return: too long to be guessed."""
@@ -94,7 +97,9 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
 class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """Change memberships: many groups in one request, applied in one batch.
 
-    ``open`` and ``close`` are about sending without being a member.
+    ``open`` and ``close`` are about sending without being a member. ``match`` are patterns:
+    the node is in every group that one of them stands for, from the batch on in which there
+    is one; ``unmatch`` ends that.
     """
 
     request: int
@@ -102,6 +107,8 @@ class Subscribe(msgspec.Struct, frozen=True, array_like=True, tag=2):
     leave: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     close: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    unmatch: tuple[str, ...] = ()
 
 
 class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -128,7 +135,14 @@ class Inspect(msgspec.Struct, frozen=True, array_like=True, tag=5):
     version: int = PROTOCOL_VERSION
 
 
-Request = Hello | Subscribe | Heartbeat | Goodbye | Inspect
+class Applied(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """Answers an Update that is awaited: whatever the node sends from now on goes to its views."""
+
+    batch: int
+    """The newest batch that the node has applied."""
+
+
+Request = Hello | Subscribe | Heartbeat | Goodbye | Inspect | Applied
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag=11):
@@ -170,6 +184,9 @@ class Heard(msgspec.Struct, frozen=True, array_like=True, tag=17):
 
     batch: int = 0
     """The newest batch; what it and those before changed for this node was sent already."""
+    disputed: tuple[int, ...] = ()
+    """Nodes that others do not reach, and those who say so: the node that hears this is to
+    ask each that it knows, and to name in its heartbeats who does not answer."""
 
 
 class NodeInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -240,6 +257,8 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=15):
     alive: tuple[int, ...] = ()
     """Not empty: the Update is complete and replaces everything the node had;
     a node that it knew and that is not listed here has failed meanwhile."""
+    is_awaited: bool = False
+    """True: somebody's join waits until this node has answered with Applied."""
 
 
 class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
@@ -257,6 +276,7 @@ class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
     groups_gone: list[int]
     nodes_failed: list[int]
     alive: list[int] | msgspec.Raw
+    is_awaited: bool = False
 
 
 class NodeStatus(msgspec.Struct, frozen=True):

@@ -14,3 +14,16 @@ ViewNumber = NewType("ViewNumber", int)
 
 Address = tuple[str, int]
 """An IPv4 address in dotted form and a UDP port."""
+
+GROUPS_MAX = 1 << 31
+"""Groups have numbers below this: the other half of the range is their second numbers."""
+
+
+def enveloped_group(group: int) -> int:
+    """Return the number under which a group's messages with an envelope travel."""
+    return group | GROUPS_MAX
+
+
+def plain_group(number: int) -> int:
+    """Return the group that either of its two numbers means."""
+    return number & (GROUPS_MAX - 1)

@@ -33,7 +33,7 @@ import struct
 from collections.abc import Container, Sequence
 from struct import Struct, pack, unpack_from
 
-from quicksilver.wire.ids import GroupId, NodeId
+from quicksilver.wire.ids import GroupId, NodeId, plain_group
 
 MAGIC = 0x51
 
@@ -320,20 +320,21 @@ def list_messages(packet: bytes) -> list[tuple[int, int, int]]:
     """Return group, first number and count of the messages in a packet of one's own.
 
     Payloads are not looked at and need not be there. A large message is named by each piece.
+    Messages with an envelope are listed under the group's own number.
     """
     flags = packet[2]
     if flags & FLAG_SINGLE:
         count, _, _, group, first = _SINGLE.unpack_from(packet, HEADER_BYTES)
-        return [(group, first, count)]
+        return [(plain_group(group), first, count)]
     if flags & FLAG_FRAGMENT:
         group, first, _, _ = _FRAGMENT.unpack_from(packet, HEADER_BYTES)
-        return [(group, first, 1)]
+        return [(plain_group(group), first, 1)]
     if flags & FLAG_START:
         return []
     count, _, _ = _MIXED.unpack_from(packet, HEADER_BYTES)
     groups = unpack_from(f"<{count}I", packet, OVERHEAD_MIXED)
     numbers = unpack_from(f"<{count}Q", packet, OVERHEAD_MIXED + 4 * count)
-    return [(group, first, 1) for group, first in zip(groups, numbers, strict=True)]
+    return [(plain_group(group), first, 1) for group, first in zip(groups, numbers, strict=True)]
 
 
 def _cut(data: bytes, start: int, sizes: Sequence[int]) -> list[bytes] | None:

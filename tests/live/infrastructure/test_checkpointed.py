@@ -299,3 +299,19 @@ def test_the_same_seed_gives_the_same_run_whatever_hashes_are() -> None:
     }
     assert len(outputs) == 1
     assert len(outputs.pop()) > 1000
+
+
+def test_a_bystander_is_not_waited_for() -> None:
+    """Somebody listens in on the object's group, as ``quicksilver sub`` does. It takes no part
+    in the protocol: nobody waits until patience with it is over."""
+    reference = checkpointed(patience_s=1000.0)
+    stage = Stage(seed=4, reference=reference)
+    bystander = stage.cluster.start(1)[0]
+    bystander.join("list")
+    assert stage.cluster.settle()
+    pairs = begin(stage, 2)
+    talk(stage, pairs, 3)
+    stage.cluster.run(5.0)
+    assert [len(user.items or ()) for _, user in pairs] == [6, 6]
+    late = begin(stage, 1)
+    assert stage.cluster.run(30, lambda: len(late[0][1].items or ()) == 6)

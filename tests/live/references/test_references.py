@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from quicksilver.live.references.builder import (
     STARTERS,
@@ -200,7 +200,7 @@ class TestDiff:
         assert found[0].before != found[0].after
 
     @pytest.mark.slow
-    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=100)
     @given(references, references)
     def test_no_difference_means_equal(self, one: Reference, other: Reference) -> None:
         """And the other way round."""
@@ -224,7 +224,7 @@ class TestForPeople:
         ]
 
     @pytest.mark.slow
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=60)
     @given(references)
     def test_anything_can_be_shown(self, reference: Reference) -> None:
         """Whatever its names contain."""

@@ -149,6 +149,27 @@ def test_any_stored_plan_is_repaired_by_the_next_batch(
 
 
 @pytest.mark.parametrize("name", sorted(PLANNERS))
+@pytest.mark.parametrize(
+    ("regions", "groups"),
+    [({1: (1,), 2: (2,)}, (2, 1)), ({1: (2, 1)}, (1,)), ({1: (1, 1, 2)}, (1, 1))],
+    ids=["regions", "members", "twice"],
+)
+def test_a_stored_plan_that_is_not_in_order_is_put_in_order(
+    name: str, regions: dict[RegionId, tuple[NodeId, ...]], groups: tuple[RegionId, ...]
+) -> None:
+    """Nobody moves, and whoever follows the stored plan has to hear of it all the same."""
+    group = GroupId(1)
+    members = {NodeId(1): frozenset([group]), NodeId(2): frozenset([group])}
+    state = PlanState(regions, {group: groups})
+    planner = make_planner(name, PlanLimits())
+    planner.restore(members.items(), state)
+    follower = Follower(state)
+    follower.take(planner.apply({}))
+    check_plan(members, planner.state(), PlanLimits())
+    follower.assert_at(planner.state())
+
+
+@pytest.mark.parametrize("name", sorted(PLANNERS))
 @pytest.mark.parametrize("cap", [1, 4, 20])
 def test_the_cap_holds_for_irregular_interests(name: str, cap: int) -> None:
     """Zipf interests would put a node into hundreds of perfect hierarchies."""

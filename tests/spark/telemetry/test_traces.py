@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.trace import records
 from quicksilver.trace.parquet import ParquetTrace
-from tests.docs.pages import blocks
+from tests.docs.parsing import texts
 from tests.spark.soaking import only_in_soak
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_a_trace_becomes_tables(spark: SparkSession, tmp_path: Path) -> None:
     assert tables["repairs"].collect()[0].asDict()["packets"] == 3
     losses = tables["region_seconds"].groupBy("node").sum("lost_packets").collect()
     assert {row["node"]: row[1] for row in losses} == {1: 0, 2: 15}
-    (query,) = blocks("docs/figures.md", "sql")
+    (query,) = texts("docs/figures.md", "sql")
     assert [tuple(row) for row in spark.sql(query).collect()] == [("prices", 15)]
     acks = [row["ack_ms"] for row in tables["ack_times"].collect()]
     assert acks == pytest.approx([50.0] * 5)

@@ -12,10 +12,12 @@ from tests.trials.broken.receiving import RECEIVING
 from tests.trials.broken.recovering import RECOVERING
 from tests.trials.broken.sending import SENDING
 from tests.trials.broken.serving import SERVING
+from tests.trials.broken.sharing import SHARING
 
 __all__ = ["BROKEN", "Broken"]
 
 BROKEN: dict[str, Broken] = {
-    broken.name: broken for broken in (*RECEIVING, *RECOVERING, *SENDING, *SERVING, *DRIVING)
+    broken.name: broken
+    for broken in (*RECEIVING, *RECOVERING, *SENDING, *SERVING, *DRIVING, *SHARING)
 }
 """All of them, by name."""

@@ -8,11 +8,17 @@ from typing import Any
 
 from quicksilver.core.turn import Turn
 from quicksilver.membership.directory import GroupView
-from quicksilver.multicast.session import Session, Told, _Joined
+from quicksilver.multicast import joins
+from quicksilver.multicast.events import GroupViewChanged
+from quicksilver.multicast.joins import Joins
+from quicksilver.multicast.routes import Joined, Told
+from quicksilver.multicast.session import Session
 from quicksilver.trials.draw import Membership
 from quicksilver.trials.faults import Freeze, Join
 from quicksilver.wire.packets import Messages
-from tests.trials.broken.breaking import Broken, losses, patched, returning, scene
+from tests.trials.broken.breaking import Broken, all_of, losses, patched, returning, scene
+
+Changes = list[GroupViewChanged]
 
 _TWO_GROUPS: dict[str, Any] = {
     "memberships": (
@@ -38,57 +44,66 @@ def _takes_everything() -> AbstractContextManager[None]:
     original = Session._deliver
 
     def deliver(self: Session, messages: Messages) -> None:
+        joined = self._joins.by_name
         for group in messages.groups or (messages.group,):
-            if group is not None and self._joined and group not in self._routes:
-                self._routes[group] = next(iter(self._joined.values()))
+            if group is not None and joined and group not in self._routes:
+                self._routes[group] = next(iter(joined.values()))
         original(self, messages)
 
     return patched(Session, "_deliver", deliver)
 
 
 def _no_filter() -> AbstractContextManager[None]:
-    original = Session._route
+    original = Joins._route
 
-    def route(self: Session, joined: _Joined, group: int) -> None:
-        original(self, joined, group)
-        joined.since = self._newest_join = 0
+    def route(self: Joins, joined: Joined, group: int, lost_batch: int) -> bool:
+        is_routed = original(self, joined, group, lost_batch)
+        joined.since = self.newest_batch = 0
+        return is_routed
 
-    return patched(Session, "_route", route)
+    return patched(Joins, "_route", route)
 
 
 def _stays_routed() -> AbstractContextManager[None]:
-    return patched(Session, "_unroute", returning(None))
+    original = Joined._combine
+
+    def combine(self: Joined) -> None:
+        if self.is_wanted:
+            original(self)
+
+    return all_of(patched(Joins, "_unroute", returning(None)), patched(Joined, "_combine", combine))
 
 
 def _tells_twice() -> AbstractContextManager[None]:
-    original = Session._tell
+    original = joins._tell
 
-    def tell(self: Session, view: GroupView, told: Told, *, is_member: bool) -> Told:
-        original(self, view, told, is_member=is_member)
+    def tell(view: GroupView, told: Told, changes: Changes, *, is_member: bool) -> Told:
+        original(view, told, changes, is_member=is_member)
         return told
 
-    return patched(Session, "_tell", tell)
+    return patched(joins, "_tell", tell)
 
 
 def _tells_first_only() -> AbstractContextManager[None]:
-    original = Session._tell
+    original = joins._tell
 
-    def tell(self: Session, view: GroupView, told: Told, *, is_member: bool) -> Told:
-        return told if told[1] else original(self, view, told, is_member=is_member)
+    def tell(view: GroupView, told: Told, changes: Changes, *, is_member: bool) -> Told:
+        return told if told[1] else original(view, told, changes, is_member=is_member)
 
-    return patched(Session, "_tell", tell)
+    return patched(joins, "_tell", tell)
 
 
 def _joins_late() -> AbstractContextManager[None]:
-    original = Session._route
+    original = Joins._route
 
-    def route(self: Session, joined: _Joined, group: int) -> None:
+    def route(self: Joins, joined: Joined, group: int, lost_batch: int) -> bool:
         is_new = joined.group != group
-        original(self, joined, group)
+        is_routed = original(self, joined, group, lost_batch)
         if is_new:
             joined.since += 1
+        return is_routed
 
-    return patched(Session, "_route", route)
+    return patched(Joins, "_route", route)
 
 
 # The turn

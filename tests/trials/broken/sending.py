@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -89,8 +90,8 @@ def _forgets_exclusions() -> AbstractContextManager[None]:
 def _impatient() -> AbstractContextManager[None]:
     original = Flushes.__init__
 
-    def init(self: Flushes, _: object) -> None:
-        original(self, list)
+    def init(self: Flushes, _: object, empty: Callable[[], Iterable[str]]) -> None:
+        original(self, list, empty)
 
     return patched(Flushes, "__init__", init)
 
@@ -147,7 +148,7 @@ SENDING = (
             Join(at=1.2, for_s=0.4, node=3, group="g1"),
             interval_s=0.01,
         ),
-        caught_by=("complete", "fifo"),
+        caught_by=("fifo", "gaps"),
     ),
     Broken(
         name="forgets-exclusions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from quicksilver.membership.barrier import JoinBarrier
 from quicksilver.membership.batch import GroupStep
 from quicksilver.membership.health import FailureDetector
 from quicksilver.membership.publication import Publisher
@@ -58,7 +59,22 @@ def _trusts_itself() -> AbstractContextManager[None]:
     return patched(FailureDetector, "_count", returning(None))
 
 
+def _answers_at_once() -> AbstractContextManager[None]:
+    def ask(self: JoinBarrier, nodes: int, trusted: int, batch: int, now: float) -> None:
+        """Wait for nobody."""
+
+    return patched(JoinBarrier, "ask", ask)
+
+
 SERVING = (
+    Broken(
+        name="answers-at-once",
+        what="The GMS tells a node that it is in before those who send have heard of it.",
+        install=_answers_at_once,
+        scene=scene(Leave(at=0.6, for_s=0.2, node=1, group="g0")),
+        caught_by=("joins",),
+        seeds=3,
+    ),
     Broken(
         name="trusts-itself",
         what="The GMS blames the nodes when its own link is down.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import statistics
 import time
@@ -12,34 +11,41 @@ import typer
 
 from quicksilver.cli.options import Trace
 
-app = typer.Typer(no_args_is_help=True, help="Measure with real processes, side by side.")
+app = typer.Typer(no_args_is_help=True, help="Measure throughput and latency with real processes.")
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Receivers = Annotated[int, typer.Option(min=1, help="Receiving processes.")]
-Size = Annotated[int, typer.Option(min=0, help="Bytes a message.")]
-Seconds = Annotated[float, typer.Option(min=0.1, help="How long to send.")]
-Interface = Annotated[str, typer.Option(help="Network interface.")]
-PacketBytes = Annotated[
-    int, typer.Option(min=0, max=65_507, help="Largest datagram; 0: the interface's.")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON: one object per line.")]
+Receivers = Annotated[int, typer.Option(min=1, help="Number of receiving processes.")]
+Size = Annotated[int, typer.Option(min=0, help="Size of a message in bytes.")]
+Seconds = Annotated[
+    float, typer.Option(min=0.1, metavar="NUMBER", help="How many seconds to send.")
 ]
-Rounds = Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")]
+Interface = Annotated[str, typer.Option(metavar="NAME|ADDRESS", help="Network interface to use.")]
+PacketBytes = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=65_507,
+        help="Size of the largest datagram in bytes; 0 takes what the interface allows.",
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, help="How often to measure; the median is shown.")]
 
 DETAILS = ("sender_stats", "receiver_stats")
 
 
 def show(result: dict[str, Any], *, as_json: bool, title: str) -> None:
     """Print a result as JSON or as a table of two columns."""
-    from rich.console import Console
-    from rich.table import Table
+    from quicksilver.cli.output import emit
+    from quicksilver.cli.screen import SafeTable, make_console
 
     if as_json:
-        print(json.dumps(result))
+        emit("result", result)
         return
-    table = Table(title=title, show_header=False)
+    table = SafeTable(title=title, show_header=False)
     for name, value in result.items():
         if name not in DETAILS:
             table.add_row(name, f"{value:,}" if isinstance(value, int | float) else str(value))
-    Console().print(table)
+    make_console().print(table)
 
 
 def peak_memory_bytes() -> int:
@@ -58,19 +64,27 @@ def median_of(rounds: int, run: Any, key: str) -> dict[str, Any]:
 @app.command()
 def throughput(
     receivers: Receivers = 4,
-    groups: Annotated[int, typer.Option(min=1, help="Groups, sent to in turn.")] = 1,
+    groups: Annotated[
+        int, typer.Option(min=1, help="Number of groups, to which messages are sent in turn.")
+    ] = 1,
     size: Size = 1000,
     seconds: Seconds = 3.0,
-    loss: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.0,
-    burst: Annotated[float, typer.Option(min=1, help="Packets lost in a row, on average.")] = 10.0,
+    loss: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Share of packets that one receiver loses.")
+    ] = 0.0,
+    burst: Annotated[
+        float, typer.Option(min=1, help="Mean number of packets lost in a row.")
+    ] = 10.0,
     packet_bytes: PacketBytes = 0,
     interface: Interface = "lo",
     rounds: Rounds = 1,
-    ceiling: Annotated[bool, typer.Option(help="Also run the protocol-free loop.")] = True,
+    ceiling: Annotated[
+        bool, typer.Option(help="Whether to measure the loop without a protocol, too.")
+    ] = True,
     trace: Trace = None,
     as_json: Json = False,
 ) -> None:
-    """Reliable messages a second at the slowest receiver, next to the ceiling."""
+    """Measure messages per second at the slowest receiver, next to a loop without a protocol."""
     from quicksilver.cli.bench.measures import Plan, measure, measure_ours
     from quicksilver.cli.running import name_target
 
@@ -98,11 +112,15 @@ def latency(
     seconds: Seconds = 3.0,
     interface: Interface = "lo",
     rate: Annotated[
-        list[float] | None, typer.Option(help="Messages a second; default: low and half load.")
+        list[float] | None,
+        typer.Option(
+            help="Messages per second; can be repeated. Default: low and half load.",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """One-way latency from ``send`` to the application, in percentiles."""
+    """Measure the one-way latency from ``send`` to the application, in percentiles."""
     from quicksilver.cli.bench.measures import measure_latency
 
     results = measure_latency(
@@ -113,17 +131,17 @@ def latency(
         rates=tuple(rate or ()),
     )
     for result in results:
-        show(result, as_json=as_json, title=f"latency at {result['rate']:,} messages a second")
+        show(result, as_json=as_json, title=f"latency at {result['rate']:,} messages per second")
 
 
 @app.command()
 def idle(
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes in one group.")] = 4,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes in one group.")] = 4,
     seconds: Seconds = 5.0,
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """What a silent cluster costs."""
+    """Measure what a silent cluster costs."""
     from quicksilver.cli.bench.measures import measure_idle
 
     show(
@@ -135,7 +153,7 @@ def idle(
 
 @app.command()
 def groups(
-    count: Annotated[int, typer.Option(min=2, help="Groups to compare with one.")] = 8192,
+    count: Annotated[int, typer.Option(min=2, help="Number of groups to compare with one.")] = 8192,
     receivers: Receivers = 1,
     size: Size = 1000,
     seconds: Seconds = 3.0,
@@ -143,9 +161,9 @@ def groups(
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """Rate and memory with many groups: against one group, and against the ceiling.
+    """Compare the rate and memory of many groups with one group.
 
-    The application's own work grows with its groups, so the protocol-free loop is
+    The application's own work grows with its groups, so that the loop without a protocol is
     slower with many, too: ``ceiling_ratio_to_one`` says by how much.
     """
     from quicksilver.cli.bench.measures import Plan, measure
@@ -182,15 +200,19 @@ def groups(
 @app.command()
 def loss(
     receivers: Receivers = 4,
-    rate: Annotated[float, typer.Option(min=0, max=0.5, help="Lost at one receiver.")] = 0.01,
-    burst: Annotated[float, typer.Option(min=1)] = 10.0,
+    rate: Annotated[
+        float, typer.Option(min=0, max=0.5, help="Share of packets that one receiver loses.")
+    ] = 0.01,
+    burst: Annotated[
+        float, typer.Option(min=1, help="Mean number of packets lost in a row.")
+    ] = 10.0,
     size: Size = 1000,
     seconds: Seconds = 3.0,
     rounds: Rounds = 3,
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """Rate with bursty loss at one receiver, against none, in turns."""
+    """Compare the rate with bursty loss at one receiver to the rate without loss."""
     from quicksilver.cli.bench.measures import Plan, measure_ours
 
     def pair() -> dict[str, Any]:
@@ -224,7 +246,7 @@ def loss(
 @app.command()
 def unicast(
     receivers: Receivers = 4,
-    fan_out: Annotated[int, typer.Option(min=1, help="Copies that one node sends.")] = 3,
+    fan_out: Annotated[int, typer.Option(min=1, help="Number of copies that one node sends.")] = 3,
     size: Size = 1000,
     seconds: Seconds = 3.0,
     packet_bytes: PacketBytes = 0,
@@ -232,7 +254,7 @@ def unicast(
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """Without multicast: all copies by the sender, and a tree of members, against multicast."""
+    """Compare unicast with multicast: the sender sends all copies, or members forward them."""
     from quicksilver.cli.bench.measures import Plan, compare
 
     plan = Plan(
@@ -254,7 +276,9 @@ def unicast(
 @app.command()
 def hybrid(
     receivers: Receivers = 4,
-    regions: Annotated[int, typer.Option(min=2, help="Regions that the group spans.")] = 4,
+    regions: Annotated[
+        int, typer.Option(min=2, help="Number of regions that the group spans.")
+    ] = 4,
     size: Size = 1000,
     seconds: Seconds = 3.0,
     packet_bytes: PacketBytes = 0,
@@ -262,7 +286,7 @@ def hybrid(
     interface: Interface = "lo",
     as_json: Json = False,
 ) -> None:
-    """A group over several regions: with an address of its own, against a packet to each."""
+    """Compare a group that has an address of its own with one packet to each of its regions."""
     from quicksilver.cli.bench.measures import Plan, compare
 
     plan = Plan(
@@ -279,6 +303,22 @@ def hybrid(
 
 
 @app.command()
+def messaging(
+    size: Size = 100,
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 1,
+    as_json: Json = False,
+) -> None:
+    """What headers, patterns, queues, retained values and requests cost, next to plain messages."""
+    from quicksilver.cli.bench.messaging import measure_messaging
+
+    result = median_of(
+        rounds, lambda: measure_messaging(size=size, seconds=seconds), "ratio_headers"
+    )
+    show(result, as_json=as_json, title=f"messaging, {size} bytes")
+
+
+@app.command()
 def mtu(
     receivers: Receivers = 1,
     size: Size = 1000,
@@ -286,7 +326,7 @@ def mtu(
     rounds: Rounds = 1,
     as_json: Json = False,
 ) -> None:
-    """MTU-sized packets between network namespaces, next to the ceiling (needs root)."""
+    """Measure packets of MTU size between network namespaces; needs root."""
     from quicksilver.cli.bench.measures import Plan, measure
     from quicksilver.lab.namespaces import Namespaces
 
@@ -303,15 +343,19 @@ def mtu(
 
 @app.command()
 def plan(
-    nodes: Annotated[int, typer.Option(min=1)] = 2000,
-    groups_: Annotated[int, typer.Option("--groups", min=1)] = 10_000,
-    fraction: Annotated[float, typer.Option(help="Of the groups, joined by each node.")] = 0.1,
-    alpha: Annotated[float, typer.Option(help="Zipf exponent of popularity.")] = 1.5,
-    planner: Annotated[str, typer.Option(help="auto, exact, perfect, regular or merged.")] = "auto",
-    seed: Annotated[int, typer.Option()] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 2000,
+    groups_: Annotated[int, typer.Option("--groups", min=1, help="Number of groups.")] = 10_000,
+    fraction: Annotated[
+        float, typer.Option(help="Share of all groups that each node joins.")
+    ] = 0.1,
+    alpha: Annotated[float, typer.Option(help="Zipf exponent of the groups' popularity.")] = 1.5,
+    planner: Annotated[
+        str, typer.Option(help="How to plan regions: auto, exact, perfect, regular or merged.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the random memberships.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Time, memory and quality of a region plan for random subscriptions."""
+    """Measure the time, memory and quality of a plan of regions for random memberships."""
     from quicksilver.membership.planning.measure import measure_plan
 
     result = measure_plan(
@@ -333,17 +377,15 @@ def suite(
     rounds: Rounds = 3,
     as_json: Json = False,
 ) -> None:
-    """All targets in one run: throughput at 1, 4 and 8 receivers, groups, loss, idle, latency."""
-    from rich.console import Console
-    from rich.table import Table
-
+    """Measure throughput with 1, 4 and 8 receivers, idle cost and latency in one run."""
     from quicksilver.cli.bench.measures import Plan, measure, measure_idle, measure_latency
+    from quicksilver.cli.output import emit, remark
+    from quicksilver.cli.screen import SafeTable, make_console
 
-    console = Console(stderr=True)
     rows: list[tuple[str, str, str, str]] = []
     results: dict[str, Any] = {}
     for count in (1, 4, 8):
-        console.print(f"throughput with {count} receivers …")
+        remark(f"measuring throughput with {count} receivers")
         result = median_of(
             rounds, lambda c=count: measure(Plan(receivers=c, seconds=seconds)), "ratio"
         )
@@ -356,10 +398,10 @@ def suite(
                 "≥ 0.60",
             )
         )
-    console.print("idle …")
+    remark("measuring an idle cluster")
     results["idle"] = measure_idle(nodes=4, seconds=5, interface="lo")
     rows.append(("idle", f"{results['idle']['cpu_percent_per_node']} % of a core", "", "< 1 %"))
-    console.print("latency …")
+    remark("measuring latency")
     results["latency"] = measure_latency(receivers=1, size=1000, seconds=3, interface="lo")
     rows.extend(
         (
@@ -375,9 +417,9 @@ def suite(
             for one in result if isinstance(result, list) else [result]:
                 for name in DETAILS:
                     one.pop(name, None)
-        print(json.dumps(results))
+        emit("suite", results)
         return
-    table = Table("what", "measured", "ratio", "target", title="quicksilver bench suite")
+    table = SafeTable("what", "measured", "ratio", "target", title="quicksilver bench suite")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    make_console().print(table)

@@ -180,7 +180,7 @@ class Participant:
         self._rng = Rng(spec.seed)
         self._listener = Listener(lambda: node.id)
         self._tasks: queue.SimpleQueue[Change | Conclude | None] = queue.SimpleQueue()
-        self._groups: dict[str, sync.Group] = {}
+        self._groups: dict[str, sync.Group[bytes]] = {}
         """Groups that it is in; only the sending thread touches them."""
         self._epoch = 0
         self._next: dict[str, int] = {}
@@ -321,9 +321,9 @@ class Participant:
         return encode_message((spec.place, spec.life, epoch), group_number(group), number, filler)
 
 
-def views_since(group: sync.Group) -> list[View]:
+def views_since(group: sync.Group[bytes]) -> list[View]:
     """Return the views that a group was given since this was asked last."""
-    return list(group.views(timeout_s=0.0))
+    return list(group.views(timeout=0.0))
 
 
 def members_of(view: View | None) -> set[int]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.stdx.install import install_line
 
-class MissingPackageError(ImportError):
+
+class MissingPackageError(QuicksilverError, ImportError):
     """A component needs a package that is not installed."""
 
     def __init__(self, component: str, package: str) -> None:
@@ -15,7 +18,7 @@ class MissingPackageError(ImportError):
         self.package = package
 
     def __str__(self) -> str:
-        return f"{self.component} needs {self.package}: pip install 'quicksilver[live]'"
+        return f"{self.component} needs {self.package}: {install_line('live')}"
 
 
 def need(package: str, component: str) -> Any:

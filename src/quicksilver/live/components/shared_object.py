@@ -30,6 +30,7 @@ from quicksilver.live.references.model import Reference
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.types.declare import Given, endpoint
 from quicksilver.live.types.reflect import Ref
+from quicksilver.stdx.errors import QuicksilverError
 
 U = TypeVar("U")
 S = TypeVar("S")
@@ -38,7 +39,7 @@ WAITING_MAX: Final = 1000
 """Requests kept until the channel has brought this participant up to date."""
 
 
-class ChannelLostError(Exception):
+class ChannelLostError(QuicksilverError):
     """The channel below an object ended, and the object with it."""
 
     def __init__(self, name: str) -> None:
@@ -49,7 +50,7 @@ class ChannelLostError(Exception):
         return f"the channel of {self.name} ended; open the object again"
 
 
-class RequestRefusedError(Exception):
+class RequestRefusedError(QuicksilverError):
     """An object that has no event to refuse a request with cannot carry one out."""
 
     def __init__(self, name: str, reason: str) -> None:

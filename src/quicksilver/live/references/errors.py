@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
+
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where in a reference something is."""
@@ -30,7 +32,7 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.source or '<reference>'}:{self.line}:{self.column}: {self.path}"
 
 
-class LiveReferenceError(Exception):
+class LiveReferenceError(QuicksilverError):
     """Something about a reference keeps it from being used."""
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from quicksilver.live.references.errors import Place
 from quicksilver.live.types.errors import Diagnosis
+from quicksilver.stdx.errors import QuicksilverError
 
 
-class LiveRuntimeError(Exception):
+class LiveRuntimeError(QuicksilverError):
     """Something about a running object, or about making one, failed."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from quicksilver.live.runtime.executors import Executor
+from quicksilver.stdx.errors import QuicksilverError
 
 DATAGRAM_BYTES_MAX = 65_507
 QUEUED_MAX = 10_000
@@ -20,7 +21,7 @@ Address = tuple[str, int]
 OnDatagram = Callable[[bytes], None]
 
 
-class DatagramAddressError(ValueError):
+class DatagramAddressError(QuicksilverError, ValueError):
     """An address that datagrams cannot be sent to."""
 
     def __init__(self, text: str) -> None:

@@ -9,20 +9,30 @@ a thousand of them at once. So one hub stands between objects and the node:
   together in the next one, so that opening many groups takes few requests;
 - what is sent before a group is joined waits here, up to a limit.
 
+A node that only listens in, such as a debugging ``quicksilver sub``, must not be taken for one
+that takes part: objects would wait for its answers. So nodes with live objects are in one more
+group, ``RUNTIMES``, and the views that objects are told have only nodes that are in it.
+
 All methods are called on the executor and all callbacks come there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 import msgspec
 
 from quicksilver.live.runtime.executors import Executor
+from quicksilver.membership.directory import Directory
+from quicksilver.membership.directory import GroupView as DirectoryView
 from quicksilver.membership.names import check_group_name
+from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX
+
+RUNTIMES = "quicksilver.live.runtimes"
+"""The group of all nodes that have live objects; joined with, or before, their first group."""
 
 WAITING_BYTES_MAX = 16 << 20
 """What may wait for one group to be joined …"""
@@ -41,6 +51,28 @@ class GroupView(msgspec.Struct, frozen=True):
     """This node; another number after it was counted out and came back."""
 
 
+class RuntimeNodes:
+    """The nodes that have live objects, as a directory has them; it knows a batch as a whole, so
+    whoever comes with an object's group is known before the object is told."""
+
+    def __init__(self) -> None:
+        self._view: DirectoryView | None = None
+        self._members: frozenset[int] = frozenset()
+
+    def among(self, members: Iterable[int], directory: Directory) -> tuple[int, ...]:
+        """Return those of a group's members that may take part."""
+        before = self._view
+        view = None if before is None else directory.groups.get(before.id)
+        if view is None:
+            # Rare: at the beginning, and when this node was counted out.
+            view = next((v for v in directory.groups.values() if v.name == RUNTIMES), None)
+        if view is not before:
+            self._view = view
+            self._members = frozenset(map(int, () if view is None else view.members))
+        known = self._members
+        return tuple(int(member) for member in members if member in known)
+
+
 OnMessage = Callable[[int, bytes], None]
 """Takes the sending node and the message."""
 OnView = Callable[[GroupView], None]
@@ -48,7 +80,7 @@ OnEnd = Callable[[Exception], None]
 """Takes why nothing more will come."""
 
 
-class GroupsError(Exception):
+class GroupsError(QuicksilverError):
     """A group could not do what it was asked."""
 
 

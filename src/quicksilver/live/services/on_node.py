@@ -14,7 +14,15 @@ from concurrent.futures import Future
 from functools import partial
 
 from quicksilver.live.runtime.executors import Executor
-from quicksilver.live.services.groups import GroupHub, GroupsError, GroupView, SharedGroup
+from quicksilver.live.services.groups import (
+    RUNTIMES,
+    GroupHub,
+    GroupsError,
+    GroupView,
+    RuntimeNodes,
+    SharedGroup,
+)
+from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio import Node as AioNode
@@ -22,6 +30,7 @@ from quicksilver.node.core import NodeCore
 from quicksilver.node.inbox import cost
 from quicksilver.node.messages import View
 from quicksilver.node.sync import Node as SyncNode
+from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import Messages
 
 INBOUND_BYTES_MAX = 32 << 20
@@ -59,6 +68,8 @@ class NodeGroups(GroupHub):
         self._core: NodeCore = node.core
         self._inbound_bytes_max = inbound_bytes_max
         self._outbound_bytes_max = outbound_bytes_max
+        self.runtimes = RuntimeNodes()
+        """Used on the core thread only."""
         self._sinks: dict[str, _Sink] = {}
         self._inbound: deque[tuple[Callable[[], None], int]] = deque()
         self._in_bytes = 0
@@ -73,6 +84,9 @@ class NodeGroups(GroupHub):
     def subscribe(self, join: Sequence[str], leave: Sequence[str]) -> None:
         """Make one request."""
         sinks = [_Sink(self, name) for name in join]
+        if RUNTIMES not in self._sinks:
+            # In front: should the request be sent in parts, others hear of this one first.
+            sinks.insert(0, _Sink(self, RUNTIMES))
         for name in leave:
             left = self._sinks.pop(name, None)
             if left is not None:
@@ -195,6 +209,9 @@ class _Sink:
 
     # Core thread
 
+    def emptiness_on_core(self) -> None:
+        """Never of interest: whoever is here is in the group itself."""
+
     def _send_on_core(self) -> None:
         self._is_sending = False
         sender = self.sender
@@ -230,8 +247,18 @@ class _Sink:
 
         self._hub.put(hand, cost(messages), self)
 
+    def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
+        """Objects know no headers: the payload is all they are given."""
+        self.deliver_on_core(messages)
+
+    def receivers_on_core(self, name: str) -> Receivers:
+        """Not called: objects name their groups."""
+        return self.deliver_on_core, None
+
     def view_on_core(self, view: View) -> None:
-        news = GroupView(view.number, tuple(map(int, view.members)), self._hub.core.session.node)
+        session = self._hub.core.session
+        members = self._hub.runtimes.among(view.members, session.directory)
+        news = GroupView(view.number, members, session.node)
 
         def hand() -> None:
             if self._hub.is_current(self):

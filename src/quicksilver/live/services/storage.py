@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
 
+from quicksilver.stdx.errors import QuicksilverError
+
 NAME_BYTES_MAX = 180
 
 
@@ -47,7 +49,7 @@ class Storage:
         raise NotImplementedError
 
 
-class DirectoryTakenError(OSError):
+class DirectoryTakenError(QuicksilverError, OSError):
     """Another process, or another storage of this one, uses the directory."""
 
     def __init__(self, directory: Path) -> None:
@@ -149,7 +151,7 @@ class FileStorage(Storage):
             self._lock = -1
 
 
-class FileRefusedError(Exception):
+class FileRefusedError(QuicksilverError):
     """A file that objects may not open here."""
 
     def __init__(self, path: str, roots: tuple[Path, ...]) -> None:

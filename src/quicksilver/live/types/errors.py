@@ -10,6 +10,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from quicksilver.stdx.errors import QuicksilverError
+
 StepKind: TypeAlias = Literal[
     "endpoint",
     "incoming event",
@@ -101,7 +103,7 @@ def gather(*causes: Diagnosis | None, step: Step = WHOLE) -> Diagnosis | None:
     return found[0] if len(found) == 1 and step == WHOLE else Diagnosis(step, "", found)
 
 
-class LiveTypeError(Exception):
+class LiveTypeError(QuicksilverError):
     """Something is wrong with a distributed type or with its use."""
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quicksilver.membership.planning.model import PlanLimits, PlanState
+from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
 
-class PlanViolation(Exception):  # noqa: N818  # a verdict, not a failure
+class PlanViolation(QuicksilverError):  # noqa: N818  # a verdict, not a failure
     """A promise that a plan breaks, and where."""
 
     def __init__(

@@ -20,6 +20,7 @@ from quicksilver.membership.planning.base import LayoutPlanner
 from quicksilver.membership.planning.layout import Hierarchy, Layout, Region
 from quicksilver.membership.planning.merged import Merger
 from quicksilver.membership.planning.model import PlanLimits, PlanState
+from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
 K = TypeVar("K")
@@ -52,7 +53,7 @@ class PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hierarchies: Annotated[tuple[PlanFileHierarchy, ...], msgspec.Meta(max_length=1000)]
 
 
-class PlanFileError(ValueError):
+class PlanFileError(QuicksilverError, ValueError):
     """A plan file that cannot be used."""
 
     def __init__(self, source: str, reason: str) -> None:

@@ -245,9 +245,9 @@ class Layout:
     # Answers ----------------------------------------------------------------
 
     def follow(self, state: PlanState) -> None:
-        """Let the next delta start from ``state`` instead of from the present."""
-        self._regions_before = {r: tuple(sorted(n)) for r, n in state.regions.items()}
-        self._groups_before = {g: tuple(sorted(r)) for g, r in state.groups.items()}
+        """Let the next delta start from ``state``, in order or not, instead of from the present."""
+        self._regions_before = {r: tuple(n) for r, n in state.regions.items()}
+        self._groups_before = {g: tuple(r) for g, r in state.groups.items()}
         for hierarchy in self.hierarchies:
             for number in hierarchy.regions:
                 self._regions_before.setdefault(number, None)

@@ -224,8 +224,12 @@ class RegionRecovery:
             self._acknowledgements.forget(sender)
         if news.at is not None:
             self.stack.handle_news(news.at)
-        if news.due_at is not None:
+        if news.due_at is not None and (self._leads() or not self.repairer.is_behind()):
             self.stack.handle_urgent_news(news.due_at)
+
+    def _leads(self) -> bool:
+        """Whether rounds of the lowest domain are this node's business, whoever is behind."""
+        return self.stack.agents[0].domain.leader == self._env.node
 
     # Agreement
 

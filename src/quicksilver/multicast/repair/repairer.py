@@ -100,14 +100,18 @@ class Repairer:
                 return True
         return not has_agreed
 
+    def is_behind(self) -> bool:
+        """Whether a stream goes on without this node."""
+        streams = self.region.streams
+        return any(self._is_behind(streams[s]) for s in self.region.active if s in streams)
+
     def take_drops(self) -> int:
         """Return how many datagrams the kernel has dropped that others should have waited with.
 
         Nobody waits for a node that is behind, so its buffers overflow and nobody is to blame.
         """
         drops = self._env.take_drops()
-        streams = self.region.streams
-        is_behind = any(self._is_behind(streams[s]) for s in self.region.active if s in streams)
+        is_behind = self.is_behind()
         return 0 if is_behind else drops
 
     def report_quiet(self, sender: int) -> Report:
@@ -188,6 +192,10 @@ class Repairer:
     def _answer(self, peer: int, to: Address, sender: int, ranges: RangeSet, now: float) -> int:
         """Send a node what is held of some packets and was not sent to it just now."""
         held = self.held_here(sender, ranges)
+        own = self.own_stream() if sender == self._env.node else None
+        if own is not None:
+            # Whoever is not waited for gets a share of the link: data needs it as well.
+            held = own.admit(held, now)
         if not held:
             return 0
         alone, for_all = self._answers_of(sender).choose(peer, held, now)

@@ -71,9 +71,11 @@ class RepairRequests:
         """Return how many packets to ask for at once.
 
         Who comes back after a while lacks a lot: all at once it would fill links, and
-        neither tokens nor news would pass.
+        neither tokens nor news would pass. Nor is there a point in asking for more than finds
+        room should the first of them be lost again.
         """
-        room = max(UNDER_WAY_MIN, UNDER_WAY_BYTES // stream.usual_bytes)
+        under_way = min(UNDER_WAY_BYTES, stream.region.waiting.limit // 2)
+        room = max(UNDER_WAY_MIN, under_way // stream.usual_bytes)
         return min(PULLS_AT_ONCE, room)
 
     # Of members

@@ -4,11 +4,13 @@ Whoever learns that a member is passed over, from a token or from an acknowledge
 it directly, as in SWIM: the one who passed it over may be the one who is cut off. A member
 that does not answer is silent, and is told to the GMS with the heartbeats until it answers.
 What several nodes say of it there leads to its exclusion; heartbeats of its own do not
-help it, for what reaches nobody on the data path holds nobody together.
+help it, for what reaches nobody on the data path holds nobody together. The GMS may want
+members of other rings to be asked as well, to compare them (``membership/suspicion.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from quicksilver.core.ports import Transmit
@@ -19,8 +21,12 @@ from quicksilver.wire.gms import SILENT_NAMED_MAX
 HAIL_S = 0.1
 """How long a member has to answer before it is asked again, at first …"""
 
-HAIL_S_MAX = 0.2
-"""… and in the end, each time having twice as long."""
+HAIL_S_MAX = 5.0
+"""… and in the end, each time having twice as long. Only one link may be broken, for good.
+Where more depends on the answer, the GMS has the member asked again at once."""
+
+PRESSING_S_MAX = 0.2
+"""How long a member has that the GMS wants to be asked."""
 
 SILENT_S = 0.3
 """A member that was asked and has not answered for so long is silent."""
@@ -66,6 +72,17 @@ class Silence:
         if now - self._answered.get(node, -CALM_S) >= CALM_S:
             self._asked[node] = Question(now, now, HAIL_S)
 
+    def handle_disputed(self, nodes: Iterable[int], now: float) -> None:
+        """The GMS is about to judge these: what this node says of them must be fresh."""
+        for node in nodes:
+            question = self._asked.get(node)
+            if question is None:
+                if self._env.address_of(node) is not None:
+                    self.handle_passed_over(node, now)
+            elif question.pause_s > PRESSING_S_MAX:
+                question.pause_s = PRESSING_S_MAX
+                question.ask_at = min(question.ask_at, now + PRESSING_S_MAX)
+
     def handle_hail(self, hail: Hail, now: float) -> None:
         """A node asks whether this one is there, or says that it is."""
         if not hail.is_answer:
@@ -79,15 +96,31 @@ class Silence:
     def handle_timeout(self, now: float) -> None:
         """Ask those whose time it is; note who has been silent for too long."""
         env = self._env
-        for node in [n for n in self._asked if env.is_failed(n) or env.address_of(n) is None]:
-            del self._asked[node]
-        for node, question in self._asked.items():
-            if now >= question.ask_at:
+        for node, question in list(self._asked.items()):
+            is_due = now >= question.ask_at
+            if (
+                env.is_failed(node)
+                or env.address_of(node) is None
+                or (is_due and not self._is_related(node))
+            ):
+                del self._asked[node]
+            elif is_due:
                 question.ask_at = now + question.pause_s
                 question.pause_s = min(2 * question.pause_s, HAIL_S_MAX)
                 self._say(node, is_answer=False)
         found = sorted(n for n, asked in self._asked.items() if now >= asked.since + SILENT_S)
         self._silent = tuple(found)
+
+    def _is_related(self, node: int) -> bool:
+        """Whether a node is in a region that this one is in or sends to, now or until lately.
+
+        Addresses of others are remembered for longer. Such a node may not know this one any
+        more, and then it cannot answer.
+        """
+        env = self._env
+        views = [region.view for region in env.regions.by_name.values()]
+        views += env.directory.regions.values()
+        return any(node in view.members or node in view.senders for view in views)
 
     def become_nobody(self) -> None:
         """The incarnation is over; what it asked is no longer its business."""

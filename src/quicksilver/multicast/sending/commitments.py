@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.sending.empty import WaitingMessages
 from quicksilver.multicast.sending.flush import Flushes
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.precedence import Precedence
@@ -35,14 +36,19 @@ class Commitments:
         streams: StreamTable,
         precedence: Precedence,
         flushes: Flushes,
+        waiting: WaitingMessages,
         note: Callable[[list[Unconfirmed]], None],
+        on_waiting: Callable[[str], None],
     ) -> None:
-        """``note`` takes messages that nobody can vouch for."""
+        """``note`` takes messages that nobody can vouch for; ``on_waiting`` is told of a group
+        for whose members the first message waits."""
         self._env = environment
         self._streams = streams
         self._precedence = precedence
         self._flushes = flushes
+        self._waiting = waiting
         self._note = note
+        self._on_waiting = on_waiting
         self.ready: deque[Transmit] = deque()
         """Packets that were committed and not sent yet, of all lanes: they leave before
         any lane commits more, or a stream's packets would overtake each other."""
@@ -88,6 +94,27 @@ class Commitments:
         """So many messages were queued for groups that can no longer be sent to."""
         reason = Reason.LEFT
         self._note([Unconfirmed(reason, 0, name, count, (), ()) for name, count in counts.items()])
+
+    def handle_waiting_left(self, group: GroupSender, count: int) -> None:
+        """A group was left while so many messages waited for its members."""
+        self._flushes.handle_waited(group, 0)
+        self.handle_stranded({group.name: count})
+        self.handle_unheard()
+
+    def handle_unsent(self, counts: Mapping[str, int]) -> None:
+        """So many messages were queued for groups when their last members left."""
+        reason = Reason.EMPTY
+        self._note([Unconfirmed(reason, 0, name, count, (), ()) for name, count in counts.items()])
+
+    def set_aside(self, group: GroupSender, payload: bytes) -> bool:
+        """Let a message wait for members of its group; False: there is no room for it."""
+        if not self._waiting.has_room(len(payload)):
+            return False
+        if not self._waiting.holds(group.name):
+            self._on_waiting(group.name)
+        self._waiting.add(group, payload)
+        self._flushes.handle_set_aside(group)
+        return True
 
     def handle_unheard(self) -> None:
         """Messages to nobody count as delivered: whoever flushes may go on."""

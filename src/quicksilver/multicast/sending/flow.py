@@ -141,12 +141,18 @@ class FlowController:
         senders: int,
         arrived_bytes: int,
         now: float,
+        is_slowed: bool = False,
     ) -> None:
         """All receivers have heard of the packets below ``heard``, of ``sent`` in all.
 
         They may have heard of more unless these ``is_newest``. ``senders`` are active, and
-        of all of them so many bytes have arrived.
+        of all of them so many bytes have arrived. ``is_slowed``: a member that was overtaken
+        takes part in rounds, so how long these take says nothing of the network; then the
+        window alone sets the pace, and what is lost.
         """
+        if is_slowed:
+            self.pacer = None
+            return
         gap_s = 0.0 if self.pacer is None else self.pacer.gap_s
         delay_s = self.gauge.measure(heard, now, gap_s) if is_newest else None
         if senders > 1:

@@ -7,6 +7,7 @@ for longer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import nlargest
 
 from quicksilver.core.pull import Sink
@@ -15,6 +16,7 @@ from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import STRANGERS_REMEMBERED, Environment
 from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.commitments import Commitments
+from quicksilver.multicast.sending.empty import Empty, WaitingMessages
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.precedence import Precedence
@@ -38,19 +40,26 @@ class GroupTable:
         streams: StreamTable,
         precedence: Precedence,
         commitments: Commitments,
+        waiting: WaitingMessages,
+        on_emptiness: Callable[[GroupSender], None],
     ) -> None:
         """``data`` is the sink that pulls from lanes; ``lanes`` are by regions, and are
-        added and removed here."""
+        added and removed here. ``on_emptiness`` is told when a group has no members any
+        more, and when it has some again."""
         self._env = environment
         self._data = data
         self._lanes = lanes
         self._streams = streams
         self._precedence = precedence
         self._commitments = commitments
+        self._waiting = waiting
+        self._on_emptiness = on_emptiness
         self._groups: dict[str, GroupSender] = {}
         self._groups_by_id: dict[int, GroupSender] = {}
         self._behind: dict[str, Behind] = {}
-        """What was chosen for groups about members that do not keep up."""
+        """What was chosen for groups about members that do not keep up, and …"""
+        self._empty: dict[str, Empty] = {}
+        """… about messages while they have no members."""
         self._ids: dict[str, GroupId] = {}
         self._subscribed: set[str] = set()
         self._forgotten: dict[str, GroupSender] = {}
@@ -76,6 +85,7 @@ class GroupTable:
             sender = self._groups_by_id.get(group)
             if sender is not None:
                 sender.streams = ()
+                self._set_empty(sender, is_empty=True)
         for sender in self._parting.values():
             if sender.id in event.groups_gone and sender.streams:
                 sender.batch = self._batch
@@ -124,9 +134,8 @@ class GroupTable:
             sender.next_sequence = sender.floor = 0
         for lane in self._lanes.values():
             lane.forget_streams()
-            # What waits for groups that were left has no one to wait for any more.
-            lane.is_blocked = False
-            self._data.register(lane, PRIORITY_DATA)
+        # What waits for groups that were left has no one to wait for any more.
+        self.unblock_lanes()
 
     # Senders
 
@@ -147,6 +156,8 @@ class GroupTable:
                     sender.lane = lane
                     lane.outbox.attach(sender)
             sender.behind = self._behind.get(name, self._env.config.behind)
+            sender.empty = self._empty.get(name, self._env.config.empty)
+            sender.is_empty = False
             self._groups[name] = sender
             self._refresh(name)
         return sender
@@ -162,6 +173,17 @@ class GroupTable:
             sender.behind = behind
             self._refresh(name)
 
+    def set_empty(self, name: str, empty: Empty) -> None:
+        """Choose what to do with messages while nobody is in a group."""
+        self._empty[name] = empty
+        sender = self._groups.get(name)
+        if sender is not None and sender.empty != empty:
+            sender.empty = empty
+            sender.lane.is_blocked = False
+            self._data.register(sender.lane, PRIORITY_DATA)
+            if sender.is_empty:
+                self._on_emptiness(sender)
+
     def find_sender(self, name: str) -> GroupSender | None:
         """Return a group's sender, even if it was forgotten; None if there never was one."""
         return self._groups.get(name) or self._forgotten.get(name)
@@ -170,14 +192,26 @@ class GroupTable:
         """The application no longer sends to the group."""
         sender = self._groups.pop(name, None)
         self._behind.pop(name, None)
+        self._empty.pop(name, None)
         self._subscribed.discard(name)
         if sender is not None:
+            waited = len(self._waiting.take(name))
+            if waited:
+                self._commitments.handle_waiting_left(sender, waited)
+                self.unblock_lanes()
+            sender.is_empty = False
             self._forgotten[name] = sender
             if not sender.lane.is_empty():
                 self._parting[name] = sender
             while len(self._forgotten) > SENDERS_REMEMBERED_MAX:
                 del self._forgotten[next(iter(self._forgotten))]
             self._groups_by_id.pop(sender.id, None)
+
+    def unblock_lanes(self) -> None:
+        """There is room again for messages that wait for members."""
+        for lane in self._lanes.values():
+            lane.is_blocked = False
+            self._data.register(lane, PRIORITY_DATA)
 
     def add_source(self, sender: GroupSender, source: Source) -> None:
         """Ask an application for messages whenever there is room, until it has none."""
@@ -215,6 +249,7 @@ class GroupTable:
         elif sender.streams is None and name in self._subscribed:
             # The group has no members, so it has no view: whom it reaches is nobody.
             sender.streams = ()
+            self._set_empty(sender, is_empty=name in self._groups)
             sender.lane.is_blocked = False
             self._data.register(sender.lane, PRIORITY_DATA)
 
@@ -229,6 +264,8 @@ class GroupTable:
                 sender.floor = sender.next_sequence
             sender.streams_before = streams
         sender.streams = streams
+        # Of a group that was left and is joined again the view may come before the answer.
+        sender.batch = None
         for stream in streams:
             stream.carry(sender.behind)
         port = self._env.settings.multicast_port
@@ -236,6 +273,13 @@ class GroupTable:
         sender.hybrid = (view.hybrid, port) if is_hybrid else None
         sender.lane.is_blocked = False
         self._data.register(sender.lane, PRIORITY_DATA)
+        self._set_empty(sender, is_empty=not view.members and sender.name in self._groups)
+
+    def _set_empty(self, sender: GroupSender, *, is_empty: bool) -> None:
+        if is_empty != sender.is_empty:
+            sender.is_empty = is_empty
+            if sender.empty != "drop":
+                self._on_emptiness(sender)
 
     def _lane_for(self, view: GroupView | None) -> Lane:
         """Groups over the same regions share a lane: a slow region holds no other up."""

@@ -14,26 +14,21 @@ from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.sending.commitments import Commitments
 from quicksilver.multicast.sending.group import GroupSender
+from quicksilver.multicast.sending.hybrid import commit_hybrid, hybrid_bytes
+from quicksilver.multicast.sending.large import LargeMessage
 from quicksilver.multicast.sending.outbox import Outbox
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.wire.packets import (
-    FLAG_FRAGMENT,
     FLAG_SINGLE,
     FLAG_START,
-    HYBRID_ENTRIES_MAX,
-    HYBRID_OVERHEAD,
     MESSAGE_BYTES_MAX,
     MESSAGES_PER_PACKET_MAX,
-    OVERHEAD_FRAGMENT,
     OVERHEAD_MIXED,
     OVERHEAD_SINGLE,
-    PER_HYBRID_ENTRY,
     PER_MESSAGE_MIXED,
     PER_MESSAGE_SIZE,
     START_ENTRIES_MAX,
     Messages,
-    encode_fragment,
-    encode_hybrid,
     encode_mixed,
     encode_single,
     encode_start,
@@ -104,6 +99,8 @@ class Lane:
             if streams:
                 break
             self._drop_unheard()
+            if self.is_blocked:
+                return None
         if not self._all_open(streams, now):
             return None
         packets = self._pack(streams, now)
@@ -118,9 +115,7 @@ class Lane:
     def fragments_left(self, stream: SendStream) -> int:
         """How many more packets a large message will put on a stream."""
         job = self.large
-        if job is None or stream not in job.streams or stream.has_ended():
-            return 0
-        return -(-(len(job.payload) - job.offset) // job.room)
+        return 0 if job is None else job.pieces_left(stream)
 
     def forget_streams(self) -> None:
         """This incarnation is over: what was not sent whole is sent by the next one."""
@@ -132,6 +127,25 @@ class Lane:
             self.outbox.is_uniform = False
             self.outbox.size = len(job.payload)
             self.outbox.put_back([job.group], [job.payload])
+
+    def send_again(self, waited: list[tuple[GroupSender, bytes]]) -> None:
+        """Messages that had waited for members go before all that is queued."""
+        outbox = self.outbox
+        payloads = [payload for _, payload in waited]
+        outbox.is_uniform = False
+        outbox.size = len(payloads[-1])
+        outbox.put_back([group for group, _ in waited], payloads)
+        size = sum(map(len, payloads))
+        self.room -= size
+
+    def put_first(self, group: GroupSender, payloads: list[bytes]) -> None:
+        """Queue messages before all that wait, whatever room there is.
+
+        Only from within an event: nothing of a new view has left then.
+        """
+        self.outbox.put_first(group, payloads)
+        size = sum(map(len, payloads))
+        self.room -= size
 
     def _all_open(self, streams: tuple[SendStream, ...], now: float) -> bool:
         for stream in streams:
@@ -226,14 +240,29 @@ class Lane:
         return payloads, is_even, False
 
     def _drop_unheard(self) -> None:
-        """The group's view has no members, so its messages count as delivered."""
+        """Nobody else is in the group, so its messages count as delivered.
+
+        If not even this node is, they wait for a member, unless the choice is another.
+        """
         outbox = self.outbox
         stranded: Counter[str] = Counter()
+        unsent: Counter[str] = Counter()
         while outbox and (group := outbox.head()).streams == ():
-            _, payloads = outbox.take(1)
+            groups, payloads = outbox.take(1)
             if not payloads:
                 break
+            if group.is_empty and group.empty == "wait":
+                if not self._commitments.set_aside(group, payloads[0]):
+                    outbox.put_back(groups, payloads)
+                    self.is_blocked = True
+                    break
+                self.room += len(payloads[0])
+                self.pulled_messages += 1
+                continue
             self._account(len(payloads), sum(map(len, payloads)), group)
+            if group.is_empty and group.empty == "error":
+                unsent[group.name] += len(payloads)
+                continue
             if group.is_stranded:
                 stranded[group.name] += len(payloads)
             if group.echo:
@@ -243,6 +272,8 @@ class Lane:
             self._tell_room()
         if stranded:
             self._commitments.handle_stranded(stranded)
+        if unsent:
+            self._commitments.handle_unsent(unsent)
         self._commitments.handle_unheard()
 
     def _account(self, count: int, size: int, group: GroupSender | None) -> None:
@@ -277,7 +308,7 @@ class Lane:
             burst = 0
         for _ in range(burst):
             head = self.outbox.head()
-            built = self._build(packet_bytes - self._hybrid_bytes(head, streams))
+            built = self._build(packet_bytes - hybrid_bytes(head, streams, packet_bytes))
             if built is None:
                 break
             flags, parts = built
@@ -369,11 +400,11 @@ class Lane:
         now: float,
     ) -> None:
         env = self._env
-        if self._hybrid_bytes(head, streams):
+        if hybrid_bytes(head, streams, env.config.packet_bytes):
             # Whoever is in one of the regions is in this group, so messages of other groups
             # over the same regions may go along.
             assert head.hybrid is not None
-            packet = self._commit_hybrid(streams, flags, parts, self._batch, now)
+            packet = commit_hybrid(env, streams, flags, parts, self._batch, now)
             self._ready.append(Transmit(head.hybrid, [packet]))
             return
         for stream in streams:
@@ -381,32 +412,6 @@ class Lane:
             env.counters.sent_packets += 1
             for destination in stream.destinations:
                 self._ready.append(Transmit(destination, [packet]))
-
-    def _commit_hybrid(
-        self,
-        streams: tuple[SendStream, ...],
-        flags: int,
-        parts: list[bytes],
-        batch: int,
-        now: float,
-    ) -> bytes:
-        """Commit a packet to several streams, and return one that does for all of them."""
-        entries = [(s.region, s.view, s.next_sequence) for s in streams]
-        for stream in streams:
-            stream.commit(flags, parts, batch, now)
-        self._env.counters.sent_packets += 1
-        cluster = _cluster_of(streams[0])
-        return encode_hybrid(cluster, self._env.node, entries, flags, batch, b"".join(parts))
-
-    def _hybrid_bytes(self, group: GroupSender, streams: tuple[SendStream, ...]) -> int:
-        """Return what the headers of several regions take of a packet; 0: not hybrid.
-
-        With so many regions that half a packet were headers, each gets its own.
-        """
-        if group.hybrid is None or not 1 < len(streams) <= HYBRID_ENTRIES_MAX:
-            return 0
-        extra = HYBRID_OVERHEAD + len(streams) * PER_HYBRID_ENTRY
-        return extra if extra <= self._env.config.packet_bytes // 2 else 0
 
     def _build(self, packet_bytes: int) -> tuple[int, list[bytes]] | None:
         """Take messages for one packet; None when the next one needs fragments."""
@@ -521,103 +526,33 @@ class Lane:
         self._account(1, len(payload), group)
         if group.echo:
             self._echo_run(group, sequence, [payload])
-        # The length of pieces stays as it is, whatever becomes of the group meanwhile: those
-        # who wait for the end of a stream were told how many are to come.
-        room = self._env.config.packet_bytes - OVERHEAD_FRAGMENT
-        extra = self._hybrid_bytes(group, group.streams)
-        self.large = LargeMessage(
-            group,
-            group.streams,
-            sequence,
-            payload,
-            self._batch,
-            room - extra,
-            is_hybrid=bool(extra),
-        )
+        packet_bytes = self._env.config.packet_bytes
+        self.large = LargeMessage(group, sequence, payload, self._batch, packet_bytes)
 
     def _poll_fragments(self, now: float) -> Transmit | None:
         """Send the next pieces on the streams the message was committed to."""
         env = self._env
         job = self.large
         assert job is not None
-        # Those who have died meanwhile must not hold up the others' pieces.
-        job.streams = tuple(stream for stream in job.streams if not stream.has_ended())
+        job.drop_ended_streams()
         if not job.streams:
             self._end_large()
             self._commitments.handle_unheard()
             return self.poll(now)
         if not self._all_open(job.streams, now):
             return None
-        room, size = job.room, len(job.payload)
-        # Only in the view that it was committed to do all members listen at the address.
-        is_hybrid = job.is_hybrid and job.group.streams == job.streams
-        hybrid = job.group.hybrid if is_hybrid else None
         burst = max(1, BURST_BYTES // env.config.packet_bytes)
-        runs: dict[SendStream, list[bytes]] = {stream: [] for stream in job.streams}
-        joint: list[bytes] = []
-        for _ in range(burst):
-            chunk = job.payload[job.offset : job.offset + room]
-            parts = encode_fragment(job.group.id, job.sequence, size, job.offset, chunk)
-            if hybrid is not None:
-                joint.append(self._commit_hybrid(job.streams, FLAG_FRAGMENT, parts, job.batch, now))
-            else:
-                for stream in job.streams:
-                    runs[stream].append(stream.commit(FLAG_FRAGMENT, parts, job.batch, now))
-            job.offset += len(chunk)
-            if job.offset >= size:
-                self._end_large()
-                self._commitments.handle_fragmented(job.group, job.streams)
-                break
-            if not self._all_open(job.streams, now):
-                break
+        runs, joint = job.commit_pieces(env, burst, now, self._all_open)
+        if job.is_committed():
+            self._end_large()
+            self._commitments.handle_fragmented(job.group, job.streams)
         for stream, packets in runs.items():
             env.counters.sent_packets += len(packets)
             self._commitments.handle_committed(stream, now)
             for destination in stream.destinations if packets else ():
                 self._ready.append(Transmit(destination, packets))
-        if hybrid is not None:
-            self._ready.append(Transmit(hybrid, joint))
+        if joint is not None:
+            self._ready.append(joint)
         if self.on_room:
             self._tell_room()
         return self._ready.popleft() if self._ready else self.poll(now)
-
-
-class LargeMessage:
-    """A large message on its way, bound to the streams of its view."""
-
-    __slots__ = (
-        "batch",
-        "group",
-        "is_hybrid",
-        "offset",
-        "payload",
-        "room",
-        "sequence",
-        "streams",
-    )
-
-    def __init__(
-        self,
-        group: GroupSender,
-        streams: tuple[SendStream, ...],
-        sequence: int,
-        payload: bytes,
-        batch: int,
-        room: int,
-        *,
-        is_hybrid: bool,
-    ) -> None:
-        self.group = group
-        self.room = room
-        """Bytes of a piece."""
-        self.is_hybrid = is_hybrid
-        """True: pieces leave room for the headers of all streams."""
-        self.streams = streams
-        self.sequence = sequence
-        self.payload = payload
-        self.batch = batch
-        self.offset = 0
-
-
-def _cluster_of(stream: SendStream) -> int:
-    return int.from_bytes(stream.key[:4], "little")

@@ -102,6 +102,19 @@ class Outbox:
             return {self.primary.name: waiting} if self.primary and waiting else {}
         return dict(Counter(group.name for group in self._groups))
 
+    def identities(self) -> set[int]:
+        """Return the identities of all payloads that wait (core thread)."""
+        self._fill()
+        return set(map(id, self._payloads))
+
+    def put_first(self, sender: GroupSender, payloads: list[bytes]) -> None:
+        """Queue messages in front of all others (core thread)."""
+        self.attach(sender)
+        self.is_uniform = False
+        self.size = len(payloads[-1])
+        self._fill()
+        self.put_back([sender] * len(payloads), payloads)
+
     def head(self) -> GroupSender:
         """Return the group of the next message."""
         if self._at == len(self._payloads):

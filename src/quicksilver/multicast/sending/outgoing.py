@@ -14,8 +14,11 @@ from quicksilver.core.ports import Transmit
 from quicksilver.core.pull import Sink
 from quicksilver.membership.events import ViewsChanged
 from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.events import EmptinessChanged, MessagesWaiting
 from quicksilver.multicast.sending.commitments import Commitments
+from quicksilver.multicast.sending.empty import WaitingMessages
 from quicksilver.multicast.sending.flush import Flushes, OnDone
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.group_table import GroupTable
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.leaders import Leaders
@@ -33,6 +36,7 @@ from quicksilver.multicast.sending.unconfirmed import (
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trace import records as trace
 from quicksilver.wire.control import RANGES_MAX, Ack, Overtaken, encode_control
+from quicksilver.wire.ids import plain_group
 from quicksilver.wire.packets import PRIORITY_DATA
 
 BEHIND = 0.5
@@ -48,9 +52,11 @@ class Outgoing:
         data: Sink,
         resends: Sink,
         on_unconfirmed: Callable[[tuple[Unconfirmed, ...]], None] = lambda _: None,
+        on_event: Callable[[EmptinessChanged | MessagesWaiting], None] = lambda _: None,
     ) -> None:
         """``data`` and ``resends`` are the sinks that pull from lanes and streams;
-        ``on_unconfirmed`` is told of messages that nobody can vouch for."""
+        ``on_unconfirmed`` is told of messages that nobody can vouch for, ``on_event`` of groups
+        that have no members."""
         self.config = environment.config
         self.counters = environment.counters
         self._env = environment
@@ -59,13 +65,28 @@ class Outgoing:
         self._lanes: dict[tuple[int, ...], Lane] = {}
         self._precedence = Precedence(self._lanes.values())
         self.streams = StreamTable(environment, self._precedence, self._open_lanes)
-        self._flushes = Flushes(self.streams.live)
+        self.waiting = WaitingMessages(environment.config.waiting_bytes_max)
+        self._flushes = Flushes(self.streams.live, self.waiting.groups)
         self._commitments = Commitments(
-            environment, self.streams, self._precedence, self._flushes, self.note
+            environment,
+            self.streams,
+            self._precedence,
+            self._flushes,
+            self.waiting,
+            self.note,
+            lambda name: on_event(MessagesWaiting(name)),
         )
         self.groups = GroupTable(
-            environment, data, self._lanes, self.streams, self._precedence, self._commitments
+            environment,
+            data,
+            self._lanes,
+            self.streams,
+            self._precedence,
+            self._commitments,
+            self.waiting,
+            self._handle_emptiness,
         )
+        self._on_event = on_event
         self.requests = MemberRequests(environment, self.streams, resends)
         self._on_unconfirmed = on_unconfirmed
         self._leaders = Leaders(environment)
@@ -100,6 +121,20 @@ class Outgoing:
         self._leaders.handle_failed()
         if self._flushes.waiting:
             self._flushes.check()
+
+    def _handle_emptiness(self, sender: GroupSender) -> None:
+        """A group has no members any more, or has some again, or another choice was made."""
+        if not sender.is_empty or sender.empty != "wait":
+            self._end_waiting(sender)
+        self._on_event(EmptinessChanged(sender.name, sender.is_empty and sender.empty != "drop"))
+
+    def _end_waiting(self, sender: GroupSender) -> None:
+        """Send what waited for members of a group."""
+        waited = self.waiting.take(sender.name)
+        if waited:
+            sender.lane.send_again(waited)
+            self._flushes.handle_waited(sender, len(waited))
+            self.groups.unblock_lanes()
 
     # What nobody can vouch for
 
@@ -140,7 +175,7 @@ class Outgoing:
             job = lane.large
             if job is not None and stream in job.streams:
                 # The rest of it will not be sent there.
-                ranges = numbers.setdefault(job.group.id, RangeSet())
+                ranges = numbers.setdefault(plain_group(job.group.id), RangeSet())
                 ranges.add(job.sequence, job.sequence + 1)
         node, names = self._env.node, self.groups.names()
         self.note(describe(Reason.GIVEN_UP, node, numbers, names, self._living(stream)))
@@ -166,6 +201,8 @@ class Outgoing:
         for lane in self._lanes.values():
             for name, count in lane.outbox.count_by_group().items():
                 found.append(Unconfirmed(Reason.CLOSED, 0, name, count, (), ()))
+        for name, count in self.waiting.counts().items():
+            found.append(Unconfirmed(Reason.CLOSED, 0, name, count, (), ()))
         notes = Notes()
         notes.add([*self._flushes.take_unconfirmed(), *found])
         return notes.take()
@@ -181,7 +218,7 @@ class Outgoing:
     def _unfinished(self) -> set[tuple[int, int]]:
         """Return the large messages of which pieces are still to come, by group and number."""
         jobs = [lane.large for lane in self._lanes.values()]
-        return {(job.group.id, job.sequence) for job in jobs if job is not None}
+        return {(plain_group(job.group.id), job.sequence) for job in jobs if job is not None}
 
     def _living(self, stream: SendStream) -> list[int]:
         env = self._env
@@ -229,6 +266,7 @@ class Outgoing:
                 slow[stream.slowest] = slow.get(stream.slowest, 0) + 1
         stats["pending_bytes"] = pending
         stats["queued_bytes"] = sum(lane.queued_bytes() for lane in self._lanes.values())
+        stats["waiting_messages"] = self.waiting.count
         stats["token_ms"] = round(token_s * 1e3, 3)
         if slow:
             stats["waits_for"] = max(slow, key=lambda node: slow[node])
@@ -286,6 +324,7 @@ class Outgoing:
             senders=ack.senders,
             arrived_bytes=ack.arrived_bytes,
             now=now,
+            is_slowed=0 < ack.laggard == stream.hold_up.overtaken,
         )
         safe_before = stream.safe
         freed = stream.handle_ack(

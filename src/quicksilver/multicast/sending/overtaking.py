@@ -18,12 +18,14 @@ AGAIN_S = 0.05
 class HoldUp:
     """Who has kept a stream's window full lately."""
 
-    __slots__ = ("_node", "_since", "_told_at")
+    __slots__ = ("_node", "_since", "_told_at", "overtaken")
 
     def __init__(self) -> None:
         self._node = 0
         self._since = 0.0
         self._told_at = -1.0
+        self.overtaken = 0
+        """Who was told last; 0: nobody yet."""
 
     def handle_ack(self, holds_up: int, now: float) -> int:
         """Take an acknowledgement; return the member to overtake, 0 for nobody.
@@ -36,4 +38,5 @@ class HoldUp:
         if not holds_up or now - self._since < HELD_UP_S or now < self._told_at + AGAIN_S:
             return 0
         self._told_at = now
+        self.overtaken = holds_up
         return holds_up

@@ -59,6 +59,9 @@ FAIRNESS = 16.0
 """A stream that has a tenth more than its share grows by so many tenths less, and is slowed
 down by as many more."""
 
+IDLE = 0.25
+"""Others that have less than this part of an equal share, on average, do not want theirs."""
+
 SMOOTHING = 0.25
 """Weight of the newest measurement of what arrives of all streams."""
 
@@ -224,9 +227,19 @@ class Pacer:
             self._total_bytes_per_s = before + (measured - before) * SMOOTHING
 
     def _excess(self, senders: int) -> float:
-        """How much more than an equal share this stream takes: 0.1 is a tenth more."""
+        """How much more than an equal share this stream takes: 0.1 is a tenth more.
+
+        Where the others hardly send anything, they want no more: whoever has less than its
+        share grows faster than all others, and would soon be seen.
+        """
         total = self._total_bytes_per_s
-        return self.bytes_per_s * senders / total - 1.0 if total else 0.0
+        if not total:
+            return 0.0
+        excess = self.bytes_per_s * senders / total - 1.0
+        if senders > 1 and excess > 0.0:
+            others = (total - self.bytes_per_s) / (senders - 1)
+            return 0.0 if others < IDLE * total / senders else excess
+        return excess
 
     def _begin(self, sent: int, arrived_bytes: int, now: float) -> None:
         self._from = sent

@@ -21,6 +21,9 @@ Parts = tuple[int, list[bytes]]
 SPILLING_MAX = 64
 """Packets that are being written at once: enough for a disk to be busy."""
 
+ENTRY_BYTES = 240
+"""Memory that a packet on disk takes, besides its head: an entry of a table, and numbers."""
+
 
 class SentPackets(Mapping[int, bytes]):
     """Packets in the window, and packets set aside for members that are not waited for.
@@ -46,12 +49,14 @@ class SentPackets(Mapping[int, bytes]):
         "aside_bytes",
         "disk_bytes",
         "dropped",
+        "entry_bytes",
     )
 
     def __init__(self, budget: Budget, disk: DiskPort | None = None) -> None:
         """``budget`` bounds what all streams of a node set aside in memory.
 
-        ``disk`` takes what is past half of that, the oldest first.
+        ``disk`` takes what is past half of that, the oldest first; to know where it is takes
+        memory as well, of the same budget.
         """
         self._window: dict[int, bytes | Parts] = {}
         self._ahead: dict[int, bytes] = {}
@@ -66,6 +71,8 @@ class SentPackets(Mapping[int, bytes]):
         self._on_disk: dict[int, tuple[int, int, bytes]] = {}
         """Packets set aside that are on disk: their place, length, and head."""
         self.disk_bytes = 0
+        self.entry_bytes = 0
+        """What it takes to know of them."""
         self._spilling: set[int] = set()
         """Packets that are being written; they are in memory as well."""
         self._spill_from = 0
@@ -163,15 +170,21 @@ class SentPackets(Mapping[int, bytes]):
             # All have it by now, or there was no room for it in memory.
             self._disk.free(place)
             return
-        size = _size_of(packet)
-        self._on_disk[sequence] = (place, size, head_of(_head_of(packet)))
+        size, head = _size_of(packet), head_of(_head_of(packet))
+        self._on_disk[sequence] = (place, size, head)
         self.disk_bytes += size
+        self._count_entry(ENTRY_BYTES + len(head))
         self._drop_aside(sequence)
+
+    def _count_entry(self, size: int) -> None:
+        self.entry_bytes += size
+        self._budget.used += size
 
     def _free_on_disk(self, sequence: int) -> None:
         assert self._disk is not None
-        place, size, _ = self._on_disk.pop(sequence)
+        place, size, head = self._on_disk.pop(sequence)
         self.disk_bytes -= size
+        self._count_entry(-ENTRY_BYTES - len(head))
         self._disk.free(place)
 
     def drop_oldest_aside(self, limit: int) -> int:
@@ -182,6 +195,9 @@ class SentPackets(Mapping[int, bytes]):
         """
         dropped = 0
         budget = self._budget
+        while budget.used > budget.limit and self.entry_bytes > self.aside_bytes:
+            self._drop_oldest_on_disk()
+            dropped += 1
         while self._aside and (self.aside_bytes > limit or budget.used > budget.limit):
             if self._aside_from >= self._aside_to - 1 and not self._has_newer(self._aside_from):
                 break
@@ -191,6 +207,12 @@ class SentPackets(Mapping[int, bytes]):
                 self._note_dropped(self._aside_from, _head_of(packet))
             self._aside_from += 1
         return dropped
+
+    def _drop_oldest_on_disk(self) -> None:
+        """Packets are written in order, but for a few."""
+        sequence = next(iter(self._on_disk))
+        self._note_dropped(sequence, self._on_disk[sequence][2])
+        self._free_on_disk(sequence)
 
     def _has_newer(self, sequence: int) -> bool:
         """Whether a packet is in the window that comes after one that was set aside."""

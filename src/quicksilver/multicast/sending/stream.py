@@ -51,6 +51,9 @@ RESENDS_AT_ONCE = 8
 """Resent packets in one poll: repairs must not fill the socket for long."""
 
 
+IDLE_S = 0.25
+"""A stream that nothing was committed to for so long leaves the link to repairs."""
+
 LATE_SHARE = 0.25
 """Part of its rate that a busy stream spends on members that nobody waits for …"""
 
@@ -181,6 +184,7 @@ class SendStream:
         """Packets resent: when, and how long not to do it again."""
         self._fan_out: list[Transmit] = []
         self._is_probing = False
+        self._committed_at = -IDLE_S
         self._walked = 0
 
     # Committing
@@ -204,6 +208,7 @@ class SendStream:
         if not self.packets:
             self.heard_at = self.leader_heard_at = now
         self.packets.keep(sequence, packet)
+        self._committed_at = now
         if now >= self.flow.gauge.mark_at:
             self.flow.gauge.mark(sequence, now)
         self.flow.charge(len(packet), now)
@@ -273,6 +278,7 @@ class SendStream:
             start += fit
             sequence += 1
         self.next_sequence = sequence
+        self._committed_at = now
         self.flow.charge(total, now)
         return made
 
@@ -374,11 +380,14 @@ class SendStream:
     def admit(self, ranges: RangeSet, now: float) -> RangeSet:
         """Return which of some packets are kept and may be sent again now.
 
-        Those below ``low`` only members lack whom nobody waits for. While messages wait to be
-        sent they get a share of the link, and ask again for the rest.
+        Those below ``low`` only members lack whom nobody waits for. While messages are sent, or
+        wait for the window, they get a share of the link, and ask again for the rest: repairs
+        leave before data, and would take all of it.
         """
         held = RangeSet((s, s + 1) for s in ranges.values(LOOKED_UP_MAX) if s in self.packets)
-        if not self.waiting or not held or held.first() >= self.low:
+        is_busy = bool(self.waiting) or now - self._committed_at <= IDLE_S
+        is_idle = not is_busy or not isinstance(self.state, Open)
+        if is_idle or not held or held.first() >= self.low:
             return held
         rate = self._late_rate
         rate.bytes_per_s = max(LATE_BYTES_PER_S_MIN, LATE_SHARE * self.flow.acked_bytes_per_s)

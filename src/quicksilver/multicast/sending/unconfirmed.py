@@ -35,6 +35,7 @@ class Reason(enum.Enum):
     GIVEN_UP = "members that live did not acknowledge them in time"
     LEFT = "their group was left and its view is gone, with them still queued"
     CLOSED = "the node was closed before they were acknowledged"
+    EMPTY = "their group lost its last member before they were sent"
     MEMBERS_GONE = "members left or failed before they acknowledged them"
     """No failure: messages are owed to the members that stay."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from typing import Literal
 
 from quicksilver.analysis.errors import BadInputError
 from quicksilver.node import sync
@@ -25,15 +26,17 @@ class Lease:
     """A connected node, for one task at a time."""
 
     def __init__(self, gms: str, interface: str | None) -> None:
-        self.node = sync.connect(gms, interface=interface, tune_gc=False).__enter__()
+        self.node = sync.connect(gms, interface=interface)
         self.used_at = time.monotonic()
-        self._groups: dict[str, sync.Group] = {}
+        self._groups: dict[str, sync.Group[bytes]] = {}
 
-    def group(self, name: str, members_min: int, wait_s: float) -> sync.Group:
+    def group(self, name: str, members_min: int, wait_s: float) -> sync.Group[bytes]:
         """Return a group to send to, once it has enough members; raises PublishError."""
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = self.node.open(name)
+            # Whoever asks for no member is content if nobody gets the rows.
+            empty: Literal["wait", "drop"] = "wait" if members_min else "drop"
+            found = self._groups[name] = self.node.open(name, empty=empty)
         if members_min:
             try:
                 found.wait_members(members_min, min(wait_s, MEMBERS_WAIT_S))
@@ -66,7 +69,7 @@ class _Leases:
             lease.used_at = time.monotonic()
             if not is_well or lease not in self._leases.values():
                 self._leases = {k: one for k, one in self._leases.items() if one is not lease}
-                lease.node.close(flush_timeout_s=0)
+                lease.node.close(timeout=0)
                 return
         timer = threading.Timer(IDLE_S, self.close, (IDLE_S * 0.9,))
         timer.daemon = True
@@ -79,7 +82,7 @@ class _Leases:
                 is_idle = time.monotonic() - lease.used_at >= idle_s
                 if is_idle and id(lease) not in self._busy:
                     del self._leases[key]
-                    lease.node.close(flush_timeout_s=0)
+                    lease.node.close(timeout=0)
 
 
 LEASES = _Leases()
@@ -124,7 +127,7 @@ class Destination:
         return count
 
     def _publish(self, lease: Lease, messages: Iterable[tuple[str, list[bytes]]]) -> int:
-        sent: dict[str, tuple[sync.Group, int]] = {}
+        sent: dict[str, tuple[sync.Group[bytes], int]] = {}
         node_id = lease.node.id
         count = 0
         for topic, some in messages:
@@ -143,7 +146,7 @@ class Destination:
         return count
 
     def _wait_recorded(
-        self, address: str, lease: Lease, sent: dict[str, tuple[sync.Group, int]]
+        self, address: str, lease: Lease, sent: dict[str, tuple[sync.Group[bytes], int]]
     ) -> None:
         """Wait until a recorder has all that was sent on disk."""
         node = lease.node
@@ -162,6 +165,6 @@ class Destination:
                     time.sleep(0.02)
 
 
-def _sent_so_far(group: sync.Group) -> int:
+def _sent_so_far(group: sync.Group[bytes]) -> int:
     """Return the sequence number of a flushed group's next message."""
     return 0 if group.sender is None else group.sender.next_sequence

@@ -13,11 +13,14 @@ from quicksilver.trials.checks.content import Content
 from quicksilver.trials.checks.convergence import Convergence
 from quicksilver.trials.checks.doubt import Doubt
 from quicksilver.trials.checks.duplicates import Duplicates
+from quicksilver.trials.checks.envelopes import Envelopes
 from quicksilver.trials.checks.fifo import Fifo
 from quicksilver.trials.checks.gaps import Gaps
+from quicksilver.trials.checks.joins import Joins
 from quicksilver.trials.checks.members_only import MembersOnly
 from quicksilver.trials.checks.memory import Memory
 from quicksilver.trials.checks.proof import Proof
+from quicksilver.trials.checks.queues import Queues
 from quicksilver.trials.checks.quiescence import Quiescence
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
@@ -31,7 +34,10 @@ ALL: tuple[type[Watcher], ...] = (
     Duplicates,
     Gaps,
     Content,
+    Envelopes,
+    Queues,
     MembersOnly,
+    Joins,
     Complete,
     Survivors,
     Vouched,

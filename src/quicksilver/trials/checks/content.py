@@ -8,8 +8,8 @@ from quicksilver.membership.events import Welcomed
 from quicksilver.multicast.events import SessionEvent
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.payloads import parse_payload
 from quicksilver.trials.watch import Watcher
-from quicksilver.trials.workload import parse_payload
 
 
 class Content(Watcher):

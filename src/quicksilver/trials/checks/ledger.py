@@ -130,7 +130,8 @@ class Ledger(Watcher):
         found: dict[tuple[SimNode, str], list[tuple[int, int]]] = {}
         for node, group in sorted(self._views):
             life = self.life_of.get(node)
-            if life is not None:
+            # A group that ended before anybody had a view of it has no name.
+            if life is not None and any(view is not None for _, view in self._views[node, group]):
                 name = (life, self.cluster.group_name(group))
                 found.setdefault(name, []).append((node, group))
         return found

@@ -88,7 +88,7 @@ class Memory(Watcher):
             if kept != stream.flow.window.pending_bytes:
                 pending = stream.flow.window.pending_bytes
                 self.fail(f"{node}: {kept} bytes are unacknowledged, {pending} counted")
-            counted_aside += aside
+            counted_aside += aside + stream.packets.entry_bytes
         if counted_aside != engine.environment.kept.used:
             counted = engine.environment.kept.used
             self.fail(f"{node}: {counted_aside} bytes are set aside, {counted} counted")

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.trials.payloads import parse_payload
 from quicksilver.trials.watch import Watcher
-from quicksilver.trials.workload import parse_payload
 
 STALL_S_MAX = 0.3
 """A silent member is noticed after 0.1 s and called for another 0.05; a silent leader is

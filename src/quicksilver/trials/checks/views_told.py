@@ -54,6 +54,9 @@ class ViewsTold(Watcher):
     def on_left(self, node: SimNode, groups: tuple[str, ...]) -> None:
         for group in groups:
             self._told.pop((node, group, True), None)
+            if group not in node.opened:
+                # Whoever joins by a pattern opens the group to send, and closes it.
+                self._told.pop((node, group, False), None)
 
     def on_delivered(
         self, node: SimNode, group: int, sender: int, sequence: int, payload: bytes, batch: int

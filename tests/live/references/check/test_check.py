@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from quicksilver.live.references.builder import (
     composite,
@@ -108,7 +108,7 @@ class TestCatalogue:
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 @given(references)
 def test_any_reference_can_be_checked(reference: Reference) -> None:
     """However nonsensical, there are findings and no exception; and the same ones twice."""

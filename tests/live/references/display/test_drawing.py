@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from quicksilver.live.references.builder import composite, external, primitive, registry
 from quicksilver.live.references.display.drawing import draw
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_still_drawn() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(references)
 def test_anything_can_be_drawn(reference: Reference) -> None:
     """Well-formed for whatever names there are, and the same every time."""

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quicksilver.live.references.errors import MalformedReferenceError, UnfitReferenceError
@@ -20,7 +20,7 @@ EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liv
 SAMPLE = next(path for path in EXAMPLES if "2-2" in path.stem).read_bytes()
 HEAD = '<liveobject xmlns="urn:quicksilver:liveobject:1">'
 
-lenient = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+lenient = settings(max_examples=300)
 
 
 def wrap(text: str) -> str:

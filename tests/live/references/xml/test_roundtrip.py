@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from quicksilver.live.references.model import Composite, Connection, Endpoint, Reference
 from quicksilver.live.references.xml import canonical, fingerprint, load, parse, write
@@ -15,7 +15,7 @@ from tests.live.references.strategies import references
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "live").rglob("*.liveobject"))
 
-lenient = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+lenient = settings(max_examples=150)
 
 
 @pytest.mark.slow

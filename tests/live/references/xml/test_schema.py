@@ -13,7 +13,7 @@ from typing import Any, get_args
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from quicksilver.live.references.builder import STARTERS
 from quicksilver.live.references.model import Reference
@@ -141,7 +141,7 @@ def test_starters_are_valid(name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(references)
 def test_whatever_is_written_is_valid(reference: Reference) -> None:
     """Drawn from the model, in both layouts."""

@@ -16,6 +16,7 @@ from quicksilver.live.references.errors import LiveReferenceError
 from quicksilver.live.references.xml import parse
 from quicksilver.live.runtime.errors import LiveRuntimeError
 from quicksilver.live.runtime.promises import Promise, Task
+from quicksilver.stdx.errors import QuicksilverError
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.context import Context
@@ -31,7 +32,7 @@ LOOK_EVERY_S: Final = 2.0
 _ITEM = ".item-"
 
 
-class DesktopLimitError(Exception):
+class DesktopLimitError(QuicksilverError):
     """Something that may not lie on a desktop, or not open there."""
 
     def __init__(self, problem: str) -> None:

@@ -31,6 +31,7 @@ from quicksilver.live.runtime.components import component
 from quicksilver.live.services.storage import SharedFiles
 from quicksilver.live.types.declare import Given, live_object
 from quicksilver.live.types.reflect import Ref
+from quicksilver.stdx.errors import QuicksilverError
 
 if TYPE_CHECKING:
     from openpyxl import Workbook
@@ -42,11 +43,11 @@ TEXT_CHARACTERS_MAX: Final = 32_767
 """What a cell can hold."""
 
 
-class SheetError(Exception):
+class SheetError(QuicksilverError):
     """A file or a range that cannot be bridged, and what to do about it."""
 
 
-class FileChangedError(Exception):
+class FileChangedError(QuicksilverError):
     """Somebody saved the file while it was being written here: read it again."""
 
 

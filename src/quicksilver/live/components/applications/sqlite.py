@@ -33,6 +33,7 @@ from quicksilver.live.runtime.components import component
 from quicksilver.live.services.storage import SharedFiles
 from quicksilver.live.types.declare import Given, live_object
 from quicksilver.live.types.reflect import Ref
+from quicksilver.stdx.errors import QuicksilverError
 
 BUSY_S: Final = 0.05
 """How long to wait for another writer before trying again later."""
@@ -41,11 +42,11 @@ JOURNAL_READ_MAX: Final = 1000
 """Entries of the journal read at a time."""
 
 
-class StoreBusyError(Exception):
+class StoreBusyError(QuicksilverError):
     """Somebody else writes; try again later."""
 
 
-class StoreError(Exception):
+class StoreError(QuicksilverError):
     """A database or table that cannot be bridged, and what to do about it."""
 
 

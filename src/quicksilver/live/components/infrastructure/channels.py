@@ -19,6 +19,7 @@ from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.datagrams import DATAGRAM_BYTES_MAX, Datagrams, parse_address
 from quicksilver.live.services.groups import Groups, GroupView
 from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.stdx.errors import QuicksilverError
 
 
 @component("quicksilver.group-channel")
@@ -94,7 +95,7 @@ class GroupMembership:
 PEERS_MAX = 1000
 
 
-class DatagramSizeError(ValueError):
+class DatagramSizeError(QuicksilverError, ValueError):
     """A message that does not fit into a datagram."""
 
     def __init__(self, size: int, limit: int) -> None:

@@ -32,6 +32,7 @@ from quicksilver.live.components.infrastructure.ordering.messages import (
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.runtime.runtime import Runtime
 from quicksilver.live.services.storage import Storage
+from quicksilver.stdx.errors import QuicksilverError
 
 MAGIC = b"QSLOG1\n\0"
 _HEAD = struct.Struct("<II")
@@ -39,7 +40,7 @@ RECORD_BYTES_MAX = UPDATE_BYTES_MAX + 1024
 _RECORDS = Codec[Applied](Applied, "a record", RECORD_BYTES_MAX)
 
 
-class DamagedSnapshotError(Exception):
+class DamagedSnapshotError(QuicksilverError):
     """A snapshot that was put in place as a whole cannot be read."""
 
     def __init__(self, name: str) -> None:
@@ -231,7 +232,7 @@ def parse_records(data: bytes) -> Iterator[tuple[Applied, int]]:
 _TAKEN: weakref.WeakKeyDictionary[Runtime, set[str]] = weakref.WeakKeyDictionary()
 
 
-class StoreTakenError(Exception):
+class StoreTakenError(QuicksilverError):
     """Two components want to keep their state in the same place."""
 
     def __init__(self, name: str) -> None:

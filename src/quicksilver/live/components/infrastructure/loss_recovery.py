@@ -37,6 +37,7 @@ from quicksilver.live.runtime.components import component
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.services.identity import unique_number
 from quicksilver.live.types.declare import Given, live_object
+from quicksilver.stdx.errors import QuicksilverError
 
 TICK_S = 0.05
 STATE_S = 0.2
@@ -48,7 +49,7 @@ PATIENCE_S = 0.02
 SENDERS_MAX = 1000
 
 
-class FellBehindError(Exception):
+class FellBehindError(QuicksilverError):
     """A receiver lacks messages that nobody has any more."""
 
     def __init__(self, missing: int) -> None:

@@ -38,6 +38,7 @@ from quicksilver.live.runtime.components import component, known_of
 from quicksilver.live.runtime.context import Context
 from quicksilver.live.types.build import object_type
 from quicksilver.live.types.declare import Given, endpoint, live_object
+from quicksilver.stdx.errors import QuicksilverError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -50,7 +51,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DIGITS = re.compile(r"[0-9a-fA-F]{64}\s*")
 
 
-class NoKeyError(Exception):
+class NoKeyError(QuicksilverError):
     """A key that this node does not have, or may not use."""
 
     def __init__(self, name: str, problem: str) -> None:

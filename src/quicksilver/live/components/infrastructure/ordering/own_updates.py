@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.live.components.infrastructure.ordering.messages import UPDATE_BYTES_MAX
+from quicksilver.stdx.errors import QuicksilverError
 
 OWN_BYTES_MAX: Final = 64 << 20
 OWN_MAX: Final = 200_000
 """How much a user may have sent that is not on all members."""
 
 
-class TooMuchError(Exception):
+class TooMuchError(QuicksilverError):
     """A user sends faster than the members take it."""
 
     def __str__(self) -> str:
@@ -26,7 +27,7 @@ class TooMuchError(Exception):
         )
 
 
-class UpdateSizeError(Exception):
+class UpdateSizeError(QuicksilverError):
     """An update is too large."""
 
     def __init__(self, size: int) -> None:

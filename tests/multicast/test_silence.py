@@ -1,0 +1,80 @@
+"""How often a member is asked whether it is there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from quicksilver.multicast.environment import Environment
+from quicksilver.multicast.repair.silence import HAIL_S_MAX, Silence
+from quicksilver.wire.control import Hail
+
+
+class Asking:
+    """A node that asks others; ``hails`` counts how often it did."""
+
+    def __init__(self, *known: int) -> None:
+        self.hails = 0
+        self.now = 10.0
+        self.regions = {1: SimpleNamespace(members=known, senders=frozenset())}
+        """The region views that the node knows."""
+        surroundings = SimpleNamespace(
+            node=1,
+            is_failed=lambda _: False,
+            address_of=lambda node: ("10.0.0.1", node) if node in known else None,
+            control=SimpleNamespace(add=self._count),
+            regions=SimpleNamespace(by_name={}),
+            directory=SimpleNamespace(regions=self.regions),
+        )
+        self.silence = Silence(cast("Environment", surroundings))
+
+    def _count(self, _: object) -> None:
+        self.hails += 1
+
+    def run(self, seconds: float) -> int:
+        """Let time pass; return how often somebody was asked."""
+        before, end = self.hails, self.now + seconds
+        while (due := self.silence.next_timeout()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.silence.handle_timeout(self.now)
+        self.now = end
+        return self.hails - before
+
+
+def test_a_link_that_stays_broken_is_tried_less_and_less_often() -> None:
+    asking = Asking(2)
+    asking.silence.handle_passed_over(2, asking.now)
+    assert asking.run(1.0) == 4
+    asking.run(20.0)
+    assert asking.silence.silent() == (2,)
+    assert asking.run(600.0) <= 600.0 / HAIL_S_MAX + 1
+
+
+def test_whom_the_gms_is_about_to_judge_is_asked_at_once_again() -> None:
+    """What was found out long ago may be over."""
+    asking = Asking(2)
+    asking.silence.handle_passed_over(2, asking.now)
+    asking.run(60.0)
+    asking.silence.handle_disputed((2,), asking.now)
+    assert asking.run(0.25) == 1
+    asking.silence.handle_hail(Hail(1, 2, True), asking.now)
+    assert asking.silence.silent() == ()
+
+
+def test_who_was_not_noticed_is_asked_for_the_gms() -> None:
+    asking = Asking(2)
+    asking.silence.handle_disputed((1, 2, 3), asking.now)
+    assert asking.run(0.05) == 1, "not this node itself, nor one whose address is unknown"
+    asking.run(1.0)
+    assert asking.silence.silent() == (2,)
+
+
+def test_whoever_has_moved_away_is_asked_no_more() -> None:
+    """It may not know the node that asks any more, and could not answer."""
+    asking = Asking(2)
+    asking.silence.handle_passed_over(2, asking.now)
+    asking.run(1.0)
+    assert asking.silence.silent() == (2,)
+    asking.regions.clear()
+    assert asking.run(10.0) == 0
+    assert asking.silence.silent() == ()

@@ -1,0 +1,90 @@
+"""Mistakes about envelopes, queues and patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from quicksilver.multicast import routes
+from quicksilver.multicast import session as session_module
+from quicksilver.multicast.queues import Queue
+from quicksilver.trials.faults import Join, Leave
+from quicksilver.trials.features import Features
+from quicksilver.wire.envelope import EMPTY, Envelope, open_envelopes
+from quicksilver.wire.packets import Messages
+from tests.trials.broken.breaking import Broken, losses, patched, scene
+
+_HEADERS = scene(features=Features(enveloped_every=3), interval_s=0.01)
+
+_QUEUE = scene(
+    *losses(0, 2, rate=0.4, at=0.5),
+    Leave(at=0.6, for_s=0.4, node=1, group="g0"),
+    Join(at=0.9, for_s=0.4, node=2, group="g0"),
+    Leave(at=1.2, for_s=0.3, node=3, group="g0"),
+    features=Features(queued=frozenset({"g0"})),
+    interval_s=0.005,
+    latency_s=2e-3,
+)
+
+
+def _forgets_headers() -> AbstractContextManager[None]:
+    def opened(messages: Messages, group: int) -> tuple[Messages, list[Envelope], int]:
+        found, envelopes, bad = open_envelopes(messages, group)
+        return found, [EMPTY] * len(envelopes), bad
+
+    return patched(routes, "open_envelopes", opened)
+
+
+def _mixes_kinds() -> AbstractContextManager[None]:
+    """As if plain messages and those with envelopes were of two groups."""
+
+    def by_number(messages: Messages) -> list[tuple[int, tuple[list[bytes], list[int]]]]:
+        found: dict[int, tuple[list[bytes], list[int]]] = {}
+        for number, sequence, payload in zip(
+            messages.groups, messages.sequences, messages.payloads, strict=True
+        ):
+            payloads, sequences = found.setdefault(number, ([], []))
+            payloads.append(payload)
+            sequences.append(sequence)
+        return list(found.items())
+
+    return patched(session_module, "in_runs", by_number)
+
+
+def _newest_view() -> AbstractContextManager[None]:
+    original = Queue._deliver
+
+    def deliver(self: Queue, messages: Messages, envelopes: Sequence[Envelope] | None) -> None:
+        kept: tuple[Any, Any] = (self._batches, self._members)
+        self._batches, self._members = [0], self._members[-1:]
+        original(self, messages, envelopes)
+        self._batches, self._members = kept
+
+    return patched(Queue, "_deliver", deliver)
+
+
+SHARING = (
+    Broken(
+        name="forgets-headers",
+        what="Messages come with empty envelopes.",
+        install=_forgets_headers,
+        scene=_HEADERS,
+        caught_by=("envelopes",),
+    ),
+    Broken(
+        name="mixes-kinds",
+        what="Of one packet, plain messages come before those with envelopes.",
+        install=_mixes_kinds,
+        scene=_HEADERS,
+        caught_by=("fifo",),
+    ),
+    Broken(
+        name="newest-view",
+        what="Members of a queue choose by its newest view, not by that of the message.",
+        install=_newest_view,
+        scene=_QUEUE,
+        caught_by=("queues",),
+        seeds=5,
+    ),
+)
