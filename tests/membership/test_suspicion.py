@@ -211,6 +211,8 @@ def names_of(silent: Sequence[int]) -> tuple[int, ...]:
         is_failed=lambda _: False,
         address_of=lambda _: ("10.0.0.1", 1),
         control=SimpleNamespace(add=lambda _: None),
+        regions=SimpleNamespace(by_name={}),
+        directory=SimpleNamespace(regions={1: SimpleNamespace(members=silent, senders=())}),
     )
     silence = Silence(cast("Environment", surroundings))
     for node in silent:
