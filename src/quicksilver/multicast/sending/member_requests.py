@@ -39,7 +39,9 @@ class MemberRequests:
         self._extents = RatePolicy(EXTENTS_PER_S, EXTENTS_PER_S)
         """What members are told about streams that do not exist: answers, not bytes."""
         self._extent_at: dict[tuple[int, int], float] = {}
-        self._gone_at: dict[tuple[int, int, int], float] = {}
+        self._gone_told: dict[tuple[int, int, int], tuple[float, RangeSet]] = {}
+        """By region, view and member: when it was told of packets that are gone, and which it
+        has asked for since."""
 
     def handle_nak(self, nak: Nak, now: float) -> None:
         """A partition asks for packets that none of its members has."""
@@ -144,12 +146,20 @@ class MemberRequests:
         """
         name = (nak.region, nak.view, nak.origin)
         address = self._env.address_of(nak.origin)
-        if address is None or self._gone_at.get(name, -1.0) + GONE_SPACING_S > now:
+        if address is None:
             return
-        self._gone_at[name] = now
-        while len(self._gone_at) > GONE_REMEMBERED_MAX:
-            del self._gone_at[next(iter(self._gone_at))]
-        flat = tuple(gone.head(self._env.config.ranges_told_max).to_flat())
+        most = self._env.config.ranges_told_max
+        told_at, untold = self._gone_told.pop(name, (-GONE_SPACING_S, RangeSet()))
+        gone = gone.union(untold).head(most)
+        if told_at + GONE_SPACING_S > now:
+            # Of two requests that always come one behind the other, the second would never be
+            # answered.
+            self._gone_told[name] = (told_at, gone)
+            return
+        self._gone_told[name] = (now, RangeSet())
+        while len(self._gone_told) > GONE_REMEMBERED_MAX:
+            del self._gone_told[next(iter(self._gone_told))]
+        flat = tuple(gone.to_flat())
         word = Gone(self._env.cluster, self._env.node, nak.region, nak.view, flat)
         packet = encode_control(word, nak.origin)
         self._counters.gone_sent += 1
@@ -158,4 +168,4 @@ class MemberRequests:
     def clear(self) -> None:
         """The incarnation is over: nobody was told anything in the next one."""
         self._extent_at.clear()
-        self._gone_at.clear()
+        self._gone_told.clear()
