@@ -243,9 +243,12 @@ class Region:
         if self._stirred_at is None:
             self._stirred_at = now
 
+    def has_news(self) -> bool:
+        return self._stirred_at is not None or self._due_at is not None
+
     def take_news(self) -> News:
         """Return what happened since the last time."""
-        if self._stirred_at is None and self._due_at is None:
+        if not self.has_news():
             return NO_NEWS
         news = News(tuple(self._stirred), self._stirred_at, self._due_at)
         self._stirred.clear()
