@@ -465,3 +465,17 @@ def test_a_new_pattern_is_compared_with_groups_and_not_with_other_patterns(
         assert len(compared) == 100
         assert len(looked) == 10
         assert len(session.groups_for(pattern)) == 10
+
+
+def test_several_queues_are_left_in_one_request() -> None:
+    """One answer says that all of them are left, and there is one to wait for."""
+    script = Script().connect()
+    session = script.session
+    receivers = {name: script.receiver(name) for name in "ab"}
+    session.subscribe(join=receivers, queues={"a": "w", "b": "w"})
+    session.leave_queues(["a", "b"])
+    asked = [gms.parse_request(f) for f in iter(lambda: session.poll_control(script.now), None)]
+    assert [each.leave for each in asked if isinstance(each, gms.Subscribe)] == [
+        (),
+        ("$attend.queue.w.a", "$attend.queue.w.b"),
+    ]

@@ -207,13 +207,13 @@ class Session:
             self.engine.outgoing.groups.set_empty(name, without)
         return number
 
-    def leave_queue(self, name: str) -> int:
-        """Take no more of a group's messages than were sent so far; like ``subscribe``.
+    def leave_queues(self, names: Iterable[str]) -> int:
+        """Take no more of groups' messages than were sent so far; like ``subscribe``.
 
-        This node stays in the group until it leaves it: what is on its way and its to take
+        This node stays in the groups until it leaves them: what is on its way and its to take
         still comes.
         """
-        return self.client.subscribe(leave=self._queues.attendances([name]))
+        return self.client.subscribe(leave=self._queues.attendances(names))
 
     def _known_batch(self) -> int:
         """Return up to which batch this node has heard all news that concern it."""

@@ -29,7 +29,7 @@ from quicksilver.node.discovery import find_gms
 from quicksilver.node.errors import QuicksilverError, TimedOutError, UnconfirmedError
 from quicksilver.node.history import History
 from quicksilver.node.messages import NodeStats
-from quicksilver.node.node_base import NodeBase
+from quicksilver.node.node_base import NodeBase, queues_of
 from quicksilver.node.options import (
     JoinChoices,
     OpenChoices,
@@ -285,11 +285,14 @@ class Node(NodeBase):
 
         They are left from the call on, even if it is cancelled.
         """
-        shared = [group.name for group in groups if getattr(group, "queue", None) is not None]
-        if shared:
-            await self._wait(self.core.leave_queues(shared))
-            await asyncio.sleep(QUEUE_DRAIN_S)
-        await self._wait(self._leave(groups))
+        shared = queues_of(groups)
+        try:
+            if shared:
+                await self._wait(self.core.leave_queues(shared))
+                await asyncio.sleep(QUEUE_DRAIN_S)
+        finally:
+            left = self._leave(groups)
+        await self._wait(left)
 
     async def _subscribe(self, groups: list[Any], future: Any) -> None:
         try:

@@ -354,8 +354,7 @@ class NodeCore:
         leaving = tuple(names)
 
         def request() -> None:
-            for name in leaving:
-                self._requests[self.session.leave_queue(name)] = future
+            self._requests[self.session.leave_queues(leaving)] = future
 
         self.thread.submit(request)
         return future

@@ -154,10 +154,7 @@ class NodeBase:
         return _retaining([kind(core, name, type_, inbox=None) for name in found], retain)
 
     def _leave(self, groups: Sequence[GroupBase[Any]]) -> Any:
-        """Begin to leave groups; return the future to wait for."""
-        for group in groups:
-            if not isinstance(group, GroupBase):
-                raise OptionError("groups", f"must be what join and open return, not {group!r}")
+        """Begin to leave groups that ``queues_of`` has checked; return the future to wait for."""
         servers = [group.server for group in groups if group.server is not None]
         return self.core.subscribe(
             leave=[
@@ -166,6 +163,14 @@ class NodeBase:
             ],
             close=[group.name for group in groups if not group.is_member],
         )
+
+
+def queues_of(groups: Sequence[Any]) -> list[str]:
+    """Return the names of groups that are shared in queues; raises OptionError for what is none."""
+    for group in groups:
+        if not isinstance(group, GroupBase):
+            raise OptionError("groups", f"must be what join and open return, not {group!r}")
+    return [group.name for group in groups if group.queue is not None]
 
 
 def _retaining(groups: list[Any], retain: int) -> list[Any]:

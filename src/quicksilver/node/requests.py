@@ -12,6 +12,7 @@ that nobody would answer fails at once, and one whose servers have all gone does
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import threading
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.membership.names import ATTENDANCE, PRIVATE
+from quicksilver.membership.names import ATTENDANCE, PRIVATE, find_name_problem
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -59,8 +60,14 @@ Handler = Callable[[Message[Any]], Any | Awaitable[Any]]
 
 
 def serve_attendance(group: str) -> str:
-    """Return the attendance group of those who serve a group."""
-    return f"{ATTENDANCE}serve.{group}"
+    """Return the attendance group of those who serve a group.
+
+    Names of groups may be as long as those of attendance groups: the longest are hashed.
+    """
+    name = f"{ATTENDANCE}serve.{group}"
+    if find_name_problem(name) is None:
+        return name
+    return f"{ATTENDANCE}serve-long.{hashlib.sha256(group.encode()).hexdigest()}"
 
 
 class Sink:

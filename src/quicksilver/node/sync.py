@@ -33,7 +33,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.history import History
 from quicksilver.node.messages import NodeStats
-from quicksilver.node.node_base import NodeBase
+from quicksilver.node.node_base import NodeBase, queues_of
 from quicksilver.node.options import (
     JoinChoices,
     OpenChoices,
@@ -277,12 +277,18 @@ class Node(NodeBase):
 
     def leave(self, *groups: Group[Any]) -> None:
         """Leave groups; what they queued can still be read. A queue is left in two steps, so
-        that what was on its way to this member still comes."""
-        shared = [group.name for group in groups if getattr(group, "queue", None) is not None]
-        if shared:
-            self._wait(self.core.leave_queues(shared))
-            time.sleep(QUEUE_DRAIN_S)
-        self._wait(self._leave(groups))
+        that what was on its way to this member still comes.
+
+        They are left from the call on, even if it is interrupted.
+        """
+        shared = queues_of(groups)
+        try:
+            if shared:
+                self._wait(self.core.leave_queues(shared))
+                time.sleep(QUEUE_DRAIN_S)
+        finally:
+            left = self._leave(groups)
+        self._wait(left)
 
     def _subscribe(self, groups: list[Any], future: Any) -> None:
         try:
