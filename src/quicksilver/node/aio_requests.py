@@ -53,7 +53,7 @@ async def serve(core: NodeCore, group: Group[Any], handler: Handler, concurrency
     check_serve(handler, concurrency)
     if group.server is not None:
         raise OptionError("serve", f"group {group.name!r} is served by this node already")
-    group.server = TaskServer(group, handler, concurrency, core.requests.reply_groups)
+    group.server = TaskServer(group, handler, concurrency, core.requests.answers)
     sink = Sink(group.server.attendance)
     try:
         await asyncio.wrap_future(core.subscribe(join=[sink], empty="drop"))

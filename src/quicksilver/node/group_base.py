@@ -49,7 +49,6 @@ INNER = frozenset(
         "call_in_loop",
         "decoded",
         "notify",
-        "make_beside",
         "retained",
         "send_payload",
         "sender",

@@ -16,7 +16,6 @@ import hashlib
 import inspect
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from quicksilver.membership.names import ATTENDANCE, PRIVATE, find_name_problem
+from quicksilver.multicast.reply_groups import ReplyGroups
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -38,6 +38,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.headers import enveloped
 from quicksilver.node.messages import NO_HEADERS, Headers, Message, View
+from quicksilver.node.promises import settle
 from quicksilver.wire.envelope import Envelope, Kind
 from quicksilver.wire.packets import Messages
 
@@ -48,9 +49,6 @@ TIMEOUT_S = 5.0
 CONCURRENCY = 16
 WAITING_MAX = 1024
 """Requests that wait for a handler; whoever asks on top is told that the member is busy."""
-
-REPLY_GROUPS_MAX = 256
-"""Requesters whose reply groups a server keeps open, those that asked last."""
 
 FAILURE_CHARS_MAX = 1000
 PENDING_MAX = 100_000
@@ -140,6 +138,23 @@ class _Replies(Sink):
                 self._on_answer(envelope.number, envelope.kind, message)
 
 
+class _ReplyGroup(Sink):
+    """The reply group of another node."""
+
+    def __init__(self, name: str, groups: ReplyGroups) -> None:
+        super().__init__(name)
+        self._groups = groups
+
+    def ready_on_core(self, sender: GroupSender) -> None:
+        self._groups.handle_ready(self.name, sender)
+
+    def view_on_core(self, view: View) -> None:
+        self._groups.handle_view(self.name)
+
+    def fail_on_core(self, error: Exception) -> None:
+        self._groups.handle_gone(self.name)
+
+
 class Pending:
     """A request that waits for answers."""
 
@@ -223,8 +238,8 @@ class Requests:
         self._next = 1
         self.late = 0
         """Answers that nobody waited for any more."""
-        self.reply_groups = ReplyGroups(core)
-        """Those of other nodes, for what this node answers."""
+        self.answers = Answers(core)
+        """Those of this node to others' requests."""
 
     def prepare(self, group: str) -> Future[dict[str, int]] | None:
         """Join and open what requests to a group need; None if that was done.
@@ -429,74 +444,57 @@ async def call_handler(handler: Handler, message: Message[Any]) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
-class ReplyGroups:
-    """Reply groups of others that a node has open for its answers, whichever group it serves;
-    those last that were used last. Any thread may use it."""
+class Answers:
+    """What a node answers to whom; any thread may use it."""
 
-    def __init__(self, core: NodeCore, count_max: int = REPLY_GROUPS_MAX) -> None:
+    def __init__(self, core: NodeCore) -> None:
         self._core = core
-        self.count_max = count_max
-        """How many may be open at once."""
-        self._open: OrderedDict[str, Future[Any]] = OrderedDict()
+        self.groups = ReplyGroups(self._change, core.session.put_enveloped)
+        """The reply groups of those who asked, whichever group they asked (core thread)."""
         self._servers: set[object] = set()
-        self._lock = threading.RLock()
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def attach(self, server: object) -> None:
         """Somebody serves a group."""
-        with self._lock:
-            self._servers.add(server)
+        self._core.call(lambda: self._servers.add(server))
 
     def detach(self, server: object) -> None:
-        """Somebody serves no more: the groups are closed after the last one."""
-        with self._lock:
+        """Somebody serves no more: the reply groups are closed after the last one."""
+
+        def leave() -> None:
             self._servers.discard(server)
-            if self._servers:
-                return
-            closing = list(self._open)
-            self._open.clear()
+            closing = () if self._servers else self.groups.close_all()
             with suppress(QuicksilverError):  # the node has ended, and they with it
                 if closing:
                     self._core.subscribe(close=closing)
 
-    def use(self, name: str, make: Callable[[str], Any]) -> Future[Any]:
-        """Return a future that has the group; it is opened if it is not, and those that were
-        not used for longest are closed. Whoever shares the future does not cancel it.
+        self._core.call(leave)
 
-        Raises:
-            ClosedError: the node has ended, or nobody serves any more.
-        """
-        with self._lock:
-            if not self._servers:
-                raise ClosedError(f"group {name!r}")
-            found = self._open.get(name)
-            if found is not None:
-                self._open.move_to_end(name)
-                return found
-            group = make(name)
-            closing = list(self._open)[: max(0, len(self._open) + 1 - self.count_max)]
-            opening = self._core.subscribe(open_=[group], close=closing, empty="drop")
-            for each in closing:
-                del self._open[each]
-            opened: Future[Any] = Future()
-            self._open[name] = opened
+    def send(self, name: str, payload: bytes) -> Future[None] | None:
+        """Send an answer; return what to wait for before the next one to the same requester, if
+        that one does not take what it asked for."""
 
-        def pass_on(done: Future[dict[str, int]]) -> None:
-            error = ClosedError(f"group {name!r}") if done.cancelled() else done.exception()
-            if error is None:
-                opened.set_result(group)
-            else:
-                self.drop(name, opened)
-                self._core.withdraw([group])
-                opened.set_exception(error)
+        def answer_on_core() -> None:
+            if self._servers:
+                self.groups.answer(name, payload)
 
-        opening.add_done_callback(pass_on)
-        return opened
+        self._core.call(answer_on_core)
+        if not self.groups.is_full(name):
+            return None
+        has_room: Future[None] = self._core.promises.make()
+        self._core.call(lambda: self.groups.call_with_room(name, lambda: settle(has_room, None)))
+        return has_room
 
-    def drop(self, name: str, opened: Future[Any]) -> None:
-        """A group turned out to be closed: it is opened again for the next answer."""
-        with self._lock:
-            if self._open.get(name) is opened:
-                del self._open[name]
+    def _change(self, name: str, closing: tuple[str, ...]) -> None:
+        try:
+            opening = self._core.subscribe(
+                open_=[_ReplyGroup(name, self.groups)], close=closing, empty="drop"
+            )
+        except QuicksilverError:  # the node has ended
+            self.groups.handle_gone(name)
+            return
+
+        def look(done: Future[dict[str, int]]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                self._core.call(lambda: self.groups.handle_gone(name))
+
+        opening.add_done_callback(look)

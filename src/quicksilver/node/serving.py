@@ -1,6 +1,8 @@
 """Members that answer requests: handlers, bounded in how many run at once.
 
-One class for each form: handlers are tasks of the loop, or run in threads of their own.
+One class for each form: handlers are tasks of the loop, or run in threads of their own. A handler
+is done when its answer is on its way; that a requester does not take its answers holds handlers up
+only once much waits for it (``multicast.reply_groups``).
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ import asyncio
 import queue
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from quicksilver.node.errors import ClosedError, QuicksilverError, UnconfirmedError
+from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.requests import (
     WAITING_MAX,
+    Answers,
     Handler,
-    ReplyGroups,
     Request,
     call_handler,
     serve_attendance,
@@ -25,19 +28,13 @@ if TYPE_CHECKING:
     from quicksilver.node import aio, sync
 
 BUSY = "the member is busy: too many requests wait"
-REPLY_TRIES = 2
-"""How often an answer is sent: the reply group may be closed for another one meanwhile, and
-earlier answers that may be lost are told with the next one. The requester asks again if need be."""
-
-OPEN_S = 30.0
-"""How long a thread waits for the GMS to open a reply group."""
 
 
 class TaskServer:
     """Runs handlers as tasks of the group's loop."""
 
     def __init__(
-        self, group: aio.Group[Any], handler: Handler, concurrency: int, replies: ReplyGroups
+        self, group: aio.Group[Any], handler: Handler, concurrency: int, answers: Answers
     ) -> None:
         self.attendance = serve_attendance(group.name)
         self.dropped = 0
@@ -53,8 +50,8 @@ class TaskServer:
         self._is_stopped = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusing: asyncio.Task[None] | None = None
-        self._replies = replies
-        replies.attach(self)
+        self._answers = answers
+        answers.attach(self)
 
     # Core thread
 
@@ -86,7 +83,7 @@ class TaskServer:
             task.cancel()
         if self._refusing is not None:
             self._refusing.cancel()
-        self._replies.detach(self)
+        self._answers.detach(self)
 
     def _wake(self) -> None:
         self._is_notified = False
@@ -126,29 +123,17 @@ class TaskServer:
         await self._send(request, payload)
 
     async def _send(self, request: Request, payload: bytes) -> None:
-        for _ in range(REPLY_TRIES):
-            try:
-                opened = self._replies.use(request.reply, self._group.make_beside)
-                group = await asyncio.shield(asyncio.wrap_future(opened))
-            except QuicksilverError:
-                return  # the node is closed, or the GMS did not let the reply group be opened
-            try:
-                await group.send_payload(payload)
-            except ClosedError:
-                self._replies.drop(request.reply, opened)
-            except UnconfirmedError:
-                continue
-            except QuicksilverError:
-                return
-            else:
-                return
+        room = self._answers.send(request.reply, payload)
+        if room is not None:
+            with suppress(QuicksilverError):  # the node has ended
+                await asyncio.wrap_future(room)
 
 
 class ThreadServer:
     """Runs handlers in threads of their own."""
 
     def __init__(
-        self, group: sync.Group[Any], handler: Handler, concurrency: int, replies: ReplyGroups
+        self, group: sync.Group[Any], handler: Handler, concurrency: int, answers: Answers
     ) -> None:
         self.attendance = serve_attendance(group.name)
         self.dropped = 0
@@ -158,9 +143,9 @@ class ThreadServer:
         self._waiting: queue.Queue[Request | None] = queue.Queue(WAITING_MAX)
         self._busy: deque[Request] = deque()
         """Requests that are to be told that the member is busy."""
-        self._replies = replies
+        self._answers = answers
         self._is_stopped = False
-        replies.attach(self)
+        answers.attach(self)
         self._threads = [
             threading.Thread(target=self._work, name=f"serve {group.name}", daemon=True)
             for _ in range(concurrency)
@@ -186,7 +171,7 @@ class ThreadServer:
     def stop(self) -> None:
         """Answer no more; handlers that run come to their end."""
         self._is_stopped = True
-        self._replies.detach(self)
+        self._answers.detach(self)
         for _ in self._threads:
             try:
                 self._waiting.put_nowait(None)
@@ -214,19 +199,7 @@ class ThreadServer:
         self._send(request, payload)
 
     def _send(self, request: Request, payload: bytes) -> None:
-        for _ in range(REPLY_TRIES):
-            try:
-                opened = self._replies.use(request.reply, self._group.make_beside)
-                group = opened.result(OPEN_S)
-            except (QuicksilverError, TimeoutError):
-                return  # the node is closed, or the GMS did not let the reply group be opened
-            try:
-                group.send_payload(payload)
-            except ClosedError:
-                self._replies.drop(request.reply, opened)
-            except UnconfirmedError:
-                continue
-            except QuicksilverError:
-                return
-            else:
-                return
+        room = self._answers.send(request.reply, payload)
+        if room is not None:
+            with suppress(QuicksilverError):  # the node has ended
+                room.result()
