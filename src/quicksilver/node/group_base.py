@@ -62,7 +62,6 @@ class GroupBase(Generic[T]):
     """A group as the application holds it; ``join`` and ``open`` of a node make it."""
 
     __slots__ = {  # as the constructor has them; the texts are their docstrings
-        "_batch": None,
         "_core": None,
         "_current": None,
         "_decode": None,
@@ -96,8 +95,6 @@ class GroupBase(Generic[T]):
         self.queue: str | None = None
         self.retained: Retained | None = None
         self.server: TaskServer | ThreadServer | None = None
-        self._batch = 0
-        """The newest batch that was known when the last view was told."""
         self.view: View | None = None
         self._core = core
         self._thread = core.thread
@@ -241,7 +238,9 @@ class GroupBase(Generic[T]):
         """The group has a new view, or one of those that a pattern stands for."""
         if view.group == self.name:
             self.view = view
-            self._replay_on_core(view)
+            if self.retained is not None:
+                batch = self._core.session.directory.batch
+                self.retained.handle_view(self.sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
             self._inbox.views.append(view)
         self.notify()
@@ -272,17 +271,6 @@ class GroupBase(Generic[T]):
         if self.server is not None:
             self.server.end_on_core()
         self.notify()
-
-    def _replay_on_core(self, view: View) -> None:
-        """Send values that are kept to the newcomers of a view."""
-        before, self._batch = self._batch, self._core.session.directory.batch
-        sender, retained = self.sender, self.retained
-        if retained is None or sender is None or not view.joined:
-            return
-        lane = sender.lane
-        payloads = retained.replay(before, lane.outbox.identities())
-        if payloads:
-            lane.put_first(sender.twin(), payloads)
 
     def notify(self) -> None:
         """Wake whoever waits for messages or views."""
