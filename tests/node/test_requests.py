@@ -11,7 +11,8 @@ import pytest
 
 import quicksilver
 from quicksilver.membership.names import find_name_problem
-from quicksilver.node.requests import FAILURE_CHARS_MAX, serve_attendance
+from quicksilver.multicast.requests import serve_attendance
+from quicksilver.node.requests import FAILURE_CHARS_MAX
 from tests.node.service import connect, connect_sync, run, take
 
 pytestmark = pytest.mark.integration

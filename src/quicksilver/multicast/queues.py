@@ -138,26 +138,15 @@ class Queue:
         if self.me not in members:
             return
         mine = members.index(self.me)
-        count = len(messages.payloads)
-        numbers = messages.sequences or range(messages.first, messages.first + count)
         chosen = [
             at
-            for at, number in enumerate(numbers)
+            for at, number in enumerate(messages.numbers())
             if (messages.sender * _SPREAD + number) % len(members) == mine
             and (envelopes is None or envelopes[at].kind != Kind.RETAINED)
         ]
         if not chosen:
             return
-        group = messages.group if messages.group is not None else messages.groups[0]
-        taken = Messages(
-            messages.sender,
-            messages.batch,
-            [messages.payloads[at] for at in chosen],
-            None,
-            0,
-            [group] * len(chosen),
-            [numbers[at] for at in chosen],
-        )
+        taken = messages.pick(chosen)
         plain, with_envelopes = self._receivers
         if envelopes is None or with_envelopes is None:
             plain(taken)

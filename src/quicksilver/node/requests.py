@@ -1,30 +1,23 @@
 """Requests and their answers: what both forms of the API share.
 
-A request is a message of its group with an envelope that has a number and the name of the
-requester's reply group. The reply group is private: it has a region of its own with the
-requester as its only member, so an answer is a reliable message to one node, the plan of all
-other regions stays as it is, and nobody else hears it. A node makes its reply group with its
-first request; whoever answers opens it once.
-
-Members that serve a group are in an attendance group, whose view requesters know: a request
-that nobody would answer fails at once, and one whose servers have all gone does not wait.
+``multicast.requests`` says how they work; here are the futures, the threads and the groups that
+a node joins and opens for them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.membership.names import ATTENDANCE, PRIVATE, find_name_problem
 from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.requests import Pending, find_requests, reply_group, serve_attendance
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -38,7 +31,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.headers import enveloped
 from quicksilver.node.messages import NO_HEADERS, Headers, Message, View
-from quicksilver.node.promises import settle
+from quicksilver.node.promises import fail, settle
 from quicksilver.wire.envelope import Envelope, Kind
 from quicksilver.wire.packets import Messages
 
@@ -55,17 +48,6 @@ PENDING_MAX = 100_000
 """Requests under way at once, of one node."""
 
 Handler = Callable[[Message[Any]], Any | Awaitable[Any]]
-
-
-def serve_attendance(group: str) -> str:
-    """Return the attendance group of those who serve a group.
-
-    Names of groups may be as long as those of attendance groups: the longest are hashed.
-    """
-    name = f"{ATTENDANCE}serve.{group}"
-    if find_name_problem(name) is None:
-        return name
-    return f"{ATTENDANCE}serve-long.{hashlib.sha256(group.encode()).hexdigest()}"
 
 
 class Sink:
@@ -124,11 +106,11 @@ class _Replies(Sink):
     """The reply group of this node."""
 
     def __init__(self, on_answer: Callable[[int, Kind, Message[bytes]], None]) -> None:
-        super().__init__(f"{PRIVATE}reply.{os.urandom(8).hex()}")
+        super().__init__(reply_group(os.urandom(8).hex()))
         self._on_answer = on_answer
 
     def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
-        numbers = messages.sequences or range(messages.first, messages.first + len(envelopes))
+        numbers = messages.numbers()
         for payload, sequence, envelope in zip(messages.payloads, numbers, envelopes, strict=True):
             if envelope.kind in (Kind.ANSWER, Kind.FAILURE):
                 headers = envelope.headers or NO_HEADERS
@@ -155,64 +137,37 @@ class _ReplyGroup(Sink):
         self._groups.handle_gone(self.name)
 
 
-class Pending:
-    """A request that waits for answers."""
+class Waiting(Pending):
+    """A request that somebody waits for, in whichever thread."""
 
     def __init__(self, group: str, wanted: int | None, servers: frozenset[int]) -> None:
-        self.group = group
-        self.number = 0
-        self.answers: list[Message[bytes]] = []
         self.done: Future[None] = Future()
         """Has a result when nothing more is to be waited for."""
-        self._failures: list[tuple[int, str]] = []
-        self._wanted = wanted
-        self._servers = set(servers)
-        """Who may still answer, as far as it is known."""
+        super().__init__(group, wanted, servers, lambda: settle(self.done, None))
 
-    def handle_answer(self, kind: Kind, message: Message[bytes]) -> None:
+    def handle(self, kind: Kind, message: Message[bytes]) -> None:
         """An answer has come (core thread)."""
-        if self.done.done():
-            return
         if kind == Kind.FAILURE:
             text = bytes(message.payload).decode("utf-8", "replace")[:FAILURE_CHARS_MAX]
-            self._failures.append((message.sender, text))
+            self.handle_failure(message.sender, text)
         else:
-            self.answers.append(msgspec.structs.replace(message, group=self.group))
-        self._servers.discard(message.sender)
-        self._check()
-
-    def handle_left(self, gone: frozenset[int]) -> None:
-        """Servers are gone (core thread): they will not answer."""
-        if not self.done.done():
-            self._servers -= gone
-            self._check()
-
-    def _check(self) -> None:
-        # A failure counts: whoever asks for one answer gets the first, whatever it is.
-        count = len(self.answers) + len(self._failures)
-        if not self._servers or (self._wanted is not None and count >= self._wanted):
-            self._end()
+            self.handle_answer(message.sender, msgspec.structs.replace(message, group=self.group))
 
     def fail(self, error: Exception) -> None:
         """The node or the group has ended: no answer comes any more (any thread)."""
-        with suppress(InvalidStateError):
-            self.done.set_exception(error)
-
-    def _end(self) -> None:
-        with suppress(InvalidStateError):  # whoever waited has given up in the same moment
-            self.done.set_result(None)
+        fail(self.done, error)
 
     def result(self, timeout_s: float, *, is_timeout: bool) -> Any:
         """Return what the caller of ``request`` gets, or raise it."""
         if not is_timeout:
             self.done.result()  # raises what the request failed with
-        wanted, answers = self._wanted, self.answers
+        wanted, answers = self.wanted, self.answers
         if wanted is not None and len(answers) >= wanted:
             return answers[0] if wanted == 1 else answers[:wanted]
         if wanted is None and answers:
             return list(answers)
-        if self._failures and not is_timeout:
-            raise RequestFailedError(self.group, *self._failures[0], tuple(answers))
+        if self.failures and not is_timeout:
+            raise RequestFailedError(self.group, *self.failures[0], tuple(answers))
         if is_timeout:
             raise RequestTimeoutError(self.group, timeout_s, tuple(answers))
         if answers:
@@ -234,7 +189,7 @@ class Requests:
         self._preparing: dict[str, Future[dict[str, int]]] = {}
         """What the first request to a group waits for, and those that come meanwhile."""
         self._lock = threading.RLock()
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, Waiting] = {}
         self._next = 1
         self.late = 0
         """Answers that nobody waited for any more."""
@@ -271,7 +226,7 @@ class Requests:
 
     def begin(
         self, group: str, body: bytes, answers: int | None, key: Any, headers: Headers | None
-    ) -> tuple[Pending, bytes]:
+    ) -> tuple[Waiting, bytes]:
         """Return a request that waits, and the payload that asks for it.
 
         Raises:
@@ -286,7 +241,7 @@ class Requests:
             raise NoResponderError(group, "no member serves it")
         if len(self._pending) >= PENDING_MAX:
             raise OptionError("request", f"{PENDING_MAX} are under way: wait for some of them")
-        pending = Pending(group, answers, servers)
+        pending = Waiting(group, answers, servers)
         with self._lock:  # threads may ask at once
             pending.number, self._next = self._next, self._next + 1
         payload = enveloped(
@@ -306,7 +261,7 @@ class Requests:
             pending.fail(ClosedError(f"group {group!r}"))
         return pending, payload
 
-    def end(self, pending: Pending) -> None:
+    def end(self, pending: Waiting) -> None:
         """Nobody waits for a request any more."""
         self._pending.pop(pending.number, None)
 
@@ -341,7 +296,7 @@ class Requests:
         if pending is None:
             self.late += 1
         else:
-            pending.handle_answer(kind, message)
+            pending.handle(kind, message)
 
     def _handle_left(self, group: str, gone: frozenset[int]) -> None:
         for pending in list(self._pending.values()):
@@ -390,13 +345,10 @@ def split_requests(
     messages: Messages, envelopes: Sequence[Envelope], group: str
 ) -> tuple[list[Request], Messages | None, list[Envelope]]:
     """Return the requests among messages, and the other messages with their envelopes."""
-    numbers = messages.sequences or range(messages.first, messages.first + len(envelopes))
-    requests: list[Request] = []
-    rest: list[int] = []
-    for at, envelope in enumerate(envelopes):
-        if envelope.kind != Kind.REQUEST or not envelope.reply.startswith(PRIVATE):
-            rest.append(at)
-            continue
+    numbers, requests = messages.numbers(), []
+    places = find_requests(envelopes)
+    for at in places:
+        envelope = envelopes[at]
         message = Message(
             messages.payloads[at],
             messages.sender,
@@ -407,18 +359,8 @@ def split_requests(
             envelope.headers or NO_HEADERS,
         )
         requests.append(Request(message, envelope.number, envelope.reply))
-    if not rest:
-        return requests, None, []
-    number = messages.groups[0] if messages.group is None else messages.group
-    others = Messages(
-        messages.sender,
-        messages.batch,
-        [messages.payloads[at] for at in rest],
-        None,
-        0,
-        [number] * len(rest),
-        [numbers[at] for at in rest],
-    )
+    rest = sorted(set(range(len(envelopes))).difference(places))
+    others = messages.pick(rest) if rest else None
     return requests, others, [envelopes[at] for at in rest]
 
 

@@ -14,6 +14,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from quicksilver.multicast.requests import serve_attendance
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.requests import (
     WAITING_MAX,
@@ -21,7 +22,6 @@ from quicksilver.node.requests import (
     Handler,
     Request,
     call_handler,
-    serve_attendance,
 )
 
 if TYPE_CHECKING:
