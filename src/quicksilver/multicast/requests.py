@@ -45,6 +45,18 @@ def find_requests(envelopes: Sequence[Envelope]) -> list[int]:
     ]
 
 
+class Attendance:
+    """Who serves a group, as a requester knows it."""
+
+    def __init__(self) -> None:
+        self.servers: frozenset[int] = frozenset()
+
+    def handle_view(self, members: Iterable[int]) -> frozenset[int]:
+        """The attendance group has a new view; return those who serve no more."""
+        before, self.servers = self.servers, frozenset(members)
+        return before - self.servers
+
+
 class Pending:
     """A request that waits for answers."""
 

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from quicksilver.multicast.reply_groups import ReplyGroups
-from quicksilver.multicast.requests import Pending, find_requests, reply_group, serve_attendance
+from quicksilver.multicast.requests import (
+    Attendance,
+    Pending,
+    find_requests,
+    reply_group,
+    serve_attendance,
+)
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -87,17 +93,20 @@ class Sink:
 
 
 class _Attendance(Sink):
-    """Who serves a group, as a requester knows it."""
+    """The attendance group of those who serve a group."""
 
     def __init__(self, group: str, on_left: Callable[[str, frozenset[int]], None]) -> None:
         super().__init__(serve_attendance(group))
         self.group = group
-        self.servers: frozenset[int] = frozenset()
+        self._known = Attendance()
         self._on_left = on_left
 
+    @property
+    def servers(self) -> frozenset[int]:
+        return self._known.servers
+
     def view_on_core(self, view: View) -> None:
-        left = self.servers.difference(view.members)
-        self.servers = frozenset(view.members)
+        left = self._known.handle_view(view.members)
         if left:
             self._on_left(self.group, left)
 
