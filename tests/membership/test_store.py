@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -141,3 +142,18 @@ def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="damaged"):
         store.load()
     store.close()
+
+
+def test_who_may_read_the_state_is_for_the_umask_to_say(tmp_path: Path) -> None:
+    """It holds the secrets of nodes: a service that hides it has a file that is hidden."""
+    path = tmp_path / "gms.db"
+    before = os.umask(0o077)
+    try:
+        store = SqliteStore(path)
+        store.commit(COMMIT)
+        made = {each.name: each.stat().st_mode & 0o077 for each in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert "gms.db" in made
+    assert set(made.values()) == {0}
