@@ -17,8 +17,9 @@ import pytest
 import quicksilver
 from quicksilver.node.messages import NO_HEADERS, Message
 from quicksilver.node.requests import WAITING_MAX, Request, Requests
-from quicksilver.node.serving import BUSY, TaskServer, ThreadServer
+from quicksilver.node.serving import BUSY, ThreadServer
 from quicksilver.node.sync_requests import Limit
+from quicksilver.node.task_serving import TaskServer
 from quicksilver.wire.envelope import Kind, parse_enveloped
 from tests.node.service import connect, connect_sync, run, until
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quicksilver.node.errors import OptionError, QuicksilverError, RequestTimeoutError
 from quicksilver.node.messages import Headers
 from quicksilver.node.requests import Handler, Sink, check_request, check_serve
-from quicksilver.node.serving import TaskServer
+from quicksilver.node.task_serving import TaskServer
 
 if TYPE_CHECKING:
     from quicksilver.node.aio_group import Group

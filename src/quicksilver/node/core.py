@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 from quicksilver.membership.events import (
     SubscriptionCompleted,
@@ -51,7 +51,6 @@ from quicksilver.net.interfaces import (
     datagram_bytes_max,
     list_interfaces,
 )
-from quicksilver.net.spill import SpillFile
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -74,6 +73,9 @@ from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
+
+if TYPE_CHECKING:
+    from quicksilver.net.spill import SpillFile
 
 UNFINISHED_S = 2.0
 """How long to wait for the core thread to say what a node that closes leaves behind."""
@@ -175,6 +177,8 @@ class NodeCore:
         )
         self._spill: SpillFile | None = None
         if config.keep_disk_bytes_max:
+            from quicksilver.net.spill import SpillFile  # nobody else pays for it at the start
+
             self._spill = SpillFile(
                 folder=options.keep_folder,
                 bytes_max=config.keep_disk_bytes_max,

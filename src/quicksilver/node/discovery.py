@@ -16,7 +16,6 @@ import os
 import socket
 import stat
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -137,6 +136,8 @@ def _read(path: Path, *, is_checked: bool) -> str | None:
         raise ConfigFileError(str(path), f"{problem}, so it is not followed", f"set {VARIABLE}")
     if len(data) > FILE_BYTES_MAX:
         raise ConfigFileError(str(path), f"has more than {FILE_BYTES_MAX} bytes")
+    import tomllib  # where there is a file: it takes milliseconds at the start
+
     try:
         table = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also of its numbers, dates and nesting

@@ -7,7 +7,7 @@ costs about a kilobyte on the sender, views and tables included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -34,9 +34,12 @@ from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
 from quicksilver.node.requests import split_requests
 from quicksilver.node.retained import Retained
-from quicksilver.node.serving import TaskServer, ThreadServer
 from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX, Messages
+
+if TYPE_CHECKING:
+    from quicksilver.node.serving import ThreadServer
+    from quicksilver.node.task_serving import TaskServer
 
 T = TypeVar("T")
 

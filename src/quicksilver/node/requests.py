@@ -6,7 +6,6 @@ a node joins and opens for them.
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -387,12 +386,6 @@ def check_serve(handler: Any, concurrency: int) -> None:
         raise OptionError("handler", "must be a function of a message")
     if type(concurrency) is not int or not 1 <= concurrency <= WAITING_MAX:
         raise OptionError("concurrency", f"must be from 1 to {WAITING_MAX}")
-
-
-async def call_handler(handler: Handler, message: Message[Any]) -> Any:
-    """Return what a handler returns, whichever kind of function it is."""
-    result = handler(message)
-    return await result if inspect.isawaitable(result) else result
 
 
 class Answers:
