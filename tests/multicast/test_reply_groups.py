@@ -131,3 +131,29 @@ def test_a_group_that_is_gone_is_opened_again_and_nobody_waits_for_it() -> None:
     assert [name for name, _ in bench.changes] == ["a", "a"]
     assert bench.groups.close_all() == ("a",)
     assert len(bench.groups) == 0
+
+
+def test_only_a_group_with_room_and_nothing_waiting_takes_answers_at_once() -> None:
+    """Else a later answer would overtake an earlier one."""
+    bench, sender = Bench(), Sender(room=5)
+    assert bench.groups.find_open("a") is None
+    bench.groups.answer("a", b"0123456789")
+    assert bench.groups.find_open("a") is None, "it is not open yet"
+    bench.ready("a", sender)
+    assert bench.groups.find_open("a") is None, "there is no room"
+    bench.groups.answer("a", b"x")
+    sender.lane.room = 5
+    assert bench.groups.find_open("a") is None, "an answer waits"
+    sender.take(0)
+    found: Any = bench.groups.find_open("a")
+    assert found is sender
+
+
+def test_a_group_that_takes_answers_at_once_counts_as_used() -> None:
+    bench = Bench(count_max=2)
+    for name in ("a", "b"):
+        bench.groups.answer(name, b"1")
+        bench.ready(name, Sender())
+    assert bench.groups.find_open("a") is not None
+    bench.groups.answer("c", b"1")
+    assert bench.changes[-1] == ("c", ("b",))

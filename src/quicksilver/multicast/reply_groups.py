@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from quicksilver.multicast.sending.group import GroupSender
@@ -70,6 +71,18 @@ class ReplyGroups:
         if is_new:
             self._change(name, self._take_excess())
         self._pump(group)
+
+    def find_open(self, name: str) -> GroupSender | None:
+        """Return how to send the next answer at once, or None where it has to wait.
+
+        Any thread may ask: most answers go straight into the lane, as other messages do.
+        """
+        group = self._groups.get(name)
+        if group is None or group.sender is None or group.waiting or group.sender.lane.room < 0:
+            return None
+        with suppress(KeyError):  # it was closed in this moment
+            self._groups.move_to_end(name)
+        return group.sender
 
     def is_full(self, name: str) -> bool:
         """Whether more waits for a requester than may; the answer is taken nevertheless."""

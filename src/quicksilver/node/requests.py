@@ -417,11 +417,19 @@ class Answers:
         """Send an answer; return what to wait for before the next one to the same requester, if
         that one does not take what it asked for."""
 
+        core = self._core
+        sender = self.groups.find_open(name)
+        if sender is not None:
+            lane = core.session.put_enveloped(sender, payload)
+            if core.thread.is_sleeping and not lane.is_blocked:
+                core.thread.wake()
+            return None
+
         def answer_on_core() -> None:
             if self._servers:
                 self.groups.answer(name, payload)
 
-        self._core.call(answer_on_core)
+        core.call(answer_on_core)
         if not self.groups.is_full(name):
             return None
         has_room: Future[None] = self._core.promises.make()
