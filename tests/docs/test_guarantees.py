@@ -1,4 +1,4 @@
-"""Every guarantee names a test, and the test is there."""
+"""Every guarantee, and every limit to what an attacker can do, names a test that is there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tests.docs.parsing import ROOT, read
 PAGE = "docs/guarantees.md"
 MARK = re.compile(r"<!-- test: (\S+) -->")
 PROMISED, _, WANTED = read(PAGE).partition("\n## Wanted\n")
-NAMED = MARK.findall(PROMISED)
+TRUST = read("docs/trust.md")
+NAMED = MARK.findall(PROMISED) + MARK.findall(TRUST)
 VERBS = (
     "join",
     "leave",
@@ -27,6 +28,12 @@ VERBS = (
     "empty group",
     "restart of the GMS",
     "recorder",
+    "headers and keys",
+    "requests",
+    "names with levels",
+    "queues",
+    "last values",
+    "finding the GMS",
     "live objects",
     "strangers",
 )
@@ -66,3 +73,19 @@ def test_every_sentence_names_a_test() -> None:
 def test_nothing_is_left_out() -> None:
     headings = re.findall(r"^### (.*)$", PROMISED, re.MULTILINE)
     assert headings == list(VERBS)
+
+
+def test_every_attack_that_is_said_to_be_hard_names_a_test() -> None:
+    """Only what is simply possible needs none."""
+    table = [line for line in TRUST.splitlines() if line.startswith("| ")][2:]
+    answers = {line: line.split(" | ")[1].strip() for line in table}
+    assert sum(answer in ("no", "hardly") for answer in answers.values()) > 5
+    hard = [line for line, answer in answers.items() if not answer.startswith("yes")]
+    assert [line for line in hard if not MARK.search(line)] == []
+
+
+def test_every_limit_names_a_test() -> None:
+    _, _, limits = TRUST.partition("## What is bounded\n")
+    bullets = limits.partition("\n## ")[0].split("\n- ")[1:]
+    assert len(bullets) > 5
+    assert [each for each in bullets if not MARK.search(each)] == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.net.streams import FrameDecoder, encode_frame
+from quicksilver.net.frames import FrameDecoder, encode_frame
 from quicksilver.wire import gms
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]

@@ -15,7 +15,7 @@ import pytest
 from quicksilver.membership.client import MembershipClient
 from quicksilver.membership.events import Member, SubscriptionCompleted, ViewsChanged, Welcomed
 from quicksilver.membership.store import SqliteStore
-from quicksilver.net.streams import FrameDecoder, encode_frame
+from quicksilver.net.frames import FrameDecoder, encode_frame
 from quicksilver.wire.gms import UPDATE_BYTES_MAX
 from tests.membership.cluster import Cluster, ViewHistory
 

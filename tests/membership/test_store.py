@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -141,3 +142,27 @@ def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="damaged"):
         store.load()
     store.close()
+
+
+def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """It holds the secrets of nodes: whoever reads one can take the node's place."""
+    path = tmp_path / "gms.db"
+    before = os.umask(0o022)
+    try:
+        store = SqliteStore(path)
+        store.commit(COMMIT)
+        modes = {each.name: each.stat().st_mode & 0o077 for each in tmp_path.iterdir()}
+        store.close()
+    finally:
+        os.umask(before)
+    assert "gms.db" in modes
+    assert set(modes.values()) == {0}
+
+
+def test_the_mode_of_a_file_that_is_there_is_kept(tmp_path: Path) -> None:
+    """Whoever runs the GMS may have chosen it."""
+    path = tmp_path / "gms.db"
+    SqliteStore(path).close()
+    path.chmod(0o640)
+    SqliteStore(path).close()
+    assert path.stat().st_mode & 0o777 == 0o640

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import (
     SubscriptionCompleted,
     ViewsChanged,
@@ -12,6 +13,7 @@ from quicksilver.membership.events import (
     Welcomed,
 )
 from quicksilver.membership.names import BadGroupNameError
+from quicksilver.membership.patterns import matches
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.events import (
     FlushEnded,
@@ -21,6 +23,7 @@ from quicksilver.multicast.events import (
 )
 from quicksilver.multicast.session import Session
 from quicksilver.wire import gms
+from quicksilver.wire.ids import GroupId
 from quicksilver.wire.packets import (
     FLAG_SINGLE,
     Messages,
@@ -428,3 +431,51 @@ def test_to_open_a_group_does_not_silence_its_echo() -> None:
     sender = script.session.find_sender("a")
     assert sender is not None
     assert sender.echo
+
+
+def test_a_new_pattern_is_compared_with_groups_and_not_with_other_patterns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The work is that of what is new: with 200 patterns and 2,000 groups each join of another
+    one took half a second when all were compared with all."""
+    script = Script().connect()
+    session = script.session
+    for number in range(1, 101):
+        view = GroupView(GroupId(number), f"p{number % 10}.g{number}", 1, (ME,), (), "")
+        session.directory.groups[view.id] = view
+    compared: list[tuple[str, str]] = []
+    looked: list[str] = []
+
+    def count(pattern: str, name: str) -> bool:
+        compared.append((pattern, name))
+        return matches(pattern, name)
+
+    handle_view = session._handle_view
+    monkeypatch.setattr("quicksilver.multicast.session.matches", count)
+    monkeypatch.setattr(
+        session, "_handle_view", lambda view: (looked.append(view.name), handle_view(view))
+    )
+    for number in range(10):
+        pattern = f"p{number}.*"
+        request = session.subscribe(match={pattern: lambda name: (script.receiver(name), None)})
+        compared.clear()
+        looked.clear()
+        session.handle_news(SubscriptionCompleted(request, {}), script.now)
+        script.take()
+        assert len(compared) == 100
+        assert len(looked) == 10
+        assert len(session.groups_for(pattern)) == 10
+
+
+def test_several_queues_are_left_in_one_request() -> None:
+    """One answer says that all of them are left, and there is one to wait for."""
+    script = Script().connect()
+    session = script.session
+    receivers = {name: script.receiver(name) for name in "ab"}
+    session.subscribe(join=receivers, queues={"a": "w", "b": "w"})
+    session.leave_queues(["a", "b"])
+    asked = [gms.parse_request(f) for f in iter(lambda: session.poll_control(script.now), None)]
+    assert [each.leave for each in asked if isinstance(each, gms.Subscribe)] == [
+        (),
+        ("$attend.queue.w.a", "$attend.queue.w.b"),
+    ]

@@ -11,7 +11,7 @@ import pytest
 
 from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
 from quicksilver.net.control import ControlStream
-from quicksilver.net.streams import encode_frame
+from quicksilver.net.frames import encode_frame
 
 pytestmark = pytest.mark.integration
 

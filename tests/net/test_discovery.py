@@ -6,15 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.net.discovery import (
-    ANSWERS_PER_S,
     QUESTION_BYTES,
-    Allowance,
-    Responder,
     encode_answer,
     encode_question,
     parse_answer,
     parse_question,
 )
+from quicksilver.net.discovery_answers import ANSWERS_PER_S, Allowance, Responder
 
 NONCE = b"12345678"
 

@@ -15,13 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.core.ports import ConnectionFinished, FrameTransmit
-from quicksilver.net.streams import (
-    FrameDecoder,
-    FrameError,
-    ListenError,
-    encode_frame,
-    serve_frames,
-)
+from quicksilver.net.frames import FrameDecoder, FrameError, encode_frame
+from quicksilver.net.streams import ListenError, serve_frames
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 30)))

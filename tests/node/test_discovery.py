@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,12 @@ import pytest
 import quicksilver
 from quicksilver.lab.processes import free_udp_port
 from quicksilver.node import discovery
-from quicksilver.node.discovery import config_files, find_configured, find_running
+from quicksilver.node.discovery import (
+    find_configured,
+    find_owner_problem,
+    find_running,
+    user_file,
+)
 from tests.node.service import connect, connect_sync, run, running_gms
 
 
@@ -57,9 +63,45 @@ def test_the_users_configuration_comes_last(tmp_path: Path) -> None:
     (folder / "quicksilver").mkdir(parents=True)
     (folder / "quicksilver" / "quicksilver.toml").write_text('gms = "mine:1"', encoding="utf-8")
     assert find_configured({"XDG_CONFIG_HOME": str(folder)}) == "mine:1"
-    assert list(config_files({"XDG_CONFIG_HOME": "/x"}))[-1] == Path(
-        "/x/quicksilver/quicksilver.toml"
-    )
+    assert user_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/quicksilver/quicksilver.toml")
+
+
+def test_a_file_that_any_user_can_write_is_refused(tmp_path: Path) -> None:
+    """A stranger on the machine must not send nodes to a cluster of theirs."""
+    path = tmp_path / "quicksilver.toml"
+    path.write_text('gms = "theirs:1"', encoding="utf-8")
+    path.chmod(0o666)
+    with pytest.raises(quicksilver.ConfigFileError) as caught:
+        find_configured({}, tmp_path)
+    assert "can be written by every user" in str(caught.value)
+    assert "set QUICKSILVER_GMS" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert find_configured({"QUICKSILVER_GMS": "ours:1"}, tmp_path) == "ours:1"
+
+
+def test_a_file_of_another_user_is_refused_in_folders_that_are_open_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``/tmp`` is; the folders above a working folder need not be its user's."""
+    open_to_all = tmp_path / "tmp"
+    below = open_to_all / "work"
+    below.mkdir(parents=True)
+    open_to_all.chmod(0o1777)
+    (open_to_all / "quicksilver.toml").write_text('gms = "theirs:1"', encoding="utf-8")
+    assert find_configured({}, below) == "theirs:1"
+    # Whoever runs the test owns the file: to another user it is a stranger's.
+    owner = (open_to_all / "quicksilver.toml").stat().st_uid
+    if owner == 0:
+        os.chown(open_to_all / "quicksilver.toml", 12345, -1)
+    else:
+        monkeypatch.setattr(discovery.os, "geteuid", lambda: owner + 1)
+    with pytest.raises(quicksilver.ConfigFileError, match="belongs to another user"):
+        find_configured({}, below)
+
+
+def test_a_file_of_the_administrator_is_followed() -> None:
+    status = os.stat_result((0o100644, 0, 0, 1, 0, 0, 0, 0, 0, 0))
+    assert find_owner_problem(status, 1000) is None
 
 
 @pytest.mark.parametrize(

@@ -141,3 +141,13 @@ def test_what_a_pattern_cannot_do_is_said(gms: str) -> None:
                 await node.join("p8.*", queue="w")
 
     run(work())
+
+
+def test_many_joined_at_once_are_checked_like_one(gms: str) -> None:
+    async def work() -> None:
+        async with connect(gms) as node:
+            with pytest.raises(quicksilver.PatternError, match="cannot echo"):
+                await node.join_all(["p7.a", "p7.*"], echo=True)
+            assert len(await node.join_all(["p7.a", "p7.*"])) == 2
+
+    run(work())

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 import quicksilver
+from quicksilver.node.patterns import QUEUE_AND_GROUP_BYTES_MAX, QUEUE_DRAIN_S
 from tests.node.service import connect, connect_sync, run, take, take_sync, until
 
 pytestmark = pytest.mark.integration
@@ -146,5 +147,99 @@ def test_a_queue_takes_messages_with_their_headers(gms: str) -> None:
             await out.wait_members(1)
             await out.send(b"x", headers={"a": "b"})
             assert (await take(group, 1))[0].headers == {"a": "b"}
+
+    run(work())
+
+
+def test_members_of_a_queue_get_no_retained_values(gms: str) -> None:
+    """A queue handles each message at most once: what was sent before was handled by others, or
+    by nobody. A member that joined without a queue gets the values as ever."""
+
+    async def work() -> None:
+        async with (
+            connect(gms) as sender,
+            connect(gms) as early,
+            connect(gms) as late,
+            connect(gms) as plain,
+        ):
+            found: Counter[bytes] = Counter()
+            group = await early.join("q7", queue="w")
+            tasks = [asyncio.create_task(drain(group, found))]
+            out = await sender.open("q7", retain=20)
+            await out.wait_members(1)
+            for number in range(20):
+                await out.send(b"%d" % number)
+            everything = Counter({b"%d" % n: 1 for n in range(20)})
+            await until(lambda: found == everything)
+            second = await late.join("q7", queue="w")
+            tasks.append(asyncio.create_task(drain(second, found)))
+            listener = await plain.join("q7")
+            await out.wait_members(3)
+            for number in range(20, 30):
+                await out.send(b"%d" % number)
+            got = await take(listener, 30)
+            assert [m.is_retained for m in got] == [True] * 20 + [False] * 10
+            await until(lambda: found.total() >= 30)
+            assert found == Counter({b"%d" % n: 1 for n in range(30)})
+            for task in tasks:
+                task.cancel()
+
+    run(work())
+
+
+def test_a_leave_of_a_queue_that_was_cancelled_has_left(gms: str) -> None:
+    """Its two steps are one for whoever calls: nobody stays a member halfway."""
+
+    async def work() -> None:
+        async with connect(gms) as sender, connect(gms) as receiver:
+            groups = [await receiver.join(name, queue="w") for name in ("q8", "q9")]
+            out = await sender.open("q8", empty="drop")
+            await out.wait_members(1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(receiver.leave(*groups), QUEUE_DRAIN_S / 5)
+            await until(lambda: out.view is not None and not out.view.members)
+            for name in ("q8", "q9"):
+                assert (await receiver.join(name)).is_member
+
+    run(work())
+
+
+def test_what_is_no_group_is_refused_before_a_queue_is_left(gms: str) -> None:
+    async def work() -> None:
+        async with connect(gms) as sender, connect(gms) as receiver:
+            group = await receiver.join("q10", queue="w")
+            with pytest.raises(quicksilver.OptionError, match="groups: must"):
+                await receiver.leave(group, "q10")  # type: ignore[arg-type]
+            out = await sender.open("q10")
+            await out.send(b"x")
+            assert (await take(group, 1))[0].payload == b"x"
+
+    run(work())
+
+
+def test_a_queue_and_a_group_whose_names_are_too_long_together_are_refused(gms: str) -> None:
+    async def work() -> None:
+        async with connect(gms) as node:
+            longest = "g" * (QUEUE_AND_GROUP_BYTES_MAX - 2)
+            assert (await node.join(longest, queue="ww")).is_member
+            with pytest.raises(quicksilver.OptionError) as caught:
+                await node.join(longest + "g", queue="ww")
+            assert f"at most {QUEUE_AND_GROUP_BYTES_MAX} bytes" in str(caught.value)
+            assert "$" not in str(caught.value)
+
+    run(work())
+
+
+def test_what_waits_for_a_member_is_a_queues_to_handle_though_it_is_retained(gms: str) -> None:
+    async def work() -> None:
+        async with connect(gms) as sender, connect(gms) as receiver:
+            out = await sender.open("q11", retain=5, empty="wait")
+            for number in range(3):
+                await out.send(b"%d" % number)
+            group = await receiver.join("q11", queue="w")
+            got = await take(group, 3)
+            assert [(m.payload, m.is_retained) for m in got] == [
+                (b"%d" % n, False) for n in range(3)
+            ]
 
     run(work())

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 import quicksilver
+from quicksilver.membership.names import find_name_problem
+from quicksilver.multicast.requests import serve_attendance
 from quicksilver.node.requests import FAILURE_CHARS_MAX
 from tests.node.service import connect, connect_sync, run, take
 
@@ -303,3 +305,22 @@ def test_what_cannot_be_asked_is_refused_at_the_call(
                 await opened.serve(upper)
 
     run(work())
+
+
+@pytest.mark.parametrize("size", [241, 242, 255])
+def test_groups_with_the_longest_names_can_be_asked(gms: str, size: int) -> None:
+    async def work() -> None:
+        async with connect(gms) as asker, connect(gms) as server:
+            served = await server.join("n" * size)
+            await served.serve(lambda message: message.payload + b"!")
+            group = await asker.open("n" * size)
+            assert (await group.request(b"x")).payload == b"x!"
+
+    run(work())
+
+
+def test_long_names_that_differ_have_different_servers() -> None:
+    names = ["n" * 254 + last for last in "abc"] + ["n" * 10]
+    attendances = {serve_attendance(name) for name in names}
+    assert len(attendances) == len(names)
+    assert all(find_name_problem(each) is None for each in attendances)

@@ -17,8 +17,9 @@ import pytest
 import quicksilver
 from quicksilver.node.messages import NO_HEADERS, Message
 from quicksilver.node.requests import WAITING_MAX, Request, Requests
-from quicksilver.node.serving import BUSY, TaskServer, ThreadServer
+from quicksilver.node.serving import BUSY, ThreadServer
 from quicksilver.node.sync_requests import Limit
+from quicksilver.node.task_serving import TaskServer
 from quicksilver.wire.envelope import Kind, parse_enveloped
 from tests.node.service import connect, connect_sync, run, until
 
@@ -32,8 +33,7 @@ class FakeGroup:
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
-        self.sent: list[bytes] = []
-        self.may_send = asyncio.Event()
+        self.answered: list[tuple[bytes, Future[None]]] = []
 
     def decoded(self, message: Message[bytes]) -> Message[bytes]:
         return message
@@ -41,25 +41,21 @@ class FakeGroup:
     def call_in_loop(self, work: Callable[[], None]) -> None:
         self.calls.append(work)
 
-    def make_beside(self, _: str) -> FakeGroup:
-        return self
 
-    async def send_payload(self, payload: bytes) -> None:
-        await self.may_send.wait()
-        self.sent.append(payload)
+class FakeAnswers:
+    """Answers of which each requester takes one after the other."""
 
-
-class FakeReplies:
-    """Reply groups that are all open."""
+    def __init__(self, group: FakeGroup) -> None:
+        self._group = group
 
     def attach(self, server: object) -> None: ...
 
     def detach(self, server: object) -> None: ...
 
-    def use(self, name: str, make: Callable[[str], Any]) -> Future[Any]:
-        opened: Future[Any] = Future()
-        opened.set_result(make(name))
-        return opened
+    def send(self, name: str, payload: bytes) -> Future[None]:
+        room: Future[None] = Future()
+        self._group.answered.append((payload, room))
+        return room
 
 
 def make_requests(count: int) -> list[Request]:
@@ -72,8 +68,8 @@ def make_requests(count: int) -> list[Request]:
 def test_a_loop_that_does_not_keep_up_is_woken_once_and_tasks_are_bounded() -> None:
     async def work() -> None:
         group: Any = FakeGroup()
-        replies: Any = FakeReplies()
-        server = TaskServer(group, lambda _: b"done", CONCURRENCY, replies)
+        answers: Any = FakeAnswers(group)
+        server = TaskServer(group, lambda _: b"done", CONCURRENCY, answers)
         idle = len(asyncio.all_tasks())
         for _ in range(20):
             server.take_on_core(make_requests(1000))
@@ -82,9 +78,12 @@ def test_a_loop_that_does_not_keep_up_is_woken_once_and_tasks_are_bounded() -> N
         group.calls.pop()()
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) - idle == CONCURRENCY + 1  # and the one that refuses
-        group.may_send.set()
-        await until(lambda: len(group.sent) == 2 * WAITING_MAX)
-        opened = [parse_enveloped(payload) for payload in group.sent]
+        while len(group.answered) < 2 * WAITING_MAX:
+            for _, room in group.answered:
+                if not room.done():
+                    room.set_result(None)
+            await asyncio.sleep(0)
+        opened = [parse_enveloped(payload) for payload, _ in group.answered]
         bodies = [body for _, body in filter(None, opened)]
         assert bodies.count(b"done") == bodies.count(BUSY.encode()) == WAITING_MAX
         server.take_on_core(make_requests(1))
@@ -96,7 +95,7 @@ def test_a_loop_that_does_not_keep_up_is_woken_once_and_tasks_are_bounded() -> N
 
 def test_threads_that_do_not_keep_up_take_no_more_than_they_may() -> None:
     group: Any = FakeGroup()
-    replies: Any = FakeReplies()
+    answers: Any = FakeAnswers(group)
     begun, go_on = threading.Event(), threading.Event()
 
     def wait(_: Message[Any]) -> bytes:
@@ -104,8 +103,7 @@ def test_threads_that_do_not_keep_up_take_no_more_than_they_may() -> None:
         go_on.wait(10)
         return b""
 
-    group.send_payload = group.sent.append  # as in the synchronous form
-    server = ThreadServer(group, wait, 1, replies)
+    server = ThreadServer(group, wait, 1, answers)
     server.take_on_core(make_requests(1))
     assert begun.wait(10)
     server.take_on_core(make_requests(3 * WAITING_MAX))
@@ -115,7 +113,9 @@ def test_threads_that_do_not_keep_up_take_no_more_than_they_may() -> None:
 
 
 def test_servers_that_leave_while_a_request_is_entered_are_noticed() -> None:
-    core: Any = SimpleNamespace(session=SimpleNamespace(node=1), call=lambda work: work())
+    core: Any = SimpleNamespace(
+        session=SimpleNamespace(node=1, put_enveloped=None), call=lambda work: work()
+    )
     requests = Requests(core)
     looks = iter([frozenset({2, 3}), frozenset(), frozenset()])
 
@@ -257,7 +257,7 @@ def test_what_requests_need_is_closed_with_the_group(gms: str) -> None:
                 await server.leave(group)
             await until(lambda: asker.core.group_count() == 1)  # its own reply group
             await until(lambda: server.core.group_count() == 0)
-            assert len(server.core.requests.reply_groups) == 0
+            assert len(server.core.requests.answers.groups) == 0
 
     run(work())
 
@@ -266,14 +266,73 @@ def test_what_requests_need_is_closed_with_the_group(gms: str) -> None:
 def test_groups_that_a_node_serves_share_reply_groups(gms: str) -> None:
     async def work() -> None:
         async with connect(gms) as server, connect(gms) as one, connect(gms) as two:
-            server.core.requests.reply_groups.count_max = 1
+            server.core.requests.answers.groups.count_max = 1
             for name in ("s6.a", "s6.b"):
                 await (await server.join(name)).serve(lambda _: b"ok")
             asking = [await node.open(n) for n in ("s6.a", "s6.b") for node in (one, two)]
             for _ in range(3):
                 for out in asking:
                     assert (await out.request(b"")).payload == b"ok"
-                assert len(server.core.requests.reply_groups) == 1
+                assert len(server.core.requests.answers.groups) == 1
+
+    run(work())
+
+
+def open_never(server: Any, asker: Any) -> None:
+    """Let the GMS not answer a server that opens the reply group of one requester."""
+    subscribe = server.core.subscribe
+    slow = asker.core.requests._replies.name
+
+    def subscribe_others(**groups: Any) -> Any:
+        is_slow = any(sink.name == slow for sink in groups.get("open_", ()))
+        return Future() if is_slow else subscribe(**groups)
+
+    server.core.subscribe = subscribe_others
+
+
+@pytest.mark.integration
+def test_a_reply_group_that_is_not_opened_holds_up_no_other_answer(gms: str) -> None:
+    """The only handler is free again as soon as it has an answer."""
+
+    async def work() -> None:
+        async with connect(gms) as server, connect(gms) as slow, connect(gms) as quick:
+            await (await server.join("s11")).serve(lambda _: b"ok", concurrency=1)
+            open_never(server, slow)
+            waits = asyncio.create_task((await slow.open("s11")).request(b"", timeout=30))
+            out = await quick.open("s11")
+            await until(lambda: len(server.core.requests.answers.groups) > 0)
+            for _ in range(5):
+                assert (await out.request(b"", timeout=10)).payload == b"ok"
+            assert not waits.done()
+            waits.cancel()
+
+    run(work())
+
+
+@pytest.mark.integration
+def test_a_reply_group_that_is_not_opened_holds_up_no_other_thread(gms: str) -> None:
+    with connect_sync(gms) as server, connect_sync(gms) as slow, connect_sync(gms) as quick:
+        server.join("s12").serve(lambda _: b"ok", concurrency=1)
+        open_never(server, slow)
+        out = slow.open("s12")
+        with pytest.raises(quicksilver.RequestTimeoutError):
+            out.request(b"", timeout=0.2)
+        out = quick.open("s12")
+        for _ in range(5):
+            assert out.request(b"", timeout=10).payload == b"ok"
+
+
+@pytest.mark.integration
+def test_answers_of_many_megabytes_all_come(gms: str) -> None:
+    """More than may wait for a requester: handlers wait then, and nothing is dropped."""
+
+    async def work() -> None:
+        async with connect(gms) as server, connect(gms) as asker:
+            await (await server.join("s13")).serve(lambda _: bytes(400_000))
+            out = await asker.open("s13")
+            asking = [out.request(b"%d" % n, timeout=20) for n in range(100)]
+            assert {len(m.payload) for m in await asyncio.gather(*asking)} == {400_000}
+            assert server.core.requests.answers.groups.dropped == 0
 
     run(work())
 

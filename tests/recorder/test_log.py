@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -251,3 +252,15 @@ def test_segments_are_plain_arrow_streams(tmp_path: Path) -> None:
     with pa.ipc.open_stream(path.read_bytes()) as stream:
         table = stream.read_all()
     assert table.column("value").to_pylist()[:2] == numbered(0, 2)
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0), (0o022, 0o044)])
+def test_who_may_read_a_recording_is_for_the_umask_to_say(
+    tmp_path: Path, mask: int, mode: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        filled(tmp_path).close()
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o077 for path in last_files(tmp_path)} == {mode}

@@ -75,3 +75,18 @@ def test_of_two_halves_nobody_goes(partition_size: int) -> None:
     """Cut right through every ring, whose parts are never equal."""
     island = tuple(range(0, 20, 2))
     assert excluded(split(20, island, partition_size=partition_size)) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("for_s", [9.0, 14.0])
+def test_a_split_that_outlasts_the_first_exclusion_loses_nothing_silently(for_s: float) -> None:
+    """Those of the smaller part come back while they still reach only each other, and what they
+    send then is agreed on among them. When they go again, members of the larger part lack it:
+    they begin anew by themselves rather than skip it. The GMS excludes none of them."""
+    island = tuple(sorted(index * 7 % 20 for index in range(7)))
+    cluster = split(20, island, for_s=for_s)
+    assert excluded(cluster) == set(island)
+    anew = {reason for n in cluster.nodes if n.index not in island for reason in n.excluded_for}
+    assert all(reason.startswith("nobody has packets of node") for reason in anew)
+    (group,) = {g for node in cluster.nodes for g in node.member_since}
+    assert all(group in node.member_since for node in cluster.nodes), "all are back in the group"

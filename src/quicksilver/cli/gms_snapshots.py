@@ -6,7 +6,7 @@ import socket
 import time
 from typing import Self
 
-from quicksilver.net.streams import FrameDecoder, FrameError, encode_frame
+from quicksilver.net.frames import FrameDecoder, FrameError, encode_frame
 from quicksilver.node.errors import GmsUnreachableError, RefusedError
 from quicksilver.node.options import parse_gms_address
 from quicksilver.stdx.text import printable

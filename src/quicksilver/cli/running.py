@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,8 @@ from quicksilver.node.options import NodeOptions
 from quicksilver.node.tuning import SWITCH_INTERVAL_S
 
 if TYPE_CHECKING:
+    import asyncio
+
     from quicksilver.node import aio, sync
     from quicksilver.trace.parquet import ParquetTrace
     from quicksilver.trace.records import Tracer
@@ -94,6 +95,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     Cancelling runs the ``finally`` parts: nodes say goodbye, children are stopped.
     """
+    import asyncio
 
     is_terminated = False
 

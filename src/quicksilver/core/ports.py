@@ -9,8 +9,9 @@ host is ready for it (dissertation 4.2.2, the pull stack).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from quicksilver.wire.ids import Address
 
@@ -127,20 +128,17 @@ class DiskPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ControlOpened:
+class ControlOpened(msgspec.Struct, frozen=True):
     """The stream to the GMS is up."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlFrame:
+class ControlFrame(msgspec.Struct, frozen=True):
     """The GMS sent a frame (without its length prefix)."""
 
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ControlClosed:
+class ControlClosed(msgspec.Struct, frozen=True):
     """The stream to the GMS is gone."""
 
     reason: str
@@ -149,16 +147,14 @@ class ControlClosed:
 ControlEvent = ControlOpened | ControlFrame | ControlClosed
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTransmit:
+class FrameTransmit(msgspec.Struct, frozen=True):
     """A frame that a server without sockets has for one of its connections."""
 
     connection: int
     frame: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionFinished:
+class ConnectionFinished(msgspec.Struct, frozen=True):
     """A server's last frame for a connection was taken: close it once that is sent."""
 
     connection: int
@@ -166,15 +162,13 @@ class ConnectionFinished:
     """Do not wait for that: whoever is there does not read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(msgspec.Struct, frozen=True):
     """A line for whoever runs a server: something is unusual, or over."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True):
     """Something happened that belongs in a log; the host writes it there."""
 
     text: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 import ipaddress
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
+
+import msgspec
 
 from quicksilver.membership.names import is_attendance
 from quicksilver.wire import gms
@@ -26,8 +27,7 @@ Value = TypeVar("Value")
 _FEW = 8
 
 
-@dataclass(frozen=True, slots=True)
-class RegionView:
+class RegionView(msgspec.Struct, frozen=True):
     """One numbered view of a region."""
 
     id: RegionId
@@ -41,8 +41,7 @@ class RegionView:
     is not in ``members`` this is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(msgspec.Struct, frozen=True):
     """One numbered view of a group and the region views that cover it."""
 
     id: GroupId
@@ -58,8 +57,7 @@ class GroupView:
     """True: senders use it, one packet for all regions."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryChange:
+class DirectoryChange(msgspec.Struct, frozen=True):
     """What an Update did to a directory."""
 
     regions: tuple[RegionView, ...] = ()
@@ -69,8 +67,7 @@ class DirectoryChange:
     nodes_failed: tuple[NodeId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """Why an Update could not be applied; the directory is as before."""
 
     reason: str
@@ -80,13 +77,12 @@ class _MisfitError(Exception):
     """Unwinds a staged update; never leaves this module."""
 
 
-@dataclass(slots=True)
-class _Stage:
+class _Stage(msgspec.Struct):
     """The entries an update replaces, until all of it is known to fit."""
 
-    nodes: dict[NodeId, gms.NodeInfo] = field(default_factory=dict)
-    regions: dict[RegionId, RegionView] = field(default_factory=dict)
-    groups: dict[GroupId, GroupView] = field(default_factory=dict)
+    nodes: dict[NodeId, gms.NodeInfo] = msgspec.field(default_factory=dict)
+    regions: dict[RegionId, RegionView] = msgspec.field(default_factory=dict)
+    groups: dict[GroupId, GroupView] = msgspec.field(default_factory=dict)
 
 
 class Directory:

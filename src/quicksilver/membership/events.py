@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from quicksilver.membership.directory import GroupView, RegionView
 from quicksilver.wire.gms import ClusterSettings
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
 
-@dataclass(frozen=True, slots=True)
-class Welcomed:
+class Welcomed(msgspec.Struct, frozen=True):
     """The GMS counts this node in, under the identifier ``node``."""
 
     node: NodeId
@@ -20,8 +19,7 @@ class Welcomed:
     """True: the node keeps its identifier and all its memberships."""
 
 
-@dataclass(frozen=True, slots=True)
-class WasRefused:
+class WasRefused(msgspec.Struct, frozen=True):
     """The GMS does not serve this node; trying the same again would not help."""
 
     reason: str
@@ -29,8 +27,7 @@ class WasRefused:
     """Subscriptions that are given up: they will not be sent again."""
 
 
-@dataclass(frozen=True, slots=True)
-class WasExcluded:
+class WasExcluded(msgspec.Struct, frozen=True):
     """The incarnation is over: identifier, views and addresses are void.
 
     The next connection asks to be let in as a new node, in the same groups.
@@ -39,8 +36,7 @@ class WasExcluded:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionCompleted:
+class SubscriptionCompleted(msgspec.Struct, frozen=True):
     """A request took effect, and the views that it led to are installed."""
 
     request: int
@@ -50,8 +46,7 @@ class SubscriptionCompleted:
     """The groups joined or opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class ViewsChanged:
+class ViewsChanged(msgspec.Struct, frozen=True):
     """One batch was installed; the directory already shows it."""
 
     regions: tuple[RegionView, ...]
@@ -69,42 +64,36 @@ class ViewsChanged:
 ClientEvent = Welcomed | WasRefused | WasExcluded | SubscriptionCompleted | ViewsChanged
 
 
-@dataclass(frozen=True, slots=True)
-class Connecting:
+class Connecting(msgspec.Struct, frozen=True):
     """No Welcome has come on this connection, or there is no connection."""
 
     reason: str = ""
     """Why the last connection ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """The GMS counts the node in and the directory follows its updates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resyncing:
+class Resyncing(msgspec.Struct, frozen=True):
     """Counted in, but the directory is old until a complete update arrives."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
+class Excluded(msgspec.Struct, frozen=True):
     """The incarnation is over; the next connection begins a new one."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The GMS does not serve this node, and said why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Departed:
+class Departed(msgspec.Struct, frozen=True):
     """The node said goodbye; the client is of no further use."""
 
 

@@ -19,7 +19,7 @@ from quicksilver.membership.planning.model import PlanLimits, Planner
 from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, SqliteStore, Store
 from quicksilver.membership.tables import Tables
-from quicksilver.net.discovery import answer_questions
+from quicksilver.net.discovery_answers import answer_questions
 from quicksilver.net.streams import serve_frames
 from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
 from quicksilver.wire.ids import Address, GroupId, NodeId

@@ -9,6 +9,7 @@ one out twice.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -248,6 +249,10 @@ class SqliteStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
+        # Nodes are known by the secrets in it: a new file is for its owner alone, and SQLite
+        # gives the files beside it the same mode.
+        with contextlib.suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0.0)
         except sqlite3.Error as error:

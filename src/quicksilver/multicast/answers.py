@@ -7,7 +7,7 @@ once, and whoever else asks for it has it already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from quicksilver.stdx.ranges import RangeSet
 
@@ -33,12 +33,11 @@ def many_of(members: int) -> int:
     return max(MANY_MIN, members // MANY_PART)
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(msgspec.Struct):
     """To whom a packet was sent, lately."""
 
     since: float
-    peers: set[int] = field(default_factory=set)
+    peers: set[int] = msgspec.field(default_factory=set)
     is_for_all: bool = False
 
 

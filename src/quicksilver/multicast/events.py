@@ -8,7 +8,8 @@ behind them, as ``MessagesArrived``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.events import ClientEvent
@@ -25,22 +26,19 @@ EnvelopeReceiver = Callable[[Messages, Sequence[Envelope]], None]
 """The same for messages that came with envelopes, one for each."""
 
 
-@dataclass(frozen=True, slots=True)
-class GapFound:
+class GapFound(msgspec.Struct, frozen=True):
     """Messages due to this node can no longer be had: the incarnation has to end."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesUnconfirmed:
+class MessagesUnconfirmed(msgspec.Struct, frozen=True):
     """Messages of this node were lost, or may be: who should have them may not."""
 
     messages: tuple[Unconfirmed, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FlushEnded:
+class FlushEnded(msgspec.Struct, frozen=True):
     """All that was sent before a flush is on every surviving member, or is unconfirmed."""
 
     number: int
@@ -50,8 +48,7 @@ class FlushEnded:
     back (``Session.put_back_unconfirmed``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmptinessChanged:
+class EmptinessChanged(msgspec.Struct, frozen=True):
     """A group that this node sends to has no members any more, or has some again.
 
     Not told of groups whose messages are dropped while nobody is in them.
@@ -61,8 +58,7 @@ class EmptinessChanged:
     is_empty: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesWaiting:
+class MessagesWaiting(msgspec.Struct, frozen=True):
     """The first message waits for a group to have members."""
 
     name: str
@@ -71,8 +67,7 @@ class MessagesWaiting:
 EngineEvent = GapFound | MessagesUnconfirmed | FlushEnded | EmptinessChanged | MessagesWaiting
 
 
-@dataclass(frozen=True, slots=True)
-class GroupReady:
+class GroupReady(msgspec.Struct, frozen=True):
     """A group that was joined or opened can be sent to."""
 
     name: str
@@ -80,8 +75,7 @@ class GroupReady:
     sender: GroupSender
 
 
-@dataclass(frozen=True, slots=True)
-class GroupViewChanged:
+class GroupViewChanged(msgspec.Struct, frozen=True):
     """A group has a new view; each is told once and in order.
 
     Who joined the group and who opened it for sending are told apart: a member is told
@@ -97,8 +91,7 @@ class GroupViewChanged:
     """True for whoever joined, False for whoever opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesArrived:
+class MessagesArrived(msgspec.Struct, frozen=True):
     """Messages that came behind events not taken yet: whoever takes this delivers them."""
 
     receiver: Receiver

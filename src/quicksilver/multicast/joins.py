@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from quicksilver.membership.directory import GroupView
-from quicksilver.membership.patterns import matches
+from quicksilver.membership.patterns import PatternIndex
 from quicksilver.multicast.events import GroupViewChanged
 from quicksilver.multicast.routes import NOTHING_TOLD, Joined, MakeReceivers, Receivers, Told
 
@@ -25,7 +25,9 @@ class Joins:
         """Groups that were joined, by name or by pattern."""
         self.patterns: dict[str, MakeReceivers] = {}
         """Patterns that the application subscribed to, and …"""
-        self._matching: set[int] = set()
+        self._index: PatternIndex[str] = PatternIndex()
+        """… the same, by their levels, and …"""
+        self._matching: dict[int, tuple[str, ...]] = {}
         """… requests for some of them that were not answered."""
         self._opened: dict[str, Told] = {}
         """Groups that the application sends to, whether or not it is in them."""
@@ -57,8 +59,10 @@ class Joins:
         for pattern in unmatch:
             self._unmatch(pattern)
         self.patterns.update(match)
+        for pattern in match:
+            self._index.add(pattern, pattern)
         if match:
-            self._matching.add(request)
+            self._matching[request] = tuple(match)
         if leave or unmatch:
             self._leaves[request] = (*leave, *unmatch)
             self._leaving.update(self._leaves[request])
@@ -105,6 +109,7 @@ class Joins:
 
     def _unmatch(self, pattern: str) -> None:
         self.patterns.pop(pattern, None)
+        self._index.discard(pattern, pattern)
         for joined in [each for each in self.by_name.values() if each.has_matched(pattern)]:
             joined.set_matched(pattern, None)
             self._forget_unwanted(joined)
@@ -117,8 +122,8 @@ class Joins:
 
     # What the GMS answers
 
-    def handle_answer(self, request: int) -> bool:
-        """A request was answered or given up; return whether it was for new patterns.
+    def handle_answer(self, request: int) -> tuple[str, ...]:
+        """A request was answered or given up; return the new patterns that it was for.
 
         From now on views are of the new membership. Groups that a new pattern stands for may
         have been known, with no new view since.
@@ -127,9 +132,7 @@ class Joins:
             self._leaving[name] -= 1
             if not self._leaving[name]:
                 del self._leaving[name]
-        is_matching = request in self._matching
-        self._matching.discard(request)
-        return is_matching
+        return self._matching.pop(request, ())
 
     def handle_view(
         self, view: GroupView, batch: int, *, is_member: bool, lost_batch: int
@@ -181,12 +184,12 @@ class Joins:
 
     def _match(self, name: str) -> None:
         """Give a group that this node is in to the patterns that stand for it."""
-        for pattern, make_receivers in self.patterns.items():
+        for pattern in sorted(self._index.match(name)):
             # A view may still be of a membership that a pattern which was left had brought.
-            if pattern not in self._leaving and matches(pattern, name):
+            if pattern not in self._leaving:
                 joined = self._find_or_add(name)
                 if not joined.has_matched(pattern):
-                    joined.set_matched(pattern, make_receivers(name))
+                    joined.set_matched(pattern, self.patterns[pattern](name))
 
     def _forget_unnamed(self, joined: Joined) -> None:
         """This node is not in a group any more: patterns meet it again if it comes back."""

@@ -6,7 +6,9 @@ change in the same batch. A message names the batch that fixes its view; who was
 in that batch, the message's sender and its number give the member that takes it. All who have
 heard of the batch come to the same result, and whoever has not heard of it waits.
 
-Whoever fails takes with it what was its to handle: a message is handled at most once.
+Whoever fails takes with it what was its to handle: a message is handled at most once. So values
+that a sender retained and sends again for newcomers are not for queues: they were handled, or
+dropped while nobody was there to handle them.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from quicksilver.membership.names import QUEUE
 from quicksilver.multicast.events import EnvelopeReceiver, Receiver
-from quicksilver.wire.envelope import Envelope
+from quicksilver.wire.envelope import Envelope, Kind
 from quicksilver.wire.ids import NodeId
 from quicksilver.wire.packets import Messages
 
@@ -136,25 +138,15 @@ class Queue:
         if self.me not in members:
             return
         mine = members.index(self.me)
-        count = len(messages.payloads)
-        numbers = messages.sequences or range(messages.first, messages.first + count)
         chosen = [
             at
-            for at, number in enumerate(numbers)
+            for at, number in enumerate(messages.numbers())
             if (messages.sender * _SPREAD + number) % len(members) == mine
+            and (envelopes is None or envelopes[at].kind != Kind.RETAINED)
         ]
         if not chosen:
             return
-        group = messages.group if messages.group is not None else messages.groups[0]
-        taken = Messages(
-            messages.sender,
-            messages.batch,
-            [messages.payloads[at] for at in chosen],
-            None,
-            0,
-            [group] * len(chosen),
-            [numbers[at] for at in chosen],
-        )
+        taken = messages.pick(chosen)
         plain, with_envelopes = self._receivers
         if envelopes is None or with_envelopes is None:
             plain(taken)

@@ -124,16 +124,7 @@ def _for_newcomers(
         for at, envelope in enumerate(envelopes)
         if envelope.kind != Kind.RETAINED or since > envelope.number
     ]
-    part = Messages(
-        messages.sender,
-        messages.batch,
-        [messages.payloads[at] for at in kept],
-        None,
-        0,
-        [messages.groups[at] for at in kept],
-        [messages.sequences[at] for at in kept],
-    )
-    return part, [envelopes[at] for at in kept]
+    return messages.pick(kept), [envelopes[at] for at in kept]
 
 
 def in_runs(messages: Messages) -> list[tuple[int, tuple[list[bytes], list[int]]]]:

@@ -33,6 +33,7 @@ from quicksilver.membership.events import (
     WasRefused,
     Welcomed,
 )
+from quicksilver.membership.patterns import matches
 from quicksilver.multicast.awaiting import AwaitingMessages
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.engine import Engine
@@ -66,7 +67,7 @@ from quicksilver.multicast.sending.lane import Lane, Source
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.trace.records import Tracer
 from quicksilver.wire.envelope import Envelope, encode_enveloped
-from quicksilver.wire.ids import GROUPS_MAX, Address, GroupId, plain_group
+from quicksilver.wire.ids import GROUPS_MAX, Address, plain_group
 from quicksilver.wire.packets import Messages
 
 
@@ -206,13 +207,13 @@ class Session:
             self.engine.outgoing.groups.set_empty(name, without)
         return number
 
-    def leave_queue(self, name: str) -> int:
-        """Take no more of a group's messages than were sent so far; like ``subscribe``.
+    def leave_queues(self, names: Iterable[str]) -> int:
+        """Take no more of groups' messages than were sent so far; like ``subscribe``.
 
-        This node stays in the group until it leaves it: what is on its way and its to take
+        This node stays in the groups until it leaves them: what is on its way and its to take
         still comes.
         """
-        return self.client.subscribe(leave=self._queues.attendances([name]))
+        return self.client.subscribe(leave=self._queues.attendances(names))
 
     def _known_batch(self) -> int:
         """Return up to which batch this node has heard all news that concern it."""
@@ -457,13 +458,10 @@ class Session:
             self.engine.environment.end_incarnation("too much arrived before a join was known")
 
     def _handle_subscribed(self, event: SubscriptionCompleted) -> None:
-        groups: Iterable[GroupId] = event.groups.values()
-        if self._joins.handle_answer(event.request):
-            groups = list(self.directory.groups)
-        for group in groups:
-            view = self.directory.groups.get(group)
-            if view is not None:
-                self._handle_view(view)
+        groups = self.directory.groups
+        answered = [groups[group] for group in event.groups.values() if group in groups]
+        for view in (*self._known_to(self._joins.handle_answer(event.request)), *answered):
+            self._handle_view(view)
         self._deliver_awaiting()
         self.engine.handle_subscribed(list(event.groups))
         for name, group in event.groups.items():
@@ -473,6 +471,16 @@ class Session:
                 sender.echo = joined is not None and joined.echo
                 self._events.append(GroupReady(name, group, sender))
         self.engine.outgoing.groups.refresh_lanes()
+
+    def _known_to(self, patterns: tuple[str, ...]) -> list[GroupView]:
+        """Return the views of groups that new patterns stand for, and that were known before.
+
+        Other groups and patterns are not looked at: for them nothing has changed.
+        """
+        if not patterns:
+            return []
+        known = list(self.directory.groups.values())
+        return [view for view in known if any(matches(each, view.name) for each in patterns)]
 
     def _become_nobody(self) -> None:
         """This incarnation is over; the next one is in the same groups, with other numbers."""

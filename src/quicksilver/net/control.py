@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quicksilver.core.ports import ControlClosed, ControlEvent, ControlFrame, ControlOpened
-from quicksilver.net.streams import FrameDecoder, FrameError, configure_stream, encode_frame
+from quicksilver.net.frames import FrameDecoder, FrameError, configure_stream, encode_frame
 from quicksilver.stdx.backoff import Backoff
 from quicksilver.wire.gms import UPDATE_BYTES_MAX
 from quicksilver.wire.ids import Address

@@ -7,18 +7,16 @@
 
 An empty host stands for the address that the answer came from. A question is longer than
 any answer that a GMS gives, so nobody can use one to send more than was sent to it; and a GMS
-answers so many times a second, no more.
+answers so many times a second, no more (``discovery_answers``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
 import struct
 import time
-from typing import cast
 
 from quicksilver.net.interfaces import list_interfaces
 from quicksilver.wire.ids import Address
@@ -26,7 +24,6 @@ from quicksilver.wire.ids import Address
 DISCOVERY_ADDRESS = "239.255.74.1"
 DISCOVERY_PORT = 7402
 QUESTION_BYTES = 64
-ANSWERS_PER_S = 20
 VERSION = 1
 
 _NONCE_BYTES = 8
@@ -69,75 +66,6 @@ def parse_answer(data: bytes, nonce: bytes, source: str) -> Address | None:
     if not port or (host and not host.replace(".", "").replace("-", "").isalnum()):
         return None
     return host or source, port
-
-
-class Allowance:
-    """So many answers a second, and as many at once."""
-
-    def __init__(self, per_s: float) -> None:
-        self._per_s = per_s
-        self._left = per_s
-        self._at = 0.0
-
-    def take(self, now: float) -> bool:
-        """Whether another answer may be given."""
-        self._left = min(self._per_s, self._left + (now - self._at) * self._per_s)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
-class Responder(asyncio.DatagramProtocol):
-    """Answers for one GMS."""
-
-    def __init__(self, gms: Address) -> None:
-        host, self._port = gms
-        self._is_local = host.startswith("127.")
-        self._host = "" if host == "0.0.0.0" else host
-        self._allowance = Allowance(ANSWERS_PER_S)
-        self._transport: asyncio.DatagramTransport | None = None
-        self.answered = 0
-        self.ignored = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.DatagramTransport", transport)
-
-    def datagram_received(self, data: bytes, source: tuple[str, int]) -> None:
-        """Answer a question, if it is one and the asker could reach the GMS."""
-        assert self._transport is not None
-        nonce = parse_question(data)
-        is_near = not self._is_local or source[0].startswith("127.")
-        if nonce is None or not is_near or not self._allowance.take(time.monotonic()):
-            self.ignored += 1
-            return
-        self.answered += 1
-        self._transport.sendto(encode_answer(nonce, self._host, self._port), source)
-
-
-async def answer_questions(gms: Address, port: int = DISCOVERY_PORT) -> asyncio.DatagramTransport:
-    """Answer for a GMS until the transport is closed.
-
-    Raises:
-        OSError: the port cannot be used.
-    """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        # Several GMS of one machine may listen: each gets every question by multicast.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("", port))
-        sock.setblocking(False)
-        for interface in list_interfaces():
-            member = socket.inet_aton(DISCOVERY_ADDRESS) + socket.inet_aton(interface.address)
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: Responder(gms), sock=sock)
-    except BaseException:
-        sock.close()
-        raise
-    return transport
 
 
 def discover(timeout_s: float = 0.3, port: int = DISCOVERY_PORT) -> list[Address]:

@@ -1,9 +1,8 @@
-"""Frames over TCP: a 32-bit little-endian length, then that many bytes.
+"""A server of frames over TCP, on asyncio.
 
-``FrameDecoder`` is the bytes-to-frames half, for any host. ``serve_frames``
-drives a handler that knows nothing of sockets from an asyncio server: it hands
-in frames, the time and what becomes of connections, and takes out frames as far
-as each connection can carry them.
+``serve_frames`` drives a handler that knows nothing of sockets: it hands in frames, the time and
+what becomes of connections, and takes out frames as far as each connection can carry them.
+``net.frames`` has their form.
 
 What strangers can make the server hold is bounded: the handler says how long a
 frame each connection may bring, frames that have not arrived completely share a
@@ -22,19 +21,12 @@ from collections.abc import Callable
 from typing import Protocol, assert_never
 
 from quicksilver.core.ports import ConnectionFinished, FrameTransmit, Noted, Reported, ServerEvent
+from quicksilver.net.frames import FrameDecoder, FrameError, configure_stream, encode_frame
 from quicksilver.net.interfaces import list_interfaces
 from quicksilver.stdx.errors import QuicksilverError
 
-LENGTH_BYTES = 4
-
 LINGER_S = 5.0
 """A connection that is being closed has this long to take its last frames."""
-
-_KEEPALIVE_IDLE_S = 10
-_KEEPALIVE_INTERVAL_S = 5
-_KEEPALIVE_PROBES = 3
-_USER_TIMEOUT_MS = 30_000
-"""How long what was sent may stay without the other side's acknowledgement."""
 
 _WRITE_BUFFER_BYTES = 64 << 10
 """What a connection may leave unsent here, besides one frame, before it counts as blocked."""
@@ -55,18 +47,6 @@ _OWN_ADDRESSES_S = 5.0
 """How long the list of this machine's addresses is believed."""
 
 
-class FrameError(QuicksilverError):
-    """A peer announced a frame that is longer than allowed."""
-
-    def __init__(self, length: int, length_max: int) -> None:
-        super().__init__(length, length_max)
-        self.length = length
-        self.length_max = length_max
-
-    def __str__(self) -> str:
-        return f"a frame of {self.length} bytes, the limit is {self.length_max}"
-
-
 class ListenError(QuicksilverError):
     """The server cannot listen where it was told to."""
 
@@ -78,84 +58,6 @@ class ListenError(QuicksilverError):
 
     def __str__(self) -> str:
         return f"cannot listen on {self.host}:{self.port}: {self.problem}"
-
-
-def encode_frame(body: bytes) -> bytes:
-    """Return ``body`` with its length in front."""
-    return len(body).to_bytes(LENGTH_BYTES, "little") + body
-
-
-class FrameDecoder:
-    """Cuts a stream of bytes into frames, whatever the sizes it arrives in."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        """The longest frame; may be changed between two frames."""
-        self._buffer = bytearray()
-        self._at = 0
-        """How much of the buffer has been taken."""
-        self._error: FrameError | None = None
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that have not been taken as frames."""
-        return len(self._buffer) - self._at
-
-    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Return the frames that ``data`` completes.
-
-        Raises:
-            FrameError: for a frame that is too long, once the frames before it
-                have been returned; the stream cannot be used any further.
-        """
-        if self._error is not None:
-            raise self._error
-        self.push(data)
-        frames: list[bytes] = []
-        try:
-            while (frame := self.next_frame()) is not None:
-                frames.append(frame)
-        except FrameError:
-            if not frames:
-                raise
-        return frames
-
-    def push(self, data: bytes | bytearray | memoryview) -> None:
-        """Take bytes as they arrived; ``next_frame`` has what they complete."""
-        self._drop_taken()
-        self._buffer += data
-
-    def next_frame(self) -> bytes | None:
-        """Return the next complete frame, or None.
-
-        Raises:
-            FrameError: it is too long; the stream cannot be used any further.
-        """
-        if self._error is not None:
-            raise self._error
-        buffer, at = self._buffer, self._at
-        if len(buffer) - at < LENGTH_BYTES:
-            self._drop_taken()
-            return None
-        length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "little")
-        if length > self.bytes_max:
-            self._error = FrameError(length, self.bytes_max)
-            # In place: the error's traceback keeps the name ``buffer`` alive for a while.
-            buffer.clear()
-            self._at = 0
-            raise self._error
-        stop = at + LENGTH_BYTES + length
-        if stop > len(buffer):
-            self._drop_taken()
-            return None
-        self._at = stop
-        return bytes(buffer[at + LENGTH_BYTES : stop])
-
-    def _drop_taken(self) -> None:
-        if self._at:
-            # A new one: what a long frame needed is given back.
-            self._buffer = self._buffer[self._at :]
-            self._at = 0
 
 
 class FrameHandler(Protocol):
@@ -197,21 +99,6 @@ class FrameHandler(Protocol):
 
     def poll_event(self) -> ServerEvent | None:
         """Return a connection to close after its last frame, or a note for people."""
-
-
-def configure_stream(sock: socket.socket) -> None:
-    """Send small frames at once, and notice a peer that vanished."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    # Not every system has these; the defaults are slower, not wrong.
-    for option, value in (
-        ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_S),
-        ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_S),
-        ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
-        ("TCP_USER_TIMEOUT", _USER_TIMEOUT_MS),
-    ):
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class FrameServer:
@@ -569,7 +456,7 @@ class _Stream(asyncio.Protocol):
         assert self._transport is not None
         # Not ``writelines``: in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 it never says that a
         # reader has stopped, and buffers without bound (CVE-2024-12254).
-        self._transport.write(len(frame).to_bytes(LENGTH_BYTES, "little") + frame)
+        self._transport.write(encode_frame(frame))
 
     def finish(self) -> None:
         """Close once the last frames are out, or after a while."""

@@ -23,13 +23,13 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio_group import Group, Stream, TypedGroup, limited
-from quicksilver.node.checks import check_behind, check_seconds
+from quicksilver.node.checks import check_seconds
 from quicksilver.node.core import NodeCore
 from quicksilver.node.discovery import find_gms
 from quicksilver.node.errors import QuicksilverError, TimedOutError, UnconfirmedError
 from quicksilver.node.history import History
 from quicksilver.node.messages import NodeStats
-from quicksilver.node.node_base import NodeBase
+from quicksilver.node.node_base import NodeBase, queues_of
 from quicksilver.node.options import (
     JoinChoices,
     OpenChoices,
@@ -37,8 +37,7 @@ from quicksilver.node.options import (
     Overflow,
     make_options,
 )
-from quicksilver.node.patterns import QUEUE_DRAIN_S, check_join
-from quicksilver.node.retained import kept_or
+from quicksilver.node.patterns import QUEUE_DRAIN_S
 
 __all__ = ["Group", "Node", "Stream", "connect"]
 
@@ -136,22 +135,20 @@ class Node(NodeBase):
         ``Message.group`` says which group a message came from. With ``queue`` each message
         goes to one of the members that joined with the same queue, instead of all of them.
         """
-        check_join(name, queue=queue, echo=echo, has_history=history is not None)
-        groups = self._groups_to_join(
+        groups, future = self._begin_join(
             [name],
             type_,
             echo=echo,
             queue_bytes=queue_bytes,
             overflow=overflow,
+            behind=behind,
             empty=empty,
             retain=retain,
-        )
-        group: Group[Any] = groups[0]
-        group.queue = queue
-        future = self.core.subscribe(
-            join=groups, behind=check_behind(behind), empty=kept_or(empty, retain), queue=queue
+            queue=queue,
+            has_history=history is not None,
         )
         await self._subscribe(groups, future)
+        group: Group[Any] = groups[0]
         if history is not None:
             try:
                 await group.begin_history(history)
@@ -189,20 +186,17 @@ class Node(NodeBase):
         retain: int = 0,
     ) -> list[Group[Any]]:
         """Join many groups in one request; otherwise like ``join``."""
-        choice = check_behind(behind)
-        groups = self._groups_to_join(
+        groups, future = self._begin_join(
             names,
             type_,
             echo=echo,
             queue_bytes=queue_bytes,
             overflow=overflow,
+            behind=behind,
             empty=empty,
             retain=retain,
         )
-        without = kept_or(empty, retain)
-        await self._subscribe(
-            groups, self.core.subscribe(join=groups, behind=choice, empty=without)
-        )
+        await self._subscribe(groups, future)
         return groups
 
     @overload
@@ -271,12 +265,8 @@ class Node(NodeBase):
         retain: int = 0,
     ) -> list[Group[Any]]:
         """Open many groups for sending in one request."""
-        choice = check_behind(behind)
-        groups = self._groups_to_open(names, type_, empty=empty, retain=retain)
-        without = kept_or(empty, retain)
-        await self._subscribe(
-            groups, self.core.subscribe(open_=groups, behind=choice, empty=without)
-        )
+        groups, future = self._begin_open(names, type_, behind=behind, empty=empty, retain=retain)
+        await self._subscribe(groups, future)
         return groups
 
     async def leave(self, *groups: Group[Any]) -> None:
@@ -285,11 +275,14 @@ class Node(NodeBase):
 
         They are left from the call on, even if it is cancelled.
         """
-        shared = [group.name for group in groups if getattr(group, "queue", None) is not None]
-        if shared:
-            await self._wait(self.core.leave_queues(shared))
-            await asyncio.sleep(QUEUE_DRAIN_S)
-        await self._wait(self._leave(groups))
+        shared = queues_of(groups)
+        try:
+            if shared:
+                await self._wait(self.core.leave_queues(shared))
+                await asyncio.sleep(QUEUE_DRAIN_S)
+        finally:
+            left = self._leave(groups)
+        await self._wait(left)
 
     async def _subscribe(self, groups: list[Any], future: Any) -> None:
         try:

@@ -223,10 +223,6 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         """Run something in the loop's thread soon; may be called from any thread."""
         self._call(work)
 
-    def make_beside(self, name: str) -> Group[bytes]:
-        """Return another group of the same node, to be opened for sending."""
-        return Group(self._core, name, None, inbox=None)
-
     def _nudge(self, lane: Lane) -> None:
         thread = self._thread
         if lane.is_blocked:

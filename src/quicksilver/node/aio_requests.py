@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quicksilver.node.errors import OptionError, QuicksilverError, RequestTimeoutError
 from quicksilver.node.messages import Headers
 from quicksilver.node.requests import Handler, Sink, check_request, check_serve
-from quicksilver.node.serving import TaskServer
+from quicksilver.node.task_serving import TaskServer
 
 if TYPE_CHECKING:
     from quicksilver.node.aio_group import Group
@@ -53,7 +53,7 @@ async def serve(core: NodeCore, group: Group[Any], handler: Handler, concurrency
     check_serve(handler, concurrency)
     if group.server is not None:
         raise OptionError("serve", f"group {group.name!r} is served by this node already")
-    group.server = TaskServer(group, handler, concurrency, core.requests.reply_groups)
+    group.server = TaskServer(group, handler, concurrency, core.requests.answers)
     sink = Sink(group.server.attendance)
     try:
         await asyncio.wrap_future(core.subscribe(join=[sink], empty="drop"))

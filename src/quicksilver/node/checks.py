@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -109,5 +108,7 @@ def check_options(given: dict[str, Any], known: Sequence[str]) -> None:
 
 
 def _near(value: object, choices: Sequence[str]) -> str:
+    import difflib  # for mistakes only: it takes milliseconds at the start
+
     found = difflib.get_close_matches(value, choices, 1) if isinstance(value, str) else []
     return f"; did you mean {found[0]!r}?" if found else ""

@@ -12,10 +12,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import asdict, replace
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 from quicksilver.membership.events import (
     SubscriptionCompleted,
@@ -52,7 +51,6 @@ from quicksilver.net.interfaces import (
     datagram_bytes_max,
     list_interfaces,
 )
-from quicksilver.net.spill import SpillFile
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -65,14 +63,19 @@ from quicksilver.node.errors import (
     TimedOutError,
     UnconfirmedError,
 )
+from quicksilver.node.flushes import Flushes
 from quicksilver.node.log import Droppable, NodeLog
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.promises import Promises, fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
+
+if TYPE_CHECKING:
+    from quicksilver.net.spill import SpillFile
 
 UNFINISHED_S = 2.0
 """How long to wait for the core thread to say what a node that closes leaves behind."""
@@ -174,6 +177,8 @@ class NodeCore:
         )
         self._spill: SpillFile | None = None
         if config.keep_disk_bytes_max:
+            from quicksilver.net.spill import SpillFile  # nobody else pays for it at the start
+
             self._spill = SpillFile(
                 folder=options.keep_folder,
                 bytes_max=config.keep_disk_bytes_max,
@@ -193,11 +198,8 @@ class NodeCore:
         """Groups that were opened for sending."""
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
-        self._unanswered: set[Future[Any]] = set()
-        """Futures that somebody may wait for; each removes itself when it has an answer."""
-        self._flushes: dict[int, Future[tuple[Unconfirmed, ...]]] = {}
-        self._warned: dict[GroupSink, None] = {}
-        """Groups whose next ``send`` tells of messages that may be lost."""
+        self.promises = Promises()
+        self._flushes = Flushes(self.session, self._log, options.on_unconfirmed, self._sinks_of)
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
@@ -272,8 +274,7 @@ class NodeCore:
     def _end_all(self, error: Exception) -> None:
         if not self._welcome.done():
             self._welcome.set_exception(error)
-        for future in list(self._unanswered):
-            fail(future, error)
+        self.promises.fail_all(error)
         self._requests.clear()
         self._flushes.clear()
         self.requests.fail_all(error)
@@ -308,7 +309,7 @@ class NodeCore:
         single = [sink for sink in joining if not is_pattern(sink.name)]
         named = [sink.name for sink in (*single, *opening)]
         without = empty or self.options.empty
-        future: Future[dict[str, int]] = self._promise()
+        future: Future[dict[str, int]] = self.promises.make()
 
         def request() -> None:
             if future.done() and not (leaving or closing):
@@ -350,12 +351,11 @@ class NodeCore:
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         """Take no more messages of groups than were sent so far, and stay in them."""
         self.check_alive()
-        future: Future[Any] = self._promise()
+        future: Future[Any] = self.promises.make()
         leaving = tuple(names)
 
         def request() -> None:
-            for name in leaving:
-                self._requests[self.session.leave_queue(name)] = future
+            self._requests[self.session.leave_queues(leaving)] = future
 
         self.thread.submit(request)
         return future
@@ -400,13 +400,6 @@ class NodeCore:
         """Return how many groups the node has joined or opened."""
         return len(self._sinks.keys() | self._openers.keys())
 
-    def _promise(self) -> Future[Any]:
-        """Return a future that has an answer at the latest when the node ends."""
-        future: Future[Any] = Future()
-        self._unanswered.add(future)
-        future.add_done_callback(self._unanswered.discard)
-        return future
-
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
         self.thread.submit(work)
@@ -419,26 +412,20 @@ class NodeCore:
         flush tells of what this one would have told.
         """
         self.check_alive()
-        future: Future[tuple[Unconfirmed, ...]] = self._promise()
+        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
 
-        def request() -> None:
-            self._flushes[self.session.flush()] = future
-
-        self.thread.submit(request)
+        self.thread.submit(lambda: self._flushes.begin(future))
         return future
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         """Whoever waited for a flush is gone: what it would have told, another one tells."""
-        if future.cancel() or future.cancelled():
-            return
-        error = future.exception()
-        told = error.messages if isinstance(error, UnconfirmedError) else ()
+        told = self._flushes.put_back(future)
         if told:
             self.thread.submit(lambda: self.session.put_back_unconfirmed(told))
 
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what is lost if the node ends now; None where nothing is, or it has ended."""
-        future: Future[tuple[Unconfirmed, ...]] = self._promise()
+        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
         self.thread.submit(lambda: future.set_result(self.session.take_unfinished()))
         try:
             found = future.result(timeout=UNFINISHED_S)
@@ -496,9 +483,9 @@ class NodeCore:
         elif isinstance(event, MessagesArrived):
             event.deliver()
         elif isinstance(event, FlushEnded):
-            self._handle_flushed(event)
+            self._flushes.handle_ended(event)
         elif isinstance(event, MessagesUnconfirmed):
-            self._handle_unconfirmed(event)
+            self._flushes.handle_unconfirmed(event)
         elif isinstance(event, GroupReady):
             waiting = self._waiting.pop(event.name, [])
             if waiting:
@@ -508,7 +495,7 @@ class NodeCore:
         elif isinstance(event, SubscriptionCompleted):
             future = self._requests.pop(event.request, None)
             if future is not None:
-                answer(future, {name: int(group) for name, group in event.groups.items()})
+                settle(future, {name: int(group) for name, group in event.groups.items()})
         elif isinstance(event, Welcomed):
             self._handle_welcomed(event)
         elif isinstance(event, WasRefused):
@@ -517,9 +504,8 @@ class NodeCore:
             self.exclusions += 1
             self._log.excluded(event.reason)
         elif isinstance(event, EmptinessChanged):
-            for each in (self._sinks.get(event.name), self._openers.get(event.name)):
-                if each is not None:
-                    each.emptiness_on_core()
+            for each in self._sinks_of(event.name):
+                each.emptiness_on_core()
             self.room.set()
             self._log.emptiness(event)
         elif isinstance(event, MessagesWaiting):
@@ -550,7 +536,7 @@ class NodeCore:
             return
         self._log.connected(self.gms, is_resumed=event.resumed)
         if not self._welcome.done():
-            answer(self._welcome, event.node)
+            settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
         if not self.is_closed:
@@ -566,43 +552,10 @@ class NodeCore:
             if found is not None:
                 fail(found, error)
 
-    def _handle_flushed(self, event: FlushEnded) -> None:
-        future = self._flushes.pop(event.number, None)
-        found = event.unconfirmed
-        # The caller may have given up, or the node may be closed.
-        if future is None or future.done() or not future.set_running_or_notify_cancel():
-            self.session.put_back_unconfirmed(found)
-            if not self._flushes:
-                self._warn(found)
-            return
-        # A flush that nobody waits for any more may have ended in the same moment, before it.
-        found = (*found, *self.session.take_put_back())
-        for sink in self._warned:
-            sink.told_on_core()
-        self._warned.clear()
-        if any(each.reason.is_failure for each in found):
-            future.set_exception(UnconfirmedError(found))
-        else:
-            future.set_result(found)
-
-    def _handle_unconfirmed(self, event: MessagesUnconfirmed) -> None:
-        if self.options.on_unconfirmed is not None:
-            for each in event.messages:
-                self.options.on_unconfirmed(each)
-        else:
-            self._log.unconfirmed(event.messages)
-        if not self._flushes:
-            self._warn(event.messages)
-
-    def _warn(self, messages: Iterable[Unconfirmed]) -> None:
-        """Let the next ``send`` in each group tell of what may be lost: nobody else does."""
-        if self.options.on_unconfirmed is not None:
-            return
-        for each in messages:
-            for sink in (self._sinks.get(each.group), self._openers.get(each.group)):
-                if sink is not None and each.reason.is_failure:
-                    sink.unconfirmed_on_core(each)
-                    self._warned[sink] = None
+    def _sinks_of(self, name: str) -> list[GroupSink]:
+        """Return what there is of a group: joined, opened or both."""
+        found = (self._sinks.get(name), self._openers.get(name))
+        return [sink for sink in found if sink is not None]
 
     def _handle_view(self, event: GroupViewChanged) -> None:
         view = event.view
@@ -623,15 +576,3 @@ class NodeCore:
         if event.is_member:
             for pattern in self.session.patterns_for(view.name):
                 self._sinks[pattern].view_on_core(news)
-
-
-def answer(future: Future[Any], result: object) -> None:
-    """Give a future its result, unless whoever waited has given up, be it in this moment."""
-    with suppress(InvalidStateError):
-        future.set_result(result)
-
-
-def fail(future: Future[Any], error: Exception) -> None:
-    """Give a future an error, unless whoever waited has given up."""
-    with suppress(InvalidStateError):
-        future.set_exception(error)

@@ -4,14 +4,18 @@ In this order: the environment variable ``QUICKSILVER_GMS``; ``gms = "host:port"
 ``quicksilver.toml`` of the working folder or a folder above it, then of the user's
 configuration; a GMS at the usual port of this machine; the host name ``quicksilver-gms``, by
 whatever resolves names here; a question to the local network. The first that answers counts.
+
+A file of a folder may be somebody else's work: the folders above the working folder may be open to
+all users of the machine, as ``/tmp`` is. Such a file is refused rather than passed over: which
+cluster a node is in is never left to chance.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import stat
 import threading
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -51,20 +55,24 @@ def find_configured(
     text = variables.get(VARIABLE, "")
     if text:
         return _checked(text)
-    for path in config_files(variables, folder):
-        found = _read(path)
+    for path in folder_files(folder):
+        found = _read(path, is_checked=True)
         if found is not None:
             return found
-    return None
+    return _read(user_file(variables), is_checked=False)
 
 
-def config_files(environment: Mapping[str, str], folder: Path | None = None) -> Iterator[Path]:
-    """Yield the files that are looked at, in order."""
+def folder_files(folder: Path | None = None) -> Iterator[Path]:
+    """Yield the files of the working folder and those above it, the nearest first."""
     here = Path.cwd() if folder is None else folder
     for each in (here, *here.parents):
         yield each / FILE_NAME
+
+
+def user_file(environment: Mapping[str, str]) -> Path:
+    """Return the file of the user's configuration, whose place the environment says."""
     home = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    yield Path(home) / "quicksilver" / FILE_NAME
+    return Path(home) / "quicksilver" / FILE_NAME
 
 
 def find_running(discovery_port: int | None = None) -> str:
@@ -103,15 +111,33 @@ def _checked(text: str) -> str:
     return text
 
 
-def _read(path: Path) -> str | None:
-    """Return the GMS that a file names; None if there is no file, or it names none."""
+def find_owner_problem(status: os.stat_result, user: int) -> str | None:
+    """Say whether somebody else than a user or the administrator may have written a file."""
+    if status.st_uid not in (user, 0):
+        return f"belongs to another user (number {status.st_uid})"
+    if status.st_mode & stat.S_IWOTH:
+        return "can be written by every user of this machine"
+    return None
+
+
+def _read(path: Path, *, is_checked: bool) -> str | None:
+    """Return the GMS that a file names; None if there is no file, or it names none.
+
+    ``is_checked``: nobody else may have written it.
+    """
     try:
         with path.open("rb") as file:
+            status = os.fstat(file.fileno())
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError:
         return None
+    problem = find_owner_problem(status, os.geteuid()) if is_checked else None
+    if problem is not None:
+        raise ConfigFileError(str(path), f"{problem}, so it is not followed", f"set {VARIABLE}")
     if len(data) > FILE_BYTES_MAX:
         raise ConfigFileError(str(path), f"has more than {FILE_BYTES_MAX} bytes")
+    import tomllib  # where there is a file: it takes milliseconds at the start
+
     try:
         table = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also of its numbers, dates and nesting

@@ -337,10 +337,11 @@ class SeveralGmsError(QuicksilverError):
 class ConfigFileError(QuicksilverError):
     """A configuration file that cannot be used."""
 
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
+    def __init__(self, path: str, problem: str, remedy: str = "correct it or remove it") -> None:
+        super().__init__(path, problem, remedy)
         self.path = path
         self.problem = problem
+        self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.path} {self.problem}; correct it or remove it"
+        return f"{self.path} {self.problem}; {self.remedy}"

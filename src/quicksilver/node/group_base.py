@@ -7,7 +7,7 @@ costs about a kilobyte on the sender, views and tables included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -34,9 +34,12 @@ from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
 from quicksilver.node.requests import split_requests
 from quicksilver.node.retained import Retained
-from quicksilver.node.serving import TaskServer, ThreadServer
 from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.packets import MESSAGE_BYTES_MAX, Messages
+
+if TYPE_CHECKING:
+    from quicksilver.node.serving import ThreadServer
+    from quicksilver.node.task_serving import TaskServer
 
 T = TypeVar("T")
 
@@ -49,7 +52,6 @@ INNER = frozenset(
         "call_in_loop",
         "decoded",
         "notify",
-        "make_beside",
         "retained",
         "send_payload",
         "sender",
@@ -63,7 +65,6 @@ class GroupBase(Generic[T]):
     """A group as the application holds it; ``join`` and ``open`` of a node make it."""
 
     __slots__ = {  # as the constructor has them; the texts are their docstrings
-        "_batch": None,
         "_core": None,
         "_current": None,
         "_decode": None,
@@ -97,8 +98,6 @@ class GroupBase(Generic[T]):
         self.queue: str | None = None
         self.retained: Retained | None = None
         self.server: TaskServer | ThreadServer | None = None
-        self._batch = 0
-        """The newest batch that was known when the last view was told."""
         self.view: View | None = None
         self._core = core
         self._thread = core.thread
@@ -242,7 +241,9 @@ class GroupBase(Generic[T]):
         """The group has a new view, or one of those that a pattern stands for."""
         if view.group == self.name:
             self.view = view
-            self._replay_on_core(view)
+            if self.retained is not None:
+                batch = self._core.session.directory.batch
+                self.retained.handle_view(self.sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
             self._inbox.views.append(view)
         self.notify()
@@ -273,17 +274,6 @@ class GroupBase(Generic[T]):
         if self.server is not None:
             self.server.end_on_core()
         self.notify()
-
-    def _replay_on_core(self, view: View) -> None:
-        """Send values that are kept to the newcomers of a view."""
-        before, self._batch = self._batch, self._core.session.directory.batch
-        sender, retained = self.sender, self.retained
-        if retained is None or sender is None or not view.joined:
-            return
-        lane = sender.lane
-        payloads = retained.replay(before, lane.outbox.identities())
-        if payloads:
-            lane.put_first(sender.twin(), payloads)
 
     def notify(self) -> None:
         """Wake whoever waits for messages or views."""

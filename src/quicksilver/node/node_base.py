@@ -6,10 +6,13 @@ The forms differ in how they wait: ``aio`` awaits, ``sync`` blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
+from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import EMPTY_CHOICES, Empty
 from quicksilver.node.checks import (
+    check_behind,
     check_bytes,
     check_callback,
     check_choice,
@@ -24,7 +27,8 @@ from quicksilver.node.group_base import GroupBase, public_names
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
 from quicksilver.node.options import OVERFLOW_CHOICES, NodeOptions, Overflow, parse_gms_address
-from quicksilver.node.retained import Retained, check_retain
+from quicksilver.node.patterns import check_join
+from quicksilver.node.retained import Retained, check_retain, kept_or
 
 INNER = frozenset({"core"})
 """Names without an underscore that are for the layers around a node, not for users."""
@@ -117,7 +121,7 @@ class NodeBase:
 
         self.core.call(install)
 
-    def _groups_to_join(
+    def _begin_join(
         self,
         names: Sequence[str],
         type_: Any,
@@ -125,14 +129,18 @@ class NodeBase:
         echo: bool,
         queue_bytes: int | None,
         overflow: Overflow | None,
+        behind: Behind | str | None,
         empty: Empty | None,
-        retain: int = 0,
-    ) -> list[Any]:
-        """Make groups, having checked what they were asked for with."""
+        retain: int,
+        queue: str | None = None,
+        has_history: bool = False,
+    ) -> tuple[list[Any], Future[Any]]:
+        """Check what is asked for, and ask for it; return the groups and what to wait for."""
         options, core = self._options, self.core
         found = check_names(names, allow_patterns=True)
-        check_retain(retain)
-        _check_choices(type_, empty)
+        for name in found:
+            check_join(name, queue=queue, echo=echo, has_history=has_history)
+        choice = _check_choices(type_, behind, empty, retain)
         check_flag("echo", echo)
         if queue_bytes is not None:
             check_bytes("queue_bytes", queue_bytes)
@@ -141,23 +149,33 @@ class NodeBase:
         kind = self._plain if type_ is None else self._typed
         limits = (queue_bytes or options.queue_bytes, overflow or options.overflow)
         groups = [kind(core, name, type_, inbox=Inbox(*limits), echo=echo) for name in found]
-        return _retaining(groups, retain)
+        for group in groups:
+            group.queue = queue
+        _retain(groups, retain)
+        without = kept_or(empty, retain)
+        return groups, core.subscribe(join=groups, behind=choice, empty=without, queue=queue)
 
-    def _groups_to_open(
-        self, names: Sequence[str], type_: Any, *, empty: Empty | None, retain: int = 0
-    ) -> list[Any]:
+    def _begin_open(
+        self,
+        names: Sequence[str],
+        type_: Any,
+        *,
+        behind: Behind | str | None,
+        empty: Empty | None,
+        retain: int,
+    ) -> tuple[list[Any], Future[Any]]:
+        """The same for groups that are opened for sending."""
         core = self.core
         found = check_names(names)
-        check_retain(retain)
-        _check_choices(type_, empty)
+        choice = _check_choices(type_, behind, empty, retain)
         kind = self._plain if type_ is None else self._typed
-        return _retaining([kind(core, name, type_, inbox=None) for name in found], retain)
+        groups = [kind(core, name, type_, inbox=None) for name in found]
+        _retain(groups, retain)
+        without = kept_or(empty, retain)
+        return groups, core.subscribe(open_=groups, behind=choice, empty=without)
 
     def _leave(self, groups: Sequence[GroupBase[Any]]) -> Any:
-        """Begin to leave groups; return the future to wait for."""
-        for group in groups:
-            if not isinstance(group, GroupBase):
-                raise OptionError("groups", f"must be what join and open return, not {group!r}")
+        """Begin to leave groups that ``queues_of`` has checked; return the future to wait for."""
         servers = [group.server for group in groups if group.server is not None]
         return self.core.subscribe(
             leave=[
@@ -168,14 +186,26 @@ class NodeBase:
         )
 
 
-def _retaining(groups: list[Any], retain: int) -> list[Any]:
-    if retain:
+def queues_of(groups: Sequence[Any]) -> list[str]:
+    """Return the names of groups that are shared in queues; raises OptionError for what is none."""
+    for group in groups:
+        if not isinstance(group, GroupBase):
+            raise OptionError("groups", f"must be what join and open return, not {group!r}")
+    return [group.name for group in groups if group.queue is not None]
+
+
+def _retain(groups: Sequence[Any], count: int) -> None:
+    if count:
         for group in groups:
-            group.retained = Retained(retain)
-    return groups
+            group.retained = Retained(count)
 
 
-def _check_choices(type_: Any, empty: Empty | None) -> None:
+def _check_choices(
+    type_: Any, behind: Behind | str | None, empty: Empty | None, retain: int
+) -> Behind | None:
+    """Refuse what no group can have; return what to do about members that do not keep up."""
     check_type(type_)
+    check_retain(retain)
     if empty is not None:
         check_choice("empty", empty, EMPTY_CHOICES)
+    return check_behind(behind)

@@ -8,8 +8,11 @@ from quicksilver.membership.names import check_group_name, check_pattern
 from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.queues import queue_attendance
 from quicksilver.node.errors import OptionError, PatternError
+from quicksilver.wire.gms import GROUP_NAME_BYTES_MAX
 
 QUEUE_CHARS_MAX = 64
+QUEUE_AND_GROUP_BYTES_MAX = GROUP_NAME_BYTES_MAX - len(queue_attendance("", ""))
+"""The GMS knows the members of a queue by a name that has both."""
 
 QUEUE_DRAIN_S = 0.5
 """How long whoever leaves a queue stays in its group: what senders sent to it before they
@@ -38,5 +41,10 @@ def _check_queue(name: Any, queue: Any) -> None:
         raise OptionError(
             "queue", f"must have at most {QUEUE_CHARS_MAX} characters, no dot and no wildcard"
         )
-    if isinstance(name, str) and not is_pattern(name):
-        check_group_name(queue_attendance(queue, name))
+    if not isinstance(name, str) or is_pattern(name):
+        return
+    check_group_name(name)
+    size = len(queue.encode() + name.encode())
+    if size > QUEUE_AND_GROUP_BYTES_MAX:
+        problem = f"must have at most {QUEUE_AND_GROUP_BYTES_MAX} bytes together with the group's"
+        raise OptionError("queue", f"{problem} name, not {size}: shorten one of them")

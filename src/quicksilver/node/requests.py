@@ -1,29 +1,28 @@
 """Requests and their answers: what both forms of the API share.
 
-A request is a message of its group with an envelope that has a number and the name of the
-requester's reply group. The reply group is private: it has a region of its own with the
-requester as its only member, so an answer is a reliable message to one node, the plan of all
-other regions stays as it is, and nobody else hears it. A node makes its reply group with its
-first request; whoever answers opens it once.
-
-Members that serve a group are in an attendance group, whose view requesters know: a request
-that nobody would answer fails at once, and one whose servers have all gone does not wait.
+``multicast.requests`` says how they work; here are the futures, the threads and the groups that
+a node joins and opens for them.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.membership.names import ATTENDANCE, PRIVATE
+from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.requests import (
+    Attendance,
+    Pending,
+    find_requests,
+    reply_group,
+    serve_attendance,
+)
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -37,6 +36,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.headers import enveloped
 from quicksilver.node.messages import NO_HEADERS, Headers, Message, View
+from quicksilver.node.promises import fail, settle
 from quicksilver.wire.envelope import Envelope, Kind
 from quicksilver.wire.packets import Messages
 
@@ -48,19 +48,11 @@ CONCURRENCY = 16
 WAITING_MAX = 1024
 """Requests that wait for a handler; whoever asks on top is told that the member is busy."""
 
-REPLY_GROUPS_MAX = 256
-"""Requesters whose reply groups a server keeps open, those that asked last."""
-
 FAILURE_CHARS_MAX = 1000
 PENDING_MAX = 100_000
 """Requests under way at once, of one node."""
 
 Handler = Callable[[Message[Any]], Any | Awaitable[Any]]
-
-
-def serve_attendance(group: str) -> str:
-    """Return the attendance group of those who serve a group."""
-    return f"{ATTENDANCE}serve.{group}"
 
 
 class Sink:
@@ -100,17 +92,20 @@ class Sink:
 
 
 class _Attendance(Sink):
-    """Who serves a group, as a requester knows it."""
+    """The attendance group of those who serve a group."""
 
     def __init__(self, group: str, on_left: Callable[[str, frozenset[int]], None]) -> None:
         super().__init__(serve_attendance(group))
         self.group = group
-        self.servers: frozenset[int] = frozenset()
+        self._known = Attendance()
         self._on_left = on_left
 
+    @property
+    def servers(self) -> frozenset[int]:
+        return self._known.servers
+
     def view_on_core(self, view: View) -> None:
-        left = self.servers.difference(view.members)
-        self.servers = frozenset(view.members)
+        left = self._known.handle_view(view.members)
         if left:
             self._on_left(self.group, left)
 
@@ -119,11 +114,11 @@ class _Replies(Sink):
     """The reply group of this node."""
 
     def __init__(self, on_answer: Callable[[int, Kind, Message[bytes]], None]) -> None:
-        super().__init__(f"{PRIVATE}reply.{os.urandom(8).hex()}")
+        super().__init__(reply_group(os.urandom(8).hex()))
         self._on_answer = on_answer
 
     def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
-        numbers = messages.sequences or range(messages.first, messages.first + len(envelopes))
+        numbers = messages.numbers()
         for payload, sequence, envelope in zip(messages.payloads, numbers, envelopes, strict=True):
             if envelope.kind in (Kind.ANSWER, Kind.FAILURE):
                 headers = envelope.headers or NO_HEADERS
@@ -133,64 +128,54 @@ class _Replies(Sink):
                 self._on_answer(envelope.number, envelope.kind, message)
 
 
-class Pending:
-    """A request that waits for answers."""
+class _ReplyGroup(Sink):
+    """The reply group of another node."""
+
+    def __init__(self, name: str, groups: ReplyGroups) -> None:
+        super().__init__(name)
+        self._groups = groups
+
+    def ready_on_core(self, sender: GroupSender) -> None:
+        self._groups.handle_ready(self.name, sender)
+
+    def view_on_core(self, view: View) -> None:
+        self._groups.handle_view(self.name)
+
+    def fail_on_core(self, error: Exception) -> None:
+        self._groups.handle_gone(self.name)
+
+
+class Waiting(Pending):
+    """A request that somebody waits for, in whichever thread."""
 
     def __init__(self, group: str, wanted: int | None, servers: frozenset[int]) -> None:
-        self.group = group
-        self.number = 0
-        self.answers: list[Message[bytes]] = []
         self.done: Future[None] = Future()
         """Has a result when nothing more is to be waited for."""
-        self._failures: list[tuple[int, str]] = []
-        self._wanted = wanted
-        self._servers = set(servers)
-        """Who may still answer, as far as it is known."""
+        super().__init__(group, wanted, servers, lambda: settle(self.done, None))
 
-    def handle_answer(self, kind: Kind, message: Message[bytes]) -> None:
+    def handle(self, kind: Kind, message: Message[bytes]) -> None:
         """An answer has come (core thread)."""
-        if self.done.done():
-            return
         if kind == Kind.FAILURE:
             text = bytes(message.payload).decode("utf-8", "replace")[:FAILURE_CHARS_MAX]
-            self._failures.append((message.sender, text))
+            self.handle_failure(message.sender, text)
         else:
-            self.answers.append(msgspec.structs.replace(message, group=self.group))
-        self._servers.discard(message.sender)
-        self._check()
-
-    def handle_left(self, gone: frozenset[int]) -> None:
-        """Servers are gone (core thread): they will not answer."""
-        if not self.done.done():
-            self._servers -= gone
-            self._check()
-
-    def _check(self) -> None:
-        # A failure counts: whoever asks for one answer gets the first, whatever it is.
-        count = len(self.answers) + len(self._failures)
-        if not self._servers or (self._wanted is not None and count >= self._wanted):
-            self._end()
+            self.handle_answer(message.sender, msgspec.structs.replace(message, group=self.group))
 
     def fail(self, error: Exception) -> None:
         """The node or the group has ended: no answer comes any more (any thread)."""
-        with suppress(InvalidStateError):
-            self.done.set_exception(error)
-
-    def _end(self) -> None:
-        with suppress(InvalidStateError):  # whoever waited has given up in the same moment
-            self.done.set_result(None)
+        fail(self.done, error)
 
     def result(self, timeout_s: float, *, is_timeout: bool) -> Any:
         """Return what the caller of ``request`` gets, or raise it."""
         if not is_timeout:
             self.done.result()  # raises what the request failed with
-        wanted, answers = self._wanted, self.answers
+        wanted, answers = self.wanted, self.answers
         if wanted is not None and len(answers) >= wanted:
             return answers[0] if wanted == 1 else answers[:wanted]
         if wanted is None and answers:
             return list(answers)
-        if self._failures and not is_timeout:
-            raise RequestFailedError(self.group, *self._failures[0], tuple(answers))
+        if self.failures and not is_timeout:
+            raise RequestFailedError(self.group, *self.failures[0], tuple(answers))
         if is_timeout:
             raise RequestTimeoutError(self.group, timeout_s, tuple(answers))
         if answers:
@@ -212,12 +197,12 @@ class Requests:
         self._preparing: dict[str, Future[dict[str, int]]] = {}
         """What the first request to a group waits for, and those that come meanwhile."""
         self._lock = threading.RLock()
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, Waiting] = {}
         self._next = 1
         self.late = 0
         """Answers that nobody waited for any more."""
-        self.reply_groups = ReplyGroups(core)
-        """Those of other nodes, for what this node answers."""
+        self.answers = Answers(core)
+        """Those of this node to others' requests."""
 
     def prepare(self, group: str) -> Future[dict[str, int]] | None:
         """Join and open what requests to a group need; None if that was done.
@@ -249,7 +234,7 @@ class Requests:
 
     def begin(
         self, group: str, body: bytes, answers: int | None, key: Any, headers: Headers | None
-    ) -> tuple[Pending, bytes]:
+    ) -> tuple[Waiting, bytes]:
         """Return a request that waits, and the payload that asks for it.
 
         Raises:
@@ -264,7 +249,7 @@ class Requests:
             raise NoResponderError(group, "no member serves it")
         if len(self._pending) >= PENDING_MAX:
             raise OptionError("request", f"{PENDING_MAX} are under way: wait for some of them")
-        pending = Pending(group, answers, servers)
+        pending = Waiting(group, answers, servers)
         with self._lock:  # threads may ask at once
             pending.number, self._next = self._next, self._next + 1
         payload = enveloped(
@@ -284,7 +269,7 @@ class Requests:
             pending.fail(ClosedError(f"group {group!r}"))
         return pending, payload
 
-    def end(self, pending: Pending) -> None:
+    def end(self, pending: Waiting) -> None:
         """Nobody waits for a request any more."""
         self._pending.pop(pending.number, None)
 
@@ -319,7 +304,7 @@ class Requests:
         if pending is None:
             self.late += 1
         else:
-            pending.handle_answer(kind, message)
+            pending.handle(kind, message)
 
     def _handle_left(self, group: str, gone: frozenset[int]) -> None:
         for pending in list(self._pending.values()):
@@ -368,13 +353,10 @@ def split_requests(
     messages: Messages, envelopes: Sequence[Envelope], group: str
 ) -> tuple[list[Request], Messages | None, list[Envelope]]:
     """Return the requests among messages, and the other messages with their envelopes."""
-    numbers = messages.sequences or range(messages.first, messages.first + len(envelopes))
-    requests: list[Request] = []
-    rest: list[int] = []
-    for at, envelope in enumerate(envelopes):
-        if envelope.kind != Kind.REQUEST or not envelope.reply.startswith(PRIVATE):
-            rest.append(at)
-            continue
+    numbers, requests = messages.numbers(), []
+    places = find_requests(envelopes)
+    for at in places:
+        envelope = envelopes[at]
         message = Message(
             messages.payloads[at],
             messages.sender,
@@ -385,18 +367,8 @@ def split_requests(
             envelope.headers or NO_HEADERS,
         )
         requests.append(Request(message, envelope.number, envelope.reply))
-    if not rest:
-        return requests, None, []
-    number = messages.groups[0] if messages.group is None else messages.group
-    others = Messages(
-        messages.sender,
-        messages.batch,
-        [messages.payloads[at] for at in rest],
-        None,
-        0,
-        [number] * len(rest),
-        [numbers[at] for at in rest],
-    )
+    rest = sorted(set(range(len(envelopes))).difference(places))
+    others = messages.pick(rest) if rest else None
     return requests, others, [envelopes[at] for at in rest]
 
 
@@ -416,80 +388,65 @@ def check_serve(handler: Any, concurrency: int) -> None:
         raise OptionError("concurrency", f"must be from 1 to {WAITING_MAX}")
 
 
-async def call_handler(handler: Handler, message: Message[Any]) -> Any:
-    """Return what a handler returns, whichever kind of function it is."""
-    result = handler(message)
-    return await result if inspect.isawaitable(result) else result
+class Answers:
+    """What a node answers to whom; any thread may use it."""
 
-
-class ReplyGroups:
-    """Reply groups of others that a node has open for its answers, whichever group it serves;
-    those last that were used last. Any thread may use it."""
-
-    def __init__(self, core: NodeCore, count_max: int = REPLY_GROUPS_MAX) -> None:
+    def __init__(self, core: NodeCore) -> None:
         self._core = core
-        self.count_max = count_max
-        """How many may be open at once."""
-        self._open: OrderedDict[str, Future[Any]] = OrderedDict()
+        self.groups = ReplyGroups(self._change, core.session.put_enveloped)
+        """The reply groups of those who asked, whichever group they asked (core thread)."""
         self._servers: set[object] = set()
-        self._lock = threading.RLock()
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     def attach(self, server: object) -> None:
         """Somebody serves a group."""
-        with self._lock:
-            self._servers.add(server)
+        self._core.call(lambda: self._servers.add(server))
 
     def detach(self, server: object) -> None:
-        """Somebody serves no more: the groups are closed after the last one."""
-        with self._lock:
+        """Somebody serves no more: the reply groups are closed after the last one."""
+
+        def leave() -> None:
             self._servers.discard(server)
-            if self._servers:
-                return
-            closing = list(self._open)
-            self._open.clear()
+            closing = () if self._servers else self.groups.close_all()
             with suppress(QuicksilverError):  # the node has ended, and they with it
                 if closing:
                     self._core.subscribe(close=closing)
 
-    def use(self, name: str, make: Callable[[str], Any]) -> Future[Any]:
-        """Return a future that has the group; it is opened if it is not, and those that were
-        not used for longest are closed. Whoever shares the future does not cancel it.
+        self._core.call(leave)
 
-        Raises:
-            ClosedError: the node has ended, or nobody serves any more.
-        """
-        with self._lock:
-            if not self._servers:
-                raise ClosedError(f"group {name!r}")
-            found = self._open.get(name)
-            if found is not None:
-                self._open.move_to_end(name)
-                return found
-            group = make(name)
-            closing = list(self._open)[: max(0, len(self._open) + 1 - self.count_max)]
-            opening = self._core.subscribe(open_=[group], close=closing, empty="drop")
-            for each in closing:
-                del self._open[each]
-            opened: Future[Any] = Future()
-            self._open[name] = opened
+    def send(self, name: str, payload: bytes) -> Future[None] | None:
+        """Send an answer; return what to wait for before the next one to the same requester, if
+        that one does not take what it asked for."""
 
-        def pass_on(done: Future[dict[str, int]]) -> None:
-            error = ClosedError(f"group {name!r}") if done.cancelled() else done.exception()
-            if error is None:
-                opened.set_result(group)
-            else:
-                self.drop(name, opened)
-                self._core.withdraw([group])
-                opened.set_exception(error)
+        core = self._core
+        sender = self.groups.find_open(name)
+        if sender is not None:
+            lane = core.session.put_enveloped(sender, payload)
+            if core.thread.is_sleeping and not lane.is_blocked:
+                core.thread.wake()
+            return None
 
-        opening.add_done_callback(pass_on)
-        return opened
+        def answer_on_core() -> None:
+            if self._servers:
+                self.groups.answer(name, payload)
 
-    def drop(self, name: str, opened: Future[Any]) -> None:
-        """A group turned out to be closed: it is opened again for the next answer."""
-        with self._lock:
-            if self._open.get(name) is opened:
-                del self._open[name]
+        core.call(answer_on_core)
+        if not self.groups.is_full(name):
+            return None
+        has_room: Future[None] = self._core.promises.make()
+        self._core.call(lambda: self.groups.call_with_room(name, lambda: settle(has_room, None)))
+        return has_room
+
+    def _change(self, name: str, closing: tuple[str, ...]) -> None:
+        try:
+            opening = self._core.subscribe(
+                open_=[_ReplyGroup(name, self.groups)], close=closing, empty="drop"
+            )
+        except QuicksilverError:  # the node has ended
+            self.groups.handle_gone(name)
+            return
+
+        def look(done: Future[dict[str, int]]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                self._core.call(lambda: self.groups.handle_gone(name))
+
+        opening.add_done_callback(look)

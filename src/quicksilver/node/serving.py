@@ -1,154 +1,39 @@
 """Members that answer requests: handlers, bounded in how many run at once.
 
-One class for each form: handlers are tasks of the loop, or run in threads of their own.
+One class for each form: handlers run in threads of their own, here, or are tasks of the loop
+(``task_serving``, so that only who uses a loop imports asyncio). A handler
+is done when its answer is on its way; that a requester does not take its answers holds handlers up
+only once much waits for it (``multicast.reply_groups``).
 """
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from quicksilver.node.errors import ClosedError, QuicksilverError, UnconfirmedError
+from quicksilver.multicast.requests import serve_attendance
+from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.requests import (
     WAITING_MAX,
+    Answers,
     Handler,
-    ReplyGroups,
     Request,
-    call_handler,
-    serve_attendance,
 )
 
 if TYPE_CHECKING:
-    from quicksilver.node import aio, sync
+    from quicksilver.node import sync
 
 BUSY = "the member is busy: too many requests wait"
-REPLY_TRIES = 2
-"""How often an answer is sent: the reply group may be closed for another one meanwhile, and
-earlier answers that may be lost are told with the next one. The requester asks again if need be."""
-
-OPEN_S = 30.0
-"""How long a thread waits for the GMS to open a reply group."""
-
-
-class TaskServer:
-    """Runs handlers as tasks of the group's loop."""
-
-    def __init__(
-        self, group: aio.Group[Any], handler: Handler, concurrency: int, replies: ReplyGroups
-    ) -> None:
-        self.attendance = serve_attendance(group.name)
-        self.dropped = 0
-        """Requests that were not even told that the member is busy."""
-        self._group = group
-        self._handler = handler
-        self._concurrency = concurrency
-        self._waiting: deque[Request] = deque()
-        """Requests for handlers; the core thread adds, as to the next one, and the loop takes."""
-        self._busy: deque[Request] = deque()
-        """Requests that are to be told that the member is busy."""
-        self._is_notified = False
-        self._is_stopped = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._refusing: asyncio.Task[None] | None = None
-        self._replies = replies
-        replies.attach(self)
-
-    # Core thread
-
-    def take_on_core(self, requests: list[Request]) -> None:
-        """Requests have come."""
-        for request in requests:
-            if len(self._waiting) < WAITING_MAX:
-                self._waiting.append(request)
-            elif len(self._busy) < WAITING_MAX:
-                self._busy.append(request)
-            else:
-                self.dropped += 1
-        if not self._is_notified:
-            self._is_notified = True
-            self._group.call_in_loop(self._wake)
-
-    def end_on_core(self) -> None:
-        """The group or the node has ended."""
-        self._group.call_in_loop(self.stop)
-
-    # Loop's thread
-
-    def stop(self) -> None:
-        """Answer no more; handlers that run are cancelled."""
-        self._is_stopped = True
-        self._waiting.clear()
-        self._busy.clear()
-        for task in self._tasks:
-            task.cancel()
-        if self._refusing is not None:
-            self._refusing.cancel()
-        self._replies.detach(self)
-
-    def _wake(self) -> None:
-        self._is_notified = False
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start as many handlers as may run, and refuse what is too much."""
-        if self._is_stopped:
-            return
-        while self._waiting and len(self._tasks) < self._concurrency:
-            task = asyncio.ensure_future(self._answer(self._waiting.popleft()))
-            self._tasks.add(task)
-            task.add_done_callback(self._handle_done)
-        if self._busy and self._refusing is None:
-            self._refusing = asyncio.ensure_future(self._refuse())
-
-    def _handle_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._begin()
-
-    async def _refuse(self) -> None:
-        try:
-            while self._busy:
-                request = self._busy.popleft()
-                await self._send(request, request.failure(BUSY))
-        finally:
-            self._refusing = None
-
-    async def _answer(self, request: Request) -> None:
-        try:
-            message = self._group.decoded(request.message)
-            payload = request.answer(await call_handler(self._handler, message))
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001  # whatever it is, the requester is told
-            payload = request.failure(error)
-        await self._send(request, payload)
-
-    async def _send(self, request: Request, payload: bytes) -> None:
-        for _ in range(REPLY_TRIES):
-            try:
-                opened = self._replies.use(request.reply, self._group.make_beside)
-                group = await asyncio.shield(asyncio.wrap_future(opened))
-            except QuicksilverError:
-                return  # the node is closed, or the GMS did not let the reply group be opened
-            try:
-                await group.send_payload(payload)
-            except ClosedError:
-                self._replies.drop(request.reply, opened)
-            except UnconfirmedError:
-                continue
-            except QuicksilverError:
-                return
-            else:
-                return
 
 
 class ThreadServer:
     """Runs handlers in threads of their own."""
 
     def __init__(
-        self, group: sync.Group[Any], handler: Handler, concurrency: int, replies: ReplyGroups
+        self, group: sync.Group[Any], handler: Handler, concurrency: int, answers: Answers
     ) -> None:
         self.attendance = serve_attendance(group.name)
         self.dropped = 0
@@ -158,9 +43,9 @@ class ThreadServer:
         self._waiting: queue.Queue[Request | None] = queue.Queue(WAITING_MAX)
         self._busy: deque[Request] = deque()
         """Requests that are to be told that the member is busy."""
-        self._replies = replies
+        self._answers = answers
         self._is_stopped = False
-        replies.attach(self)
+        answers.attach(self)
         self._threads = [
             threading.Thread(target=self._work, name=f"serve {group.name}", daemon=True)
             for _ in range(concurrency)
@@ -186,7 +71,7 @@ class ThreadServer:
     def stop(self) -> None:
         """Answer no more; handlers that run come to their end."""
         self._is_stopped = True
-        self._replies.detach(self)
+        self._answers.detach(self)
         for _ in self._threads:
             try:
                 self._waiting.put_nowait(None)
@@ -214,19 +99,7 @@ class ThreadServer:
         self._send(request, payload)
 
     def _send(self, request: Request, payload: bytes) -> None:
-        for _ in range(REPLY_TRIES):
-            try:
-                opened = self._replies.use(request.reply, self._group.make_beside)
-                group = opened.result(OPEN_S)
-            except (QuicksilverError, TimeoutError):
-                return  # the node is closed, or the GMS did not let the reply group be opened
-            try:
-                group.send_payload(payload)
-            except ClosedError:
-                self._replies.drop(request.reply, opened)
-            except UnconfirmedError:
-                continue
-            except QuicksilverError:
-                return
-            else:
-                return
+        room = self._answers.send(request.reply, payload)
+        if room is not None:
+            with suppress(QuicksilverError):  # the node has ended
+                room.result()

@@ -174,10 +174,6 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         self._ready_sender()
         serve(self._core, self, handler, concurrency)
 
-    def make_beside(self, name: str) -> Group[bytes]:
-        """Return another group of the same node, to be opened for sending."""
-        return Group(self._core, name, None, inbox=None)
-
     def _send_slowly(self, message: Any) -> None:
         """Send what is not bytes, or larger than the room left; refuse what cannot be sent."""
         payload = check_payload(self._plain_bytes(message))

@@ -66,8 +66,7 @@ def serve(core: NodeCore, group: Group[Any], handler: Handler, concurrency: int)
     check_serve(handler, concurrency)
     if group.server is not None:
         raise OptionError("serve", f"group {group.name!r} is served by this node already")
-    replies = core.requests.reply_groups
-    server = group.server = ThreadServer(group, handler, concurrency, replies)
+    server = group.server = ThreadServer(group, handler, concurrency, core.requests.answers)
     sink = Sink(server.attendance)
     try:
         core.subscribe(join=[sink], empty="drop").result(core.options.connect_timeout_s)

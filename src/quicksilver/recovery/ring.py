@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, assert_never
+
+import msgspec
 
 from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain
@@ -61,8 +63,7 @@ GAP_S_MAX = 1.0
 """Tokens further apart than this were so because there was nothing to agree on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """How often rounds take place, and how long to wait for them."""
 
     interval_s: float
@@ -109,8 +110,7 @@ class RingCounters(Protocol):
 # What an agent is doing
 
 
-@dataclass(slots=True)
-class Following:
+class Following(msgspec.Struct):
     """Another member leads."""
 
     seen_at: float = 0.0
@@ -125,30 +125,26 @@ class Following:
     """… and when the leader is told, unless a token comes by before."""
 
 
-@dataclass(slots=True)
-class Quiet:
+class Quiet(msgspec.Struct):
     """Leads; there is nothing to agree on."""
 
 
-@dataclass(slots=True)
-class Due:
+class Due(msgspec.Struct):
     """Leads; a token is to be released at a time."""
 
     at: float
 
 
-@dataclass(slots=True)
-class Circulating:
+class Circulating(msgspec.Struct):
     """Leads; tokens are under way."""
 
-    released: dict[int, float] = field(default_factory=dict)
+    released: dict[int, float] = msgspec.field(default_factory=dict)
     """Rounds that are not complete, and when they began; oldest first."""
     due_at: float | None = None
     """When to release another one all the same."""
 
 
-@dataclass(slots=True)
-class CallingRoll:
+class CallingRoll(msgspec.Struct):
     """Leads; a token was lost, and every member is asked by itself."""
 
     round: int
@@ -156,7 +152,7 @@ class CallingRoll:
     ends_at: float
     again_at: float
     """When to ask those once more who have not answered: calls get lost as well."""
-    answered: set[int] = field(default_factory=set)
+    answered: set[int] = msgspec.field(default_factory=set)
 
 
 State = Following | Quiet | Due | Circulating | CallingRoll
@@ -165,8 +161,7 @@ State = Following | Quiet | Due | Circulating | CallingRoll
 # What it is about to say
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A question to one member: are you there?"""
 
     peer: int

@@ -15,6 +15,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import msgspec
+
 from quicksilver.recovery.domains import Name
 
 Content = TypeVar("Content")
@@ -50,16 +52,14 @@ class Token(Generic[Content]):
     """True: whoever gets it tells the member before, which else sends it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(msgspec.Struct, frozen=True):
     """From a member to its leader: there is news, and no token comes by."""
 
     domain: Name
     origin: int
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """From a member to the one before: the token has arrived."""
 
     domain: Name
@@ -68,8 +68,7 @@ class Receipt:
     round: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoundEnd:
+class RoundEnd(msgspec.Struct, frozen=True):
     """How a round went that is complete."""
 
     last: int

@@ -112,6 +112,9 @@ PLANNERS = ("exact", "exact", "auto", "regular", "perfect", "merged")
 MANY_GROUPS_NODES_MAX = 24
 """Clusters of up to this many nodes may have hundreds of groups."""
 
+PARTS_NODES_MAX = 80
+"""Clusters of up to this many nodes may use values and requests."""
+
 BEHIND = ("keep", "keep", "keep", "wait", "keep+slow", "drop")
 
 PACKET_BYTES = (576, 1400, 1400, 8900)
@@ -169,7 +172,9 @@ def draw_plan(seed: int) -> Plan:
         keep_disk_bytes=behind.choice((0, 0, 256 << 10, 16 << 20)),
         behind=behind.choice(BEHIND),
         is_adapting=rng.derive("traffic").chance(0.75),
-        features=_draw_features(rng.derive("features"), nodes, memberships),
+        features=_draw_parts(
+            rng.derive("parts"), nodes, _draw_features(rng.derive("features"), nodes, memberships)
+        ),
         fresh_ports=shape.chance(0.6),
         is_modelled=shape.chance(0.7),
     )
@@ -185,6 +190,26 @@ def _draw_features(rng: Rng, nodes: int, memberships: tuple[Membership, ...]) ->
         queued=frozenset(each.group for each in memberships if rng.chance(0.3)),
         by_pattern=frozenset(patterned),
     )
+
+
+def _draw_parts(rng: Rng, nodes: int, features: Features) -> Features:
+    """Return features with those who use values and requests: in most trials nobody."""
+    if nodes <= PARTS_NODES_MAX and rng.chance(0.3):
+        features = msgspec.structs.replace(
+            features,
+            retain=rng.choice((1, 1, 4)),
+            value_senders=_draw_some(rng, nodes),
+            value_members=_draw_some(rng, nodes),
+        )
+    if nodes <= PARTS_NODES_MAX and rng.chance(0.3):
+        servers, askers = _draw_some(rng, nodes), _draw_some(rng, nodes)
+        features = msgspec.structs.replace(features, servers=servers, askers=askers)
+    return features
+
+
+def _draw_some(rng: Rng, nodes: int) -> frozenset[int]:
+    """Return a few nodes, at least one."""
+    return frozenset(rng.sample(range(nodes), 1 + rng.below(min(nodes, 4))))
 
 
 def _draw_size(rng: Rng) -> int:

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """Headers, queues and patterns; by default none."""
+    """Headers, queues, patterns, retained values and requests; by default none."""
 
     enveloped_every: int = 0
     """Every so manieth message of a node to a group has an envelope; 0: none has."""
@@ -14,3 +14,13 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Groups whose members share a queue, besides getting all messages."""
     by_pattern: frozenset[int] = frozenset()
     """Nodes, by index, that join by patterns in place of names."""
+    retain: int = 0
+    """How many values of each key are kept by those who send values."""
+    value_senders: frozenset[int] = frozenset()
+    """Nodes, by index, that send values while faults last …"""
+    value_members: frozenset[int] = frozenset()
+    """… and those that get them from the start. The others join when all is healed."""
+    servers: frozenset[int] = frozenset()
+    """Nodes, by index, that answer questions …"""
+    askers: frozenset[int] = frozenset()
+    """… and those that ask them."""

@@ -34,7 +34,9 @@ from quicksilver.sim.host import SimHost
 from quicksilver.sim.model import HostModel
 from quicksilver.stdx.backoff import Backoff
 from quicksilver.stdx.rand import Rng
+from quicksilver.trials.asking import AskingPart
 from quicksilver.trials.payloads import envelope_for
+from quicksilver.trials.values import ValuesPart
 from quicksilver.wire.envelope import Envelope
 from quicksilver.wire.ids import GroupId
 from quicksilver.wire.packets import Messages
@@ -125,6 +127,8 @@ class SimNode:
         """… the groups in them: a view of these may still be of the old membership."""
         self._requests: dict[int, Callable[[], None]] = {}
         self._flushes: dict[int, Callable[[], None]] = {}
+        self.values = ValuesPart(self)
+        self.asking = AskingPart(self)
         self._connection: int | None = None
         last_s = min(1.0, cluster.gms.settings.failure_timeout_s / 4)
         self._backoff = Backoff(RECONNECT_S, last_s, rng.derive("reconnect").bits64())
@@ -404,6 +408,8 @@ class SimNode:
             pass
         else:
             assert_never(event)
+        self.values.handle_event(event)
+        self.asking.handle_event(event)
         self.cluster.watching.on_event(self, event)
         if isinstance(event, GroupReady):
             for payloads in self._early.pop(event.name, []):

@@ -35,6 +35,9 @@ FAREWELL_NODES_MAX = 100
 FLUSH_S = 0.8
 """Mean time between two flushes of a node that sends."""
 
+USE_S = 0.15
+"""Mean time between two values of a sender, or two questions of a node that asks."""
+
 FAREWELL_MESSAGES = 3
 """Messages that every sender sends to every group after the healing."""
 
@@ -95,6 +98,8 @@ class Application:
             node.join(*joins)
         if opens:
             node.open(*opens)
+        node.values.start()
+        node.asking.start()
 
     def begin(self) -> None:
         """Send again and again to groups that a node is in, or only sends to."""
@@ -111,6 +116,23 @@ class Application:
         rng = self._rng.derive("flushes")
         for index in sorted({index for index, _ in pairs}):
             self._flush(index, rng.derive(f"{index}"))
+        # As apart from the load as these.
+        rng = self._rng.derive("features")
+        features = self._plan.features
+        for index in sorted(features.value_senders | features.askers):
+            self._use(index, rng.derive(f"{index}"))
+
+    def _use(self, index: int, rng: Rng) -> None:
+        """Let a node send values and ask questions again and again."""
+        cluster, features = self._cluster, self._plan.features
+        if cluster.now >= self._plan.seconds:
+            return
+        node = cluster.nodes[index]
+        if index in features.value_senders:
+            node.values.send()
+        if index in features.askers and not node.is_dead:
+            node.asking.ask(rng.choice((1, 2, None)))
+        cluster.events.after(USE_S * (0.5 + rng.uniform()), lambda: self._use(index, rng))
 
     def _flush(self, index: int, rng: Rng) -> None:
         """Let a node flush again and again; what it is told is checked in the end."""
@@ -137,6 +159,12 @@ class Application:
 
     def say_farewell(self) -> None:
         """Let nodes send a few last messages to every group they send to."""
+        features = self._plan.features
+        for node in self._cluster.alive():
+            if features.value_senders and not node.values.is_member:
+                node.values.join()
+            if node.index in features.askers:
+                node.asking.ask(None)
         nodes = self._rng.derive("farewell").shuffled(self._cluster.alive())
         for node in sorted(nodes[:FAREWELL_NODES_MAX], key=lambda node: node.index):
             for group in sorted(node.ready):

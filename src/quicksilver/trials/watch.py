@@ -64,6 +64,15 @@ class Watcher:
     ) -> None:
         """A message of a queue was given to a member, as its own to handle."""
 
+    def on_value(self, node: SimNode, sender: int, payload: bytes, *, is_retained: bool) -> None:
+        """A value came to a member, when it was sent or because it was retained."""
+
+    def on_served(self, node: SimNode, body: bytes) -> None:
+        """A question came to a server."""
+
+    def on_answered(self, node: SimNode, number: int, sender: int, body: bytes) -> None:
+        """An answer came to whoever had asked."""
+
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         """A session had an event, and its engine has acted on it already."""
 
@@ -123,6 +132,18 @@ class Watchers(Watcher):
     ) -> None:
         for watcher in self.each:
             watcher.on_taken(node, group, sender, sequence, payload)
+
+    def on_value(self, node: SimNode, sender: int, payload: bytes, *, is_retained: bool) -> None:
+        for watcher in self.each:
+            watcher.on_value(node, sender, payload, is_retained=is_retained)
+
+    def on_served(self, node: SimNode, body: bytes) -> None:
+        for watcher in self.each:
+            watcher.on_served(node, body)
+
+    def on_answered(self, node: SimNode, number: int, sender: int, body: bytes) -> None:
+        for watcher in self.each:
+            watcher.on_answered(node, number, sender, body)
 
     def on_event(self, node: SimNode, event: SessionEvent) -> None:
         for watcher in self.each:

@@ -125,6 +125,24 @@ class Messages:
     def __len__(self) -> int:
         return len(self.payloads)
 
+    def numbers(self) -> Sequence[int]:
+        """Return the number of each message."""
+        return self.sequences or range(self.first, self.first + len(self.payloads))
+
+    def pick(self, places: Sequence[int]) -> Messages:
+        """Return some of the messages, all of one group, by their places."""
+        group = self.groups[0] if self.group is None else self.group
+        numbers, payloads = self.numbers(), self.payloads
+        return Messages(
+            self.sender,
+            self.batch,
+            [payloads[at] for at in places],
+            None,
+            0,
+            [group] * len(places),
+            [numbers[at] for at in places],
+        )
+
 
 class Fragment:
     """A piece of a message that is larger than a packet."""

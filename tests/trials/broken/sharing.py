@@ -1,14 +1,17 @@
-"""Mistakes about envelopes, queues and patterns."""
+"""Mistakes about envelopes, queues, retained values and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from quicksilver.multicast import routes
 from quicksilver.multicast import session as session_module
 from quicksilver.multicast.queues import Queue
+from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.retained import Values
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.trials.faults import Join, Leave
 from quicksilver.trials.features import Features
 from quicksilver.wire.envelope import EMPTY, Envelope, open_envelopes
@@ -64,6 +67,48 @@ def _newest_view() -> AbstractContextManager[None]:
     return patched(Queue, "_deliver", deliver)
 
 
+_VALUES = scene(
+    Leave(at=0.6, for_s=0.4, node=1, group="g0"),
+    features=Features(retain=1, value_senders=frozenset({0, 1}), value_members=frozenset({2, 3})),
+)
+
+_QUESTIONS = scene(
+    *losses(0, 2, rate=0.4, at=0.5),
+    features=Features(servers=frozenset({0, 1}), askers=frozenset({2, 3})),
+)
+
+
+def _keeps_for_nobody() -> AbstractContextManager[None]:
+    def replay(self: Values, after_batch: int, waiting: Collection[int]) -> list[bytes]:
+        return []
+
+    return patched(Values, "replay", replay)
+
+
+def _keeps_the_oldest() -> AbstractContextManager[None]:
+    """As if the newest value of a key gave way, and not the oldest."""
+
+    def forget(self: Values, values: Any) -> None:
+        newest = values.pop()
+        del self._order[newest.number]
+        self.used_bytes -= newest.size
+
+    return patched(Values, "_forget", forget)
+
+
+def _answers_only_the_open() -> AbstractContextManager[None]:
+    """As if answers did not wait for their reply group to be opened."""
+    original = ReplyGroups.handle_ready
+
+    def handle_ready(self: ReplyGroups, name: str, sender: GroupSender) -> None:
+        group = self._groups.get(name)
+        if group is not None and group.sender is None:
+            group.waiting.clear()
+        original(self, name, sender)
+
+    return patched(ReplyGroups, "handle_ready", handle_ready)
+
+
 SHARING = (
     Broken(
         name="forgets-headers",
@@ -86,5 +131,26 @@ SHARING = (
         scene=_QUEUE,
         caught_by=("queues",),
         seeds=5,
+    ),
+    Broken(
+        name="keeps-for-nobody",
+        what="Newcomers get no values.",
+        install=_keeps_for_nobody,
+        scene=_VALUES,
+        caught_by=("retained",),
+    ),
+    Broken(
+        name="keeps-the-oldest",
+        what="Of the values of a key the first one is kept, not the last.",
+        install=_keeps_the_oldest,
+        scene=_VALUES,
+        caught_by=("retained",),
+    ),
+    Broken(
+        name="answers-only-the-open",
+        what="What waits for a reply group to be opened is lost.",
+        install=_answers_only_the_open,
+        scene=_QUESTIONS,
+        caught_by=("answers",),
     ),
 )

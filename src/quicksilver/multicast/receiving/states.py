@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from quicksilver.wire.packets import Body
 
@@ -17,28 +18,25 @@ class InOrder:
     __slots__ = ()
 
 
-@dataclass(slots=True)
-class Holding:
+class Holding(msgspec.Struct):
     """Packets are held: older streams must be delivered first, or a large message has no room."""
 
-    barriers: set[bytes] = field(default_factory=set)
+    barriers: set[bytes] = msgspec.field(default_factory=set)
     """The keys of those streams, ``ROOM`` and ``NEWS``; never empty between two inputs."""
-    held: deque[tuple[Body, int]] = field(default_factory=deque)
+    held: deque[tuple[Body, int]] = msgspec.field(default_factory=deque)
     """Packets whose turn it would be, and what each is charged in the waiting room."""
     end: int = -1
     """Where the stream ends, if that is known; else -1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """Packets are delivered until the stream ends: its sender is dead, and a packet is lost
     for good. What lies before may still be repaired."""
 
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(msgspec.Struct, frozen=True):
     """Packets are dropped: everything that was to come has come."""
 
     end: int

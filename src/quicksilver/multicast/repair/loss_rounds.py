@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from quicksilver.multicast.environment import Environment
 from quicksilver.multicast.repair.repairer import QUIET_ROUNDS, Repairer
@@ -110,7 +112,7 @@ class LossRounds(Rounds[Gathered]):
         if found.low < self._repairer.state.of(sender).agreed:
             # Its leader was away, and the region went on without it: this is an old story.
             laggard = found.laggard or found.slowest
-            return replace(found, low=NOT_WAITED_FOR, laggard=laggard)
+            return msgspec.structs.replace(found, low=NOT_WAITED_FOR, laggard=laggard)
         return found
 
     def count_ranges(self) -> int:

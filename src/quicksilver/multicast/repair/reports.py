@@ -6,8 +6,9 @@ the sum of the reports gathered so far. What a region has agreed on comes back d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import RANGES_MAX, Record
@@ -17,8 +18,7 @@ NOT_WAITED_FOR = SEQUENCE_MAX
 """What a domain says that it has if nobody there is waited for: it holds up nobody."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, kw_only=True):
     """What a domain says about one sender's stream."""
 
     high: int

@@ -11,7 +11,8 @@ members of other rings to be asked as well, to compare them (``membership/suspic
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from quicksilver.core.ports import Transmit
 from quicksilver.multicast.environment import Environment
@@ -40,8 +41,7 @@ heartbeat names all of them that are silent: were some left out, always the same
 look healthier to the GMS than the rest."""
 
 
-@dataclass(slots=True)
-class Question:
+class Question(msgspec.Struct):
     """A member that was asked whether it is there."""
 
     since: float

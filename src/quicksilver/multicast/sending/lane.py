@@ -156,8 +156,10 @@ class Lane:
         return True
 
     def _tell_room(self) -> None:
-        if self.room >= self.room_max // 2:
-            while self.on_room:
+        if self.room < self.room_max // 2:
+            return
+        for _ in range(len(self.on_room)):  # whoever uses the room up waits for it again
+            if self.on_room:
                 self.on_room.popleft()()
 
     def queued_bytes(self) -> int:

@@ -15,8 +15,9 @@ queue, so that a sender that came late sees the least delay as well (Swift, SIGC
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from quicksilver.core.pull import RatePolicy
 
@@ -129,13 +130,11 @@ class DelayGauge:
         self.least_s = (self.least_s or 0.0) + late_s
 
 
-@dataclass(slots=True)
-class Searching:
+class Searching(msgspec.Struct):
     """The pace grows by a factor until the delay does, too."""
 
 
-@dataclass(slots=True)
-class Sharing:
+class Sharing(msgspec.Struct):
     """The pace follows the delay, in small steps."""
 
     eased_from: float = 0.0

@@ -7,8 +7,9 @@ committed to it (dissertation 4.2.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from quicksilver.core.ports import DiskPort, Transmit
 from quicksilver.core.pull import RatePolicy
@@ -71,24 +72,20 @@ more memory as objects than in a packet."""
 # What becomes of packets that are committed
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(msgspec.Struct, frozen=True):
     """The view is the newest: packets are added, sent, and kept until they are acknowledged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True):
     """A newer view took over, or this node sends there no longer: what was committed is
     finished. Only the rest of what was begun is added."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(msgspec.Struct, frozen=True):
     """Nobody is left to hear it: nothing more is sent on it, and nobody is owed anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenUp:
+class GivenUp(msgspec.Struct, frozen=True):
     """Members that live did not acknowledge it in time, and may lack some of it."""
 
     unacknowledged: int

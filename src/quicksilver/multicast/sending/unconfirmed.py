@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.packets import list_messages
@@ -45,8 +46,7 @@ class Reason(enum.Enum):
         return self is not Reason.MEMBERS_GONE
 
 
-@dataclass(frozen=True, slots=True)
-class Unconfirmed:
+class Unconfirmed(msgspec.Struct, frozen=True):
     """Messages of one incarnation of this node to one group."""
 
     reason: Reason

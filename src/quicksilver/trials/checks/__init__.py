@@ -7,6 +7,7 @@ are worth reading.
 
 from __future__ import annotations
 
+from quicksilver.trials.checks.answers import Answers
 from quicksilver.trials.checks.cleanup import Cleanup
 from quicksilver.trials.checks.complete import Complete
 from quicksilver.trials.checks.content import Content
@@ -22,6 +23,7 @@ from quicksilver.trials.checks.memory import Memory
 from quicksilver.trials.checks.proof import Proof
 from quicksilver.trials.checks.queues import Queues
 from quicksilver.trials.checks.quiescence import Quiescence
+from quicksilver.trials.checks.retained import Retained
 from quicksilver.trials.checks.survivors import Survivors
 from quicksilver.trials.checks.tokens import Tokens
 from quicksilver.trials.checks.views import Views
@@ -36,6 +38,8 @@ ALL: tuple[type[Watcher], ...] = (
     Content,
     Envelopes,
     Queues,
+    Retained,
+    Answers,
     MembersOnly,
     Joins,
     Complete,

@@ -41,7 +41,7 @@ from quicksilver.live.types.model import (
 )
 from quicksilver.live.types.values import find_misfit
 from quicksilver.live.types.walk import children, unfold
-from quicksilver.net.streams import encode_frame
+from quicksilver.net.frames import encode_frame
 
 VERSION: Final = 1
 FRAME_BYTES_MAX: Final = 4 << 20

@@ -38,7 +38,7 @@ from quicksilver.live.runtime.remote.frames import (
     shorten,
     to_wire,
 )
-from quicksilver.net.streams import FrameDecoder, FrameError
+from quicksilver.net.frames import FrameDecoder, FrameError
 
 if TYPE_CHECKING:
     from quicksilver.live.runtime.runtime import Runtime
