@@ -109,7 +109,8 @@ def branches(draw: st.DrawFn, name: str = "X", depth: int = 3) -> Branch:
     if depth < 3 and draw(st.booleans()):
         count = 0
     members = [draw(branches(f"{name}{i}", depth - 1)) for i in range(count)]
-    return Branch(name, members, draw(st.sampled_from([Star(), Tree(1), Tree(2), Tree(3)])))
+    policies: list[Policy] = [Star(), Tree(1), Tree(2), Tree(3)]
+    return Branch(name, members, draw(st.sampled_from(policies)))
 
 
 def chain_into(branch: Branch, data: st.DataObject) -> tuple[str, ...]:
