@@ -9,9 +9,10 @@ from quicksilver.scopes import messages as say
 from quicksilver.scopes.carrying import key_of
 from quicksilver.scopes.channels import Link
 from quicksilver.scopes.events import Event, SourceClosed, SourceOpened, TargetClosed
+from quicksilver.scopes.forwarder import Carry, Forwarder, Frame, encode, parse_frame
 from quicksilver.scopes.manager import Config, ScopeManager
 from quicksilver.scopes.policies.choice import parse_policy
-from quicksilver.scopes.routing import Channel, Record, begin, forwarded, matches
+from quicksilver.scopes.routing import Channel
 
 DELAY_S = 0.001
 
@@ -19,8 +20,9 @@ DELAY_S = 0.001
 class Network:
     """Managers by name; what they say to each other is counted, and logged on request."""
 
-    def __init__(self, **settings: float) -> None:
+    def __init__(self, copies_bytes_max: int = 1 << 20, **settings: float) -> None:
         self.now = 0.0
+        self.copies_bytes_max = copies_bytes_max
         self.managers: dict[str, ScopeManager] = {}
         self.events: dict[str, list[Event]] = {}
         self.sources: dict[str, dict[Channel, None]] = {}
@@ -28,6 +30,12 @@ class Network:
         self.log: list[str] = []
         self.said: Counter[tuple[str, str]] = Counter()
         """How many messages but signs of life went from one manager to another."""
+        self.forwarders: dict[str, Forwarder] = {}
+        """Of nodes, by name."""
+        self.got: dict[str, list[tuple[str, int]]] = {}
+        """Messages that nodes were given: who sent them, and their numbers."""
+        self.is_slow: set[str] = set()
+        """Nodes to which nothing gets through at the moment."""
         self._config = Config(**settings)
         self._conns = 0
         self._ends: dict[int, tuple[str, int]] = {}
@@ -57,6 +65,14 @@ class Network:
             now=self.now,
         )
         self.managers[name] = manager
+        if is_node:
+            self.forwarders[name] = Forwarder(
+                scope=owners[0] if owners else name,
+                node=name,
+                life=starts,
+                copies_bytes_max=self.copies_bytes_max,
+            )
+            self.got[name] = []
         self.events.setdefault(name, [])
         self.sources[name] = {}
         self.settle()
@@ -78,6 +94,7 @@ class Network:
     def kill(self, name: str) -> None:
         """End a manager; its connections break."""
         del self.managers[name]
+        self.forwarders.pop(name, None)
         self.sources.pop(name, None)
         mine = [conn for conn, (owner, _) in self._ends.items() if owner == name]
         for theirs in mine:
@@ -91,9 +108,13 @@ class Network:
 
     def _break(self, name: str, closed: Channel | None = None) -> None:
         """Messages do not arrive at a node, or not along a channel: whoever sends notices."""
+        if closed is None:
+            for forwarder in self.forwarders.values():
+                forwarder.handle_link_lost(Link("tcp", name, name))
+            return
         for node, channels in list(self.sources.items()):
             for channel in [each for each in channels if each.target[-1] == name]:
-                if closed is None or key_of(closed) == key_of(channel):
+                if key_of(closed) == key_of(channel):
                     self.managers[node].handle_link_lost(channel, self.now)
 
     def run(self, seconds: float) -> None:
@@ -141,7 +162,34 @@ class Network:
             frame = say.parse(say.encode(message))
             assert frame == message
             self.managers[peer].handle_message(theirs, message, self.now)
+        return self._carry() or is_busy
+
+    def _carry(self) -> bool:
+        """Move messages of topics over links, a frame at a time."""
+        is_busy = False
+        for name, forwarder in list(self.forwarders.items()):
+            while name not in self.is_slow and (out := forwarder.poll_transmit()) is not None:
+                is_busy = True
+                self._deliver(name, *out)
+            while (delivery := forwarder.poll_delivery()) is not None:
+                self.got[name].append((delivery.sender.node, delivery.number))
+            while (lost := forwarder.poll_lost()) is not None:
+                is_busy = True
+                self.managers[name].handle_link_lost(lost, self.now)
         return is_busy
+
+    def _deliver(self, name: str, where: Link, frame: Frame) -> None:
+        forwarder, target = self.forwarders[name], self.forwarders.get(where.node)
+        if target is None:
+            forwarder.handle_link_lost(where)
+            return
+        parsed = parse_frame(encode(frame))
+        assert parsed == frame
+        target.handle_frame(0, frame)
+        if isinstance(frame, Carry):
+            forwarder.handle_sent(where, frame.packet.size())
+        while (answer := target.poll_answer()) is not None:
+            forwarder.handle_answer(where, answer[1])
 
     def _dial(self, name: str, address: str) -> None:
         target = self.managers.get(address)
@@ -157,6 +205,8 @@ class Network:
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)
+        if name in self.forwarders:
+            self.forwarders[name].handle_event(event)
         if isinstance(event, SourceOpened):
             self.sources[name][event.channel] = None
         elif isinstance(event, SourceClosed):
@@ -164,22 +214,13 @@ class Network:
         elif isinstance(event, TargetClosed):
             self._break(name, event.channel)
 
-    # Messages of topics, along the channels that are open
-
-    def publish(self, node: str, scope: str, topic: str) -> Counter[str]:
-        """Return how often each node gets a message that a node of a scope sends."""
-        got: Counter[str] = Counter()
-        ahead: list[tuple[str, Record]] = [(node, begin(scope, node))]
-        while ahead:
-            here, record = ahead.pop()
-            got[here] += 1
-            assert got[here] < 10, "it goes in circles"
-            for channel in self.sources.get(here, {}):
-                target = channel.target[-1]
-                is_there = target in self.managers and channel.topic == topic
-                if is_there and matches(record, channel):
-                    ahead.append((target, forwarded(record, channel)))
-        return got
+    def publish(self, node: str, topic: str) -> Counter[str]:
+        """Let a node send a message; return how often others have got it when all is quiet."""
+        number = self.forwarders[node].publish(topic, b"x")
+        self.settle()
+        return Counter(
+            name for name, got in self.got.items() for each in got if each == (node, number)
+        )
 
 
 def describe(message: say.Message) -> str:

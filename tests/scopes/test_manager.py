@@ -122,7 +122,7 @@ class TestFigures:
 
     def test_a_message_reaches_every_laptop_once(self) -> None:
         """Figure 3.18."""
-        assert lecture().publish("A", "P", T) == Counter("ABCDE")
+        assert lecture().publish("A", T) == Counter("BCDE")
 
     def test_a_join_inside_a_network_causes_no_message_above_it(self) -> None:
         """Figure 3.24: "This time, no request is sent to campus C. The library handles the
@@ -154,9 +154,9 @@ class TestFigures:
         want(network, "alice", "ps", "room1/chat")
         want(network, "bob", "ps", "room2/chat")
         want(network, "charlie", "ps", "room2/chat")
-        assert network.publish("bob", "cafeteria", "room2/chat") == Counter(["bob", "charlie"])
-        assert network.publish("charlie", "library", "room2/chat") == Counter(["bob", "charlie"])
-        assert network.publish("alice", "cafeteria", "room1/chat") == Counter(["alice"])
+        assert network.publish("bob", "room2/chat") == Counter(["charlie"])
+        assert network.publish("charlie", "room2/chat") == Counter(["bob"])
+        assert network.publish("alice", "room1/chat") == Counter()
 
     def test_a_local_topic_stays_local(self) -> None:
         """3.2.7: "local topics, e.g., internal to an organization, may be rooted locally"."""
@@ -165,7 +165,7 @@ class TestFigures:
         want(network, "A", "p", "P/menu")
         want(network, "B", "s", "P/menu")
         assert network.said["P", "X"] == before
-        assert network.publish("A", "P", "P/menu") == Counter("AB")
+        assert network.publish("A", "P/menu") == Counter("B")
 
 
 class TestFaults:
@@ -176,14 +176,14 @@ class TestFaults:
         network.run(5.0)
         # Q's channel to R was D's work, and is C's now; X and R are not asked about it.
         assert sum(count for ends, count in network.said.items() if "X" in ends) == above
-        assert network.publish("A", "P", T) == Counter("ABCE")
+        assert network.publish("A", T) == Counter("BCE")
 
     @pytest.mark.parametrize("victim", list("BCDE"))
     def test_others_take_over_the_work_of_a_node_that_is_gone(self, victim: str) -> None:
         network = lecture()
         network.kill(victim)
         network.run(10.0)
-        assert network.publish("A", "P", T) == Counter(set("ABCDE") - {victim})
+        assert network.publish("A", T) == Counter(set("BCDE") - {victim})
 
     def test_channels_go_on_while_managers_are_away(self) -> None:
         """No message passes through a manager."""
@@ -191,7 +191,7 @@ class TestFaults:
         for manager in "XPQR":
             network.kill(manager)
         network.run(10.0)
-        assert network.publish("A", "P", T) == Counter("ABCDE")
+        assert network.publish("A", T) == Counter("BCDE")
 
     @pytest.mark.parametrize("victim", list("XPQR"))
     def test_a_manager_that_starts_again_learns_what_it_needs(self, victim: str) -> None:
@@ -201,11 +201,11 @@ class TestFaults:
         network.run(1.0)
         network.add(victim, *(() if victim == "X" else ("X",)), policy="chain", starts=2)
         network.run(15.0)
-        assert network.publish("A", "P", T) == Counter("ABCDE")
+        assert network.publish("A", T) == Counter("BCDE")
         network.add("F", "R", is_node=True)
         want(network, "F", "s")
         network.run(1.0)
-        assert network.publish("A", "P", T) == Counter("ABCDEF")
+        assert network.publish("A", T) == Counter("BCDEF")
 
     def test_a_silent_member_is_gone(self) -> None:
         network = lecture()
@@ -220,10 +220,10 @@ class TestFaults:
         network = lecture()
         want(network, "C", "")
         network.run(1.0)
-        assert network.publish("A", "P", T) == Counter("ABDE")
+        assert network.publish("A", T) == Counter("BDE")
         want(network, "D", "")
         network.run(1.0)
-        assert network.publish("A", "P", T) == Counter("ABE"), "Q has left as a whole"
+        assert network.publish("A", T) == Counter("BE"), "Q has left as a whole"
         assert any(isinstance(event, TargetClosed) for event in network.events["C"])
         want(network, "A", "")
         network.run(1.0)
@@ -372,7 +372,7 @@ class TestBadInput:
             want(network, node, "ps")
         (first, *_) = [e for e in network.events["X"] if isinstance(e, PolicyRefused)]
         assert "oops" in first.problem
-        assert network.publish("A", "X", T) == Counter("AB")
+        assert network.publish("A", T) == Counter("B")
 
 
 # Any hierarchy, any order of events
@@ -390,7 +390,7 @@ def stories(draw: st.DrawFn) -> list[tuple[str, str]]:
     return draw(st.lists(st.one_of(wishes, wishes, restarts), min_size=1, max_size=14))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(stories(), st.sampled_from(["star", "chain", "tree:2"]), st.sampled_from([0.1, 3.0, 12.0]))
 def test_whatever_happens_subscribers_get_every_message_once(
     story: list[tuple[str, str]], policy: str, away_s: float
@@ -419,9 +419,9 @@ def test_whatever_happens_subscribers_get_every_message_once(
     subscribers = {name for name, what in wants.items() if "s" in what}
     for name, what in wants.items():
         if "p" in what:
-            got = network.publish(name, PARENTS[name], T)
-            assert {node for node in got if node != name} >= subscribers - {name}
-            assert max(got.values()) == 1
+            got = network.publish(name, T)
+            assert got.keys() >= subscribers - {name}
+            assert set(got.values()) <= {1}
     for name, events in network.events.items():
-        views = [e.view for e in events if isinstance(e, PeersChanged)]
+        views = [(e.domain, e.view) for e in events if isinstance(e, PeersChanged)]
         assert views == sorted(views), f"{name} was told an older view"
