@@ -1,0 +1,113 @@
+"""What a scope manager tells whoever runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quicksilver.scopes.channels import External, Link
+from quicksilver.scopes.filters import Filter
+from quicksilver.scopes.messages import Peer
+from quicksilver.scopes.routing import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Whoever runs the manager is to connect to another one."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerJoined:
+    """This scope is a member of an owner now."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLost:
+    """An owner does not answer, or refused; it is tried again."""
+
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined:
+    name: str
+    is_member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGone:
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFailed:
+    """A topic cannot be had here."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeersChanged:
+    """The peers of this scope's domain for a topic, in a view of the domain above."""
+
+    topic: str
+    owner: str
+    domain: int
+    view: int
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOpened:
+    """This node is to carry messages along a channel."""
+
+    channel: Channel
+    filters: tuple[Filter, ...]
+    where: Link | External
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClosed:
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOpened:
+    """Messages will come to this node along a channel."""
+
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetClosed:
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRefused:
+    """A policy of this scope was not obeyed."""
+
+    topic: str
+    origin: str
+    problem: str
+
+
+Event = (
+    OwnerJoined
+    | OwnerLost
+    | MemberJoined
+    | MemberGone
+    | TopicFailed
+    | PeersChanged
+    | SourceOpened
+    | SourceClosed
+    | TargetOpened
+    | TargetClosed
+    | PolicyRefused
+)
