@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.docs.comparing import is_shown
+from tests.docs.comparing import find_absent, is_shown
 from tests.docs.interpreter import DONE, RAISED
 from tests.docs.parsing import ROOT, Block, parse_page, parse_steps
 from tests.docs.windows import Window
@@ -132,10 +132,19 @@ class Story:
         elif block.language == "text" and python is not None:
             if not is_shown(self._fit(block), python, vary=block.has("numbers vary")):
                 raise BlockError(block, "the block before printed something else", python)
+            self._check_same(block, block.text, python)
             return "compared"
         else:
             return "not code"
         return "run"
+
+    def _check_same(self, block: Block, shown: str, printed: str) -> None:
+        """Compare the parts of what is shown whose numbers do not vary."""
+        wanted = [
+            text for text in block.directions.get("same", ()) if not find_absent([text], shown)
+        ]
+        if (absent := find_absent(wanted, printed)) is not None:
+            raise BlockError(block, f"not shown: {absent}", printed)
 
     # --- consoles ---------------------------------------------------------------
 
@@ -167,6 +176,7 @@ class Story:
                     any_order=block.has("any order"),
                 ):
                     raise BlockError(block, f"{step.command}: other output", printed)
+                self._check_same(block, step.shown, printed)
 
     def _change_place(self, command: str) -> bool:
         """Do what only the reader's own shell can do."""

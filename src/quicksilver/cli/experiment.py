@@ -27,7 +27,7 @@ def experiment(
         str,
         typer.Argument(
             metavar="NAME|list|all",
-            help="Name of an experiment; list shows all, all runs all.",
+            help="Name of an experiment. list shows the names; all runs every experiment.",
             show_default=False,
         ),
     ],

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The papers' analytical model (equations 4.2 to 4.12): fit it to runs, extrapolate.",
+    help="Fit the papers' analytical model (equations 4.2 to 4.12) to runs, and extrapolate it.",
 )
 DEFAULT_OUT = Path("out/model")
 
