@@ -311,7 +311,7 @@ def _hybrid(given: list[str]) -> Literal["auto", "off"] | frozenset[str]:
     if given == ["off"]:
         return "off"
     if "auto" in given or "off" in given:
-        raise MisuseError("--hybrid auto and --hybrid off go with nothing else")
+        raise MisuseError("--hybrid auto and --hybrid off cannot be combined with other values")
     return frozenset(options.check_groups(given))
 
 
