@@ -16,6 +16,7 @@ own before a block::
     <!-- any order -->                 lines of the output may change places
     <!-- without: secret -->           this window never shows that word
     <!-- exit code: 1 -->              what the last command ends with
+    <!-- needs: zmq -->                run where this Python package is installed
     <!-- long: why -->                 run by `make docs-blocks`, not by `make test`
     <!-- not run: why -->              run by nobody; the reason is part of the list of blocks
 """
@@ -44,6 +45,7 @@ WORDS = frozenset(
         "any order",
         "without",
         "exit code",
+        "needs",
         "long",
         "not run",
     )

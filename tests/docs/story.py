@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.docs.comparing import find_absent, is_shown
@@ -107,6 +108,8 @@ class Story:
             return f"not run: {reason}"
         if (reason := block.first("long")) is not None and not self._runs_long:
             return f"long: {reason}"
+        if (package := block.first("needs")) is not None and not find_spec(package):
+            return f"not run here: it needs {package}"
         if block.has("on") and self._machines is None:
             return f"not run here: {why_impossible()}"
         python, self._last_python = self._last_python, None
@@ -253,7 +256,9 @@ class Story:
             raise BlockError(block, "it raised" if line else "it does not end", self._last_python)
 
     def _start_python(self, *arguments: str) -> Window:
-        environment = {**self._environment, "PYTHONPATH": str(ROOT)}
+        # The tests of this clone, besides what the caller's Python finds.
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**self._environment, "PYTHONPATH": path}
         return Window([sys.executable, "-u", *arguments], self._here, environment)
 
     # --- what a page calls things, and what they are called here -----------------

@@ -37,6 +37,12 @@ def test_what_is_to_be_the_same_is_in_the_block() -> None:
         parse("page.md", "<!-- same: 0 lost -->\n" + fence("console", "$ true\n"))
 
 
+def test_a_block_that_needs_a_package_is_run_where_it_is(tmp_path: Path) -> None:
+    page = "<!-- needs: {} -->\n" + fence("python", "assert False\n")
+    (outcome,) = tell(page.replace("{}", "no_such_package"), tmp_path)
+    assert outcome.result == "not run here: it needs no_such_package"
+
+
 @pytest.mark.slow
 def test_numbers_vary_but_for_those_that_are_to_be_the_same(tmp_path: Path) -> None:
     """A page may show one run's counts, and still promise that nothing was lost."""
