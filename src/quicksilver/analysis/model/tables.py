@@ -146,7 +146,7 @@ def facts_of(fitted: Fitted) -> list[str]:
         ]
         if dropped:
             found.append(
-                f"Left out of extrapolation, because zero is in their interval or they are "
+                "Left out of extrapolation, because zero is in their interval or they are "
                 f"negative: {', '.join(dropped)}."
             )
     return found
