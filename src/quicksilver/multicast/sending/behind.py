@@ -64,7 +64,7 @@ def parse_behind(text: str) -> Behind:
         return Wait() if name == "wait" else Drop()
     if name == "keep" and (slow == "slow" or not plus) and (size or not colon):
         return Keep(parse_bytes(size) if colon else None, slow=bool(plus))
-    raise ValueError(f"{text!r} is none of: {FORMS}")
+    raise ValueError(f"{text!r} is no choice for members that are behind: {FORMS}")
 
 
 @dataclass(frozen=True, slots=True)
