@@ -28,6 +28,8 @@ from tests.docs.windows import Window
 from tests.net.namespaces import Network, network, why_impossible
 
 COMMAND_S = 300.0
+LONG_COMMAND_S = 1_800.0
+"""For a command of a block that is marked as long."""
 PRINTED_MAX = 1_500
 """Characters of the output that a failure repeats."""
 _ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(7\d\d\d)\b")
@@ -164,7 +166,7 @@ class Story:
                 self._expect(block, window, step.shown)
                 continue
             with contextlib.closing(window):
-                code = window.wait(COMMAND_S)
+                code = window.wait(LONG_COMMAND_S if block.has("long") else COMMAND_S)
                 # An example in a message is the page's own address, too.
                 printed = self._fit_addresses(window.printed)
                 if code is None:
