@@ -43,4 +43,8 @@ def build(site: Path, pages: Path) -> int:
 
 if __name__ == "__main__":
     made = ROOT / "build"
-    sys.exit(build(Path(sys.argv[1]) if len(sys.argv) > 1 else made / "site", made / "pages"))
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else made / "site"
+    if code := build(folder, made / "pages"):
+        sys.exit(code)
+    print(f"open {folder}/index.html")
+    print(f"for the search: python3 -m http.server -d {folder} 8000, then http://localhost:8000")

@@ -114,9 +114,9 @@ class TestPlainFace:
             ("nonsense", "'nonsense' is no event"),
             ("move x y", "'x' is not int"),
             ("move 3", "the value 'label' is missing"),
-            ("reset now", "nothing is carried"),
+            ("reset now", "takes no value"),
             ("p.send {", "is not list"),
-            ("keep nowhere.liveobject", "a reference is said by its file"),
+            ("keep nowhere.liveobject", "by the name of its file"),
         ],
     )
     def test_lines_that_make_no_sense(self, line: str, problem: str) -> None:

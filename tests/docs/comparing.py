@@ -8,6 +8,7 @@ may be other ones; all other numbers must be the same unless the page says that 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _TIME = re.compile(r"\b\d[\d,.]* ?(?:s|ms|µs|us|min)\b")
 _RATE = re.compile(r"\b\d[\d,.]* ?[kM]?(msg|rows|seeds|messages|B)/s\b")
@@ -23,6 +24,12 @@ def is_shown(shown: str, printed: str, *, vary: bool = False, any_order: bool = 
     if any_order:
         shown, printed = ("\n".join(sorted(one.splitlines())) for one in (shown, printed))
     return _pattern(shown, vary=vary, end=r"\s*\Z").match(_plain(printed, vary=vary)) is not None
+
+
+def find_absent(texts: Iterable[str], printed: str) -> str | None:
+    """Return the first text that was not printed word for word; None if all were."""
+    words = " ".join(printed.split())
+    return next((text for text in texts if " ".join(text.split()) not in words), None)
 
 
 def find_shown(shown: str, printed: list[str], *, known: int = 0, vary: bool = False) -> int | None:

@@ -12,9 +12,11 @@ own before a block::
     <!-- program -->                   Python that is run by itself, not in the page's namespace
     <!-- with: 40000 = 2000 -->        a test uses the second value in place of the first
     <!-- numbers vary -->              numbers of the output are not compared
+    <!-- same: 0 missing -->           but these words are there as they stand, with their numbers
     <!-- any order -->                 lines of the output may change places
     <!-- without: secret -->           this window never shows that word
     <!-- exit code: 1 -->              what the last command ends with
+    <!-- needs: zmq -->                run where this Python package is installed
     <!-- long: why -->                 run by `make docs-blocks`, not by `make test`
     <!-- not run: why -->              run by nobody; the reason is part of the list of blocks
 """
@@ -39,9 +41,11 @@ WORDS = frozenset(
         "program",
         "with",
         "numbers vary",
+        "same",
         "any order",
         "without",
         "exit code",
+        "needs",
         "long",
         "not run",
     )
@@ -121,6 +125,9 @@ def parse(name: str, text: str) -> list[Block]:
                 if inner == f"{indent}```":
                     break
                 body.append(inner.removeprefix(indent))
+            shown = " ".join(" ".join(body).split())
+            for same in pending.get("same", ()):
+                assert same in shown, f"{name}:{number}: no {same!r} in the block"
             found.append(
                 Block(
                     page=name,

@@ -18,15 +18,18 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from tests.docs.comparing import is_shown
+from tests.docs.comparing import find_absent, is_shown
 from tests.docs.interpreter import DONE, RAISED
 from tests.docs.parsing import ROOT, Block, parse_page, parse_steps
 from tests.docs.windows import Window
 from tests.net.namespaces import Network, network, why_impossible
 
 COMMAND_S = 300.0
+LONG_COMMAND_S = 1_800.0
+"""For a command of a block that is marked as long."""
 PRINTED_MAX = 1_500
 """Characters of the output that a failure repeats."""
 _ADDRESS = re.compile(r"\b(127\.0\.0\.1|localhost):(7\d\d\d)\b")
@@ -107,6 +110,8 @@ class Story:
             return f"not run: {reason}"
         if (reason := block.first("long")) is not None and not self._runs_long:
             return f"long: {reason}"
+        if (package := block.first("needs")) is not None and not find_spec(package):
+            return f"not run here: it needs {package}"
         if block.has("on") and self._machines is None:
             return f"not run here: {why_impossible()}"
         python, self._last_python = self._last_python, None
@@ -132,10 +137,19 @@ class Story:
         elif block.language == "text" and python is not None:
             if not is_shown(self._fit(block), python, vary=block.has("numbers vary")):
                 raise BlockError(block, "the block before printed something else", python)
+            self._check_same(block, block.text, python)
             return "compared"
         else:
             return "not code"
         return "run"
+
+    def _check_same(self, block: Block, shown: str, printed: str) -> None:
+        """Compare the parts of what is shown whose numbers do not vary."""
+        wanted = [
+            text for text in block.directions.get("same", ()) if not find_absent([text], shown)
+        ]
+        if (absent := find_absent(wanted, printed)) is not None:
+            raise BlockError(block, f"not shown: {absent}", printed)
 
     # --- consoles ---------------------------------------------------------------
 
@@ -152,7 +166,7 @@ class Story:
                 self._expect(block, window, step.shown)
                 continue
             with contextlib.closing(window):
-                code = window.wait(COMMAND_S)
+                code = window.wait(LONG_COMMAND_S if block.has("long") else COMMAND_S)
                 # An example in a message is the page's own address, too.
                 printed = self._fit_addresses(window.printed)
                 if code is None:
@@ -167,6 +181,7 @@ class Story:
                     any_order=block.has("any order"),
                 ):
                     raise BlockError(block, f"{step.command}: other output", printed)
+                self._check_same(block, step.shown, printed)
 
     def _change_place(self, command: str) -> bool:
         """Do what only the reader's own shell can do."""
@@ -243,7 +258,9 @@ class Story:
             raise BlockError(block, "it raised" if line else "it does not end", self._last_python)
 
     def _start_python(self, *arguments: str) -> Window:
-        environment = {**self._environment, "PYTHONPATH": str(ROOT)}
+        # The tests of this clone, besides what the caller's Python finds.
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**self._environment, "PYTHONPATH": path}
         return Window([sys.executable, "-u", *arguments], self._here, environment)
 
     # --- what a page calls things, and what they are called here -----------------

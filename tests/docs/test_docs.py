@@ -38,6 +38,7 @@ OTHER_PROGRAMS = {
     "pip",
     "printf",
     "python3",
+    "sed",
     "seq",
     "spark-pipelines",
     "uvx",

@@ -32,6 +32,30 @@ def test_blocks_know_their_place_and_their_directions() -> None:
     )
 
 
+def test_what_is_to_be_the_same_is_in_the_block() -> None:
+    with pytest.raises(AssertionError, match="no '0 lost' in the block"):
+        parse("page.md", "<!-- same: 0 lost -->\n" + fence("console", "$ true\n"))
+
+
+def test_a_block_that_needs_a_package_is_run_where_it_is(tmp_path: Path) -> None:
+    page = "<!-- needs: {} -->\n" + fence("python", "assert False\n")
+    (outcome,) = tell(page.replace("{}", "no_such_package"), tmp_path)
+    assert outcome.result == "not run here: it needs no_such_package"
+
+
+@pytest.mark.slow
+def test_numbers_vary_but_for_those_that_are_to_be_the_same(tmp_path: Path) -> None:
+    """A page may show one run's counts, and still promise that nothing was lost."""
+    page = "<!-- numbers vary -->\n<!-- same: 0 lost -->\n" + fence(
+        "console", "$ echo 8 sent, {} lost\n7 sent, 0 lost\n"
+    )
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+    tell(page.replace("{}", "0"), tmp_path / "good")
+    with pytest.raises(BlockError, match="not shown: 0 lost"):
+        tell(page.replace("{}", "1"), tmp_path / "bad")
+
+
 def test_a_direction_that_belongs_to_no_block_is_an_error() -> None:
     with pytest.raises(AssertionError, match="not followed by a block"):
         parse("page.md", "<!-- window: one -->\nProse.\n")

@@ -30,7 +30,7 @@ def test_the_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         (["speed"], "there is no experiment 'speed'"),
-        (["scale", "--nodes", "two"], "expected int"),
+        (["scale", "--nodes", "two"], "expected a whole number"),
         (["scale", "--nodes", "-1"], "must not be negative"),
         (["scale", "--set", "colour=red"], "has no setting 'colour'"),
         (["scale", "--set", "colour"], "KEY=VALUE"),

@@ -42,7 +42,7 @@ def test_every_combination_is_a_task_with_a_key_of_its_own(tmp_path: Path) -> No
         ("name = 1", "Expected `str`"),
         ("name = [", "not TOML"),
         ('name = "a"\nkind = "experiment"', "say which experiment"),
-        ('name = "a"\nkind = "seeds"\n[axes]\nn = [1]', "draws its parameters"),
+        ('name = "a"\nkind = "seeds"\n[axes]\nn = [1]', "no experiment, axes or settings"),
         ('name = "a"\nkind = "seeds"\nspeed = 1', "unknown field"),
         ('name = "a"\nkind = "experiment"\nexperiment = "scale"\n[axes]\nn = []', "no values"),
         (

@@ -17,7 +17,7 @@ def is_experiment(path: Path) -> bool:
     """Return whether a folder has an experiment's points; raises BadInputError if it is none."""
     if not path.is_dir():
         raise BadInputError(
-            f"{path} is no folder of a run; see out/experiments, or what --trace wrote"
+            f"{path} is not a folder of results; give one of an experiment or of --trace"
         )
     return (path / POINTS).is_file()
 

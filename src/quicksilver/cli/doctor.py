@@ -37,8 +37,8 @@ def doctor(
 ) -> int:
     """Check multicast, buffers, interface, MTU, clock, Java and Spark, and say what to fix.
 
-    Nothing is changed. The command fails if something essential does not work. What only
-    makes it slower is a warning.
+    Nothing is changed. The command fails if something essential does not work. A problem
+    that only costs speed is a warning.
     """
     from quicksilver.net.diagnosis import diagnose
 

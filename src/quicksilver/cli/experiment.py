@@ -27,7 +27,7 @@ def experiment(
         str,
         typer.Argument(
             metavar="NAME|list|all",
-            help="Name of an experiment; list shows all, all runs all.",
+            help="Name of an experiment. list shows the names; all runs every experiment.",
             show_default=False,
         ),
     ],
@@ -226,7 +226,8 @@ def _parse_value(key: str, text: str, example: Value) -> Value:
         else:
             return text
     except ValueError:
-        kind = type(example).__name__
+        kinds = {bool: "true or false", int: "a whole number", float: "a number"}
+        kind = kinds[type(example)]
         raise MisuseError(f"{key}={text[:40]!r}: expected {kind}, such as {example}") from None
     if value < 0:
         raise MisuseError(f"{key}={text[:40]!r}: must not be negative")

@@ -177,7 +177,7 @@ def gms(
             min=0.0,
             metavar="SECONDS",
             help="How often to check whether other regions would suit the traffic better; 0 never "
-            "does.",
+            "checks.",
         ),
     ] = 10.0,
     hybrid: Annotated[
@@ -195,7 +195,8 @@ def gms(
         bool | None,
         typer.Option(
             "--discovery/--no-discovery",
-            help="Answer nodes of the network that look for a GMS; default: unless --port is 0.",
+            help="Answer nodes on the network that look for a GMS. Default: yes, unless --port "
+            "is 0.",
             show_default=False,
         ),
     ] = None,
@@ -206,7 +207,7 @@ def gms(
             envvar="QUICKSILVER_DISCOVERY_PORT",
             min=0,
             max=65535,
-            help="UDP port at which they ask; 0: answer nobody.",
+            help="UDP port on which to answer them; 0 answers nobody.",
         ),
     ] = 7402,
     verbose: options.Verbose = 0,
@@ -310,7 +311,7 @@ def _hybrid(given: list[str]) -> Literal["auto", "off"] | frozenset[str]:
     if given == ["off"]:
         return "off"
     if "auto" in given or "off" in given:
-        raise MisuseError("--hybrid auto and --hybrid off go with nothing else")
+        raise MisuseError("--hybrid auto and --hybrid off cannot be combined with other values")
     return frozenset(options.check_groups(given))
 
 

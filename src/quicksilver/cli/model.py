@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The papers' analytical model (equations 4.2 to 4.12): fit it to runs, extrapolate.",
+    help="Fit the papers' analytical model (equations 4.2 to 4.12) to runs, and extrapolate it.",
 )
 DEFAULT_OUT = Path("out/model")
 
@@ -130,7 +130,7 @@ def predict(
     from quicksilver.cli.screen import SafeTable, make_console
 
     table = SafeTable(
-        "nodes", "form", "token, ms", "ack, ms", "messages/s", "of these, limit", "memory, MB"
+        "nodes", "form", "token, ms", "ack, ms", "messages/s", "limited by", "memory, MB"
     )
     for each in both:
         table.add_row(
@@ -144,8 +144,8 @@ def predict(
         )
     make_console().print(table)
     say(
-        f"* beyond what was measured ({fitted.nodes_max:,} nodes). In brackets 95 % intervals, of "
-        "the parameters alone."
+        f"* beyond what was measured ({fitted.nodes_max:,} nodes). In brackets: 95 % intervals, "
+        "for errors of the parameters only."
     )
 
 

@@ -213,7 +213,7 @@ def new(
     from quicksilver.live.references.xml import SUFFIX, fingerprint, write
 
     if template not in STARTERS:
-        raise MisuseError(f"no template is called {template!r}; there is {', '.join(STARTERS)}")
+        raise MisuseError(f"no template is called {template!r}; there are {', '.join(STARTERS)}")
     target = file if file is not None else Path(f"{template}{SUFFIX}")
     reference = STARTERS[template]()
     try:

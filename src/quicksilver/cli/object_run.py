@@ -49,7 +49,7 @@ def run(
         typer.Option(
             "--allow-library",
             metavar="URL",
-            help="Allow code to be loaded from this place; with / at the end, from all below it. "
+            help="Allow code to be loaded from this URL; if it ends in /, from all URLs below it. "
             "Can be repeated.",
         ),
     ] = None,

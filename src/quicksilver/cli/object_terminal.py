@@ -181,7 +181,7 @@ def parse_values(text: str, types: list[ValueType], names: tuple[str, ...]) -> l
         word, rest = (rest, "") if is_last else _split(rest)
         values.append(_parse_value(word, type_))
     if rest:
-        raise LineError(f"nothing is carried by this event, and {rest[:40]!a} is left")
+        raise LineError(f"this event takes no value; leave out {rest[:40]!a}")
     return values
 
 
@@ -242,7 +242,7 @@ def _read_reference(word: str) -> Any:
     try:
         return load(Path(word)).reference
     except OSError as error:
-        raise LineError(f"a reference is said by its file: {error}") from None
+        raise LineError(f"give a reference by the name of its file: {error}") from None
     except LiveReferenceError as error:
         raise LineError(str(error)) from None
 

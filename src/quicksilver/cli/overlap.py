@@ -46,7 +46,11 @@ def generate(
     fraction: Annotated[float, typer.Option(help="Share of all groups that a node joins.")] = 0.1,
     alpha: Annotated[float, typer.Option(help="Zipf exponent of the groups' popularity.")] = 1.5,
     templates: Annotated[
-        int, typer.Option(min=1, help="Number of lists of interests to choose from.")
+        int,
+        typer.Option(
+            min=1,
+            help="With templates and correlated: number of lists of groups that nodes choose from.",
+        ),
     ] = 200,
     keep: Annotated[
         float, typer.Option(help="With correlated: share of its list that a node keeps.")
@@ -56,7 +60,7 @@ def generate(
     conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
-    """Make up which node joins which groups, on Spark."""
+    """Generate random memberships (which node joins which groups) on Spark."""
     from quicksilver.spark.overlap.generate import Workload, generate_pairs
     from quicksilver.spark.sessions import parse_conf, session
 

@@ -47,7 +47,7 @@ def record(
             "--flush-ms",
             min=1,
             metavar="NUMBER",
-            help="Write what arrived safely to disk every so many milliseconds.",
+            help="How often to write received messages to disk, in milliseconds.",
         ),
     ] = 200.0,
     segment_bytes: Annotated[

@@ -40,10 +40,10 @@ def report(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Make an HTML page, readable offline, and PNG and SVG files of what runs contain.
+    """Make an HTML page with figures, also as PNG and SVG files, from experiments and traces.
 
-    Each figure stands next to what the papers claim. A trace becomes a timeline of losses,
-    repairs, tokens and views.
+    The page can be read offline. Each figure stands next to what the papers claim. A trace
+    becomes a timeline of losses, repairs, tokens and views.
     """
     from quicksilver.spark.sessions import parse_conf, session
 

@@ -24,7 +24,7 @@ def sim(
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds to run.")] = 100,
     first_seed: Annotated[
-        int, typer.Option("--first-seed", min=0, help="First of these seeds.")
+        int, typer.Option("--first-seed", min=0, help="First seed of --seeds.")
     ] = 1,
     jobs: Annotated[
         int, typer.Option("--jobs", "-j", min=0, help="Number of processes; 0 takes one per core.")

@@ -24,7 +24,7 @@ SHOWN_MAX = 10
 
 def soak(
     seconds: Annotated[
-        float, typer.Option(min=5, metavar="NUMBER", help="How many seconds mishaps happen for.")
+        float, typer.Option(min=5, metavar="NUMBER", help="How many seconds to cause mishaps.")
     ] = 60.0,
     nodes: Annotated[
         int, typer.Option("--nodes", "-n", min=3, max=64, help="Number of worker processes.")
@@ -124,13 +124,14 @@ def _show(report: SoakReport) -> None:
     acts = ", ".join(f"{name} {count}" for name, count in report.acts.items())
     debts = ", ".join(f"{name} {count:,}" for name, count in report.debts.items())
     problems = ", ".join(f"{name} {count:,}" for name, count in report.flush_problems.items())
+    problems = f" ({problems})" if problems else ""
     for name, value in (
         ("mishaps", acts or "none"),
-        ("processes there were", f"{report.lives:,}"),
+        ("processes started", f"{report.lives:,}"),
         ("messages confirmed by flush", f"{report.confirmed_messages:,}"),
-        ("messages flush did not vouch for", f"{report.unconfirmed_messages:,} ({problems})"),
+        ("messages not confirmed by flush", f"{report.unconfirmed_messages:,}{problems}"),
         ("messages delivered and checked", f"{report.delivered_messages:,}"),
-        ("runs owed to members", debts or "none"),
+        ("runs of messages due to members", debts or "none"),
         ("longest flush", f"{report.flush_s_max:.2f} s"),
         ("exclusions", f"{report.exclusions}, without cause {report.unprovoked_exclusions}"),
     ):
@@ -154,4 +155,4 @@ def _show(report: SoakReport) -> None:
     if more > 0:
         console.print(f"      and {more} more")
     if not report.violations:
-        console.print(" yes  everything that was promised held")
+        console.print(" yes  all checks passed")

@@ -1,4 +1,4 @@
-"""``quicksilver sweep``: thousands of simulations as one Spark job."""
+"""``quicksilver sweep``: thousands of simulations on Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sweep(
     conf: options.Conf = None,
     as_json: options.Json = False,
 ) -> int:
-    """Run simulations for all seeds and parameters of a file, as one Spark job.
+    """Run simulations for all seeds and parameters of a file, on Spark.
 
     A sweep that was stopped goes on where it stopped. The exit code is 1 if any simulation
     failed; the first failures are listed with the commands that replay them.

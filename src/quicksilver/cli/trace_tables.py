@@ -109,7 +109,7 @@ def sql(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Query traces: records, seconds of nodes and regions, latency, repairs, anomalies.
+    """Query traces: records, rates per second, latency, repairs, anomalies.
 
     Views: runs, trace, node_seconds, region_seconds, group_seconds, latency, ack_times,
     repairs; slow_receivers, convoys, oscillation, priority_inversions, hot_regions,

@@ -103,7 +103,7 @@ def load_sweep(path: Path) -> Sweep:
     if sweep.kind == "experiment" and not sweep.experiment:
         raise ExperimentError(f'{path}: say which experiment: experiment = "scale"')
     if sweep.kind == "seeds" and (sweep.axes or sweep.settings or sweep.experiment):
-        raise ExperimentError(f"{path}: a sweep of seeds draws its parameters from them")
+        raise ExperimentError(f"{path}: a sweep of seeds has no experiment, axes or settings")
     count = sweep.seeds.count
     for name, values in sweep.axes.items():
         if not values:

@@ -138,10 +138,10 @@ class RecorderClient:
         data = bytearray()
         while len(data) < size:
             if time.monotonic() > ends:
-                raise TimeoutError(f"no whole answer in {ANSWER_S_MAX:.0f} s")
+                raise TimeoutError(f"no complete answer within {ANSWER_S_MAX:.0f} s")
             part = stream.recv(min(size - len(data), 1 << 20))
             if not part:
-                raise ConnectionResetError("it hung up")
+                raise ConnectionResetError("it closed the connection")
             data += part
         return bytes(data)
 

@@ -59,7 +59,7 @@ class _RemoteReader:
         state = self._client.state(self._group)
         coverage = Coverage.parse(state.coverage)
         if coverage is None:
-            raise PeerError(self._client.address, "sent ranges that are none")
+            raise PeerError(self._client.address, "sent ranges that cannot be read")
         return HistoryState(state.past, dict(coverage))
 
     def rows(self, offset: int) -> tuple[Sequence[Batch], int]:

@@ -166,7 +166,7 @@ async def fetch_missing(
         state = await asyncio.to_thread(client.state, log.group)
         theirs = Coverage.parse(state.coverage)
         if theirs is None:
-            raise PeerError(address, "sent ranges that are none")
+            raise PeerError(address, "sent ranges that cannot be read")
         if not _lacking(theirs, log.coverage, tried):
             return 0
         await asyncio.sleep(IN_FLIGHT_S)

@@ -199,7 +199,7 @@ class LogServer:
                 if question.wanted is not None:
                     parsed = Coverage.parse(question.wanted)
                     if parsed is None:
-                        return Problem("ranges that are none")
+                        return Problem("the ranges asked for cannot be read")
                     wanted = dict(parsed)
                 try:
                     return await asyncio.to_thread(read_rows, log.reader, question.offset, wanted)

@@ -59,7 +59,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     if home:
         version = java_version(Path(home) / "bin" / "java")
         if version is None:
-            raise NoJavaError(f"JAVA_HOME is {home}, where no java runs: mend or unset it")
+            raise NoJavaError(f"JAVA_HOME is {home}, where no java runs: fix or unset it")
         if version < VERSION_MIN:
             wanted = f"Spark needs {VERSION_MIN} or newer"
             raise NoJavaError(f"JAVA_HOME is {home}, a Java {version}; {wanted}")

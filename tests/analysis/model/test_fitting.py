@@ -111,7 +111,7 @@ def test_what_memory_costs_is_left_open_where_it_moves_with_the_rate() -> None:
     kept = fitted.find("4.8 kept")
     assert kept is not None
     assert kept.fit.names == ("message_s",)
-    assert any("cannot be told from zero" in fact for fact in facts_of(fitted))
+    assert any("Left out of extrapolation" in fact for fact in facts_of(fitted))
 
 
 def test_one_run_gives_values_without_intervals_and_says_what_is_missing() -> None:

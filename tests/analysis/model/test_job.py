@@ -98,7 +98,7 @@ def test_one_point_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("files", "line"),
     [
-        ({}, "no folder of a run"),
+        ({}, "not a folder of results"),
         ({"points.jsonl": ""}, "no finished point"),
         ({"notes.txt": "a"}, "has no runs"),
     ],

@@ -135,7 +135,7 @@ def _check_shape(path: Path, equation: Equation, again: str) -> None:
     width = len(fit.names)
     is_square = len(fit.covariance) == width and all(len(row) == width for row in fit.covariance)
     if not is_square or set(fit.names) != set(fit.estimates):
-        raise BadInputError(f"{path}: equation {equation.number} is not whole; {again}")
+        raise BadInputError(f"{path}: equation {equation.number} is incomplete; {again}")
 
 
 def parse_sizes(text: str) -> list[int]:

@@ -21,8 +21,8 @@ LETTERS = {
     "hop_s": ("ΔR1", "ms", 1e3),
     "idle_load": ("θ0", "%", 100.0),
     "message_s": ("β", "µs", 1e6),
-    "load_per_byte": ("σ", "% a MB", 1e8),
-    "message_s_per_byte": ("α", "µs a MB", 1e12),
+    "load_per_byte": ("σ", "% per MB", 1e8),
+    "message_s_per_byte": ("α", "µs per MB", 1e12),
 }
 """The papers' letter, a unit to read it in, and the factor from SI."""
 
@@ -146,7 +146,7 @@ def facts_of(fitted: Fitted) -> list[str]:
         ]
         if dropped:
             found.append(
-                f"{', '.join(dropped)} cannot be told from zero in these runs, or would be "
-                "negative, and so is not extrapolated from."
+                "Left out of extrapolation, because zero is in their interval or they are "
+                f"negative: {', '.join(dropped)}."
             )
     return found

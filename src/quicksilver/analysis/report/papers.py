@@ -11,13 +11,13 @@ from quicksilver.analysis.figures import Bars, Distribution, Figure
 from quicksilver.experiments.stalls import FAULTS
 
 AXES = {
-    "changes": "joins and leaves a second",
+    "changes": "joins and leaves per second",
     "groups": "groups",
     "load": "offered load / capacity",
     "nodes": "nodes",
     "rate": "messages/s",
     "replicas": "replicas of a packet",
-    "token_bytes": "bytes of data a token",
+    "token_bytes": "bytes of data per token",
 }
 """What the parameters on x axes are called."""
 
@@ -363,7 +363,7 @@ BARS = (
         by="variant",
         kinds=("base", "made-anew", "pulled", "pulled-anew", "gc-default", "gc-disabled"),
         y="sender_cpu_us_per_message",
-        y_label="processor, µs a message",
+        y_label="processor, µs per message",
     ),
     Bars(
         name="stalls-longest",

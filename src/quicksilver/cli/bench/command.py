@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON: one object per l
 Receivers = Annotated[int, typer.Option(min=1, help="Number of receiving processes.")]
 Size = Annotated[int, typer.Option(min=0, help="Size of a message in bytes.")]
 Seconds = Annotated[
-    float, typer.Option(min=0.1, metavar="NUMBER", help="How many seconds to send.")
+    float, typer.Option(min=0.1, metavar="NUMBER", help="How many seconds to measure.")
 ]
 Interface = Annotated[str, typer.Option(metavar="NAME|ADDRESS", help="Network interface to use.")]
 PacketBytes = Annotated[
@@ -309,7 +309,7 @@ def messaging(
     rounds: Rounds = 1,
     as_json: Json = False,
 ) -> None:
-    """What headers, patterns, queues, retained values and requests cost, next to plain messages."""
+    """Compare headers, patterns, queues, retained values and requests with plain messages."""
     from quicksilver.cli.bench.messaging import measure_messaging
 
     result = median_of(

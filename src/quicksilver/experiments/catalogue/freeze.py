@@ -24,8 +24,8 @@ class Freeze(Experiment):
 
     name = "freeze"
     figures = "4.62"
-    title = "one receiver freezes for 10 s"
-    varies = "whether the failure detector gives the frozen node up; messages a second"
+    title = "one receiver freezes"
+    varies = "whether the failure detector gives the frozen node up; messages per second"
     claims = {
         "4.62": "A receiver sleeps for 10 s undetected, 80 MB behind: recovery runs at a steady, "
         "limited rate, multicast is suppressed until the node starts to catch up, and the system "

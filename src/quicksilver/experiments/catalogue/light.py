@@ -16,7 +16,7 @@ class Light(Experiment):
     name = "light"
     figures = "4.19, 4.39–4.42"
     title = "light load"
-    varies = "messages a second"
+    varies = "messages per second"
     places = ("sim", "real")
     claims = {
         "4.19": "Receivers' load grows linearly with the rate, the sender's more than linearly",

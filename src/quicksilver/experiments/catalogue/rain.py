@@ -41,7 +41,7 @@ class Rain(Experiment):
     name = "rain"
     figures = "–"
     title = "every receiver loses datagrams, each by itself"
-    varies = "nodes, part of the datagrams lost; a seed a round"
+    varies = "nodes, part of the datagrams lost; one seed per round"
     claims = {
         "–": "The papers lose packets at one receiver only; here the sender shall keep 80 % of "
         "its rate with 1 % lost at each of 100 receivers, and 50 % with 5 %"

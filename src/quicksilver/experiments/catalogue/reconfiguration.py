@@ -172,7 +172,7 @@ class Churn(Experiment):
     name = "churn"
     figures = "section 4.3.7"
     title = "churn"
-    varies = "joins and leaves a second"
+    varies = "joins and leaves per second"
     claims = {
         "section 4.3.7": "Reconfiguration can destabilise a large system; QSM suspends multicast "
         "and recovery meanwhile and buffers unexpected packets for a while",

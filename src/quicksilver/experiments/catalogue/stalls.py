@@ -42,7 +42,7 @@ class Stalls(Experiment):
     name = "stalls"
     figures = "–"
     title = "longest stall for each fault"
-    varies = "what goes wrong; messages a second"
+    varies = "what goes wrong; messages per second"
     places = ("sim", "real")
     claims = {
         "–": "The papers have no such figure: a receiver that freezes stops the multicast until "

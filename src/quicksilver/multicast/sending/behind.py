@@ -14,7 +14,7 @@ from quicksilver.stdx.units import parse_bytes
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for everybody, until the GMS counts a silent member out (``failure_timeout_s``)."""
+    """Wait for every member. A silent one holds senders up until the GMS excludes it."""
 
     def __str__(self) -> str:
         return "wait"
@@ -25,8 +25,8 @@ class Keep:
     """Go on without silent members, and keep what they will need when they are back."""
 
     bytes: int | None = None
-    """How much to keep for them in each region; None: as much as ``keep_bytes_max`` of the
-    node's settings allows. Who comes back and lacks more is told, and begins again as a new
+    """How many bytes to keep for them in each region; None: ``keep_bytes_max`` of the node's
+    settings. A member that comes back and lacks more is told so, and begins again as a new
     node."""
 
     slow: bool = False

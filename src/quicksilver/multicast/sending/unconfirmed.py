@@ -30,7 +30,7 @@ MEMBERS_MAX = 64
 
 
 class Reason(enum.Enum):
-    """Why messages cannot be vouched for."""
+    """Why messages were not confirmed."""
 
     EXCLUDED = "this node was excluded before they were acknowledged"
     GIVEN_UP = "members that live did not acknowledge them in time"
@@ -38,7 +38,7 @@ class Reason(enum.Enum):
     CLOSED = "the node was closed before they were acknowledged"
     EMPTY = "their group lost its last member before they were sent"
     MEMBERS_GONE = "members left or failed before they acknowledged them"
-    """No failure: messages are owed to the members that stay."""
+    """Not a failure: only members that stay are promised the messages."""
 
     @property
     def is_failure(self) -> bool:
@@ -47,20 +47,21 @@ class Reason(enum.Enum):
 
 
 class Unconfirmed(msgspec.Struct, frozen=True):
-    """Messages of one incarnation of this node to one group."""
+    """Messages to one group that were sent, and not acknowledged by everybody."""
 
     reason: Reason
+    """Why they were not confirmed."""
     node: int
-    """The incarnation of this node that sent them; 0 where several have."""
+    """The number that this node had when it sent them; 0 if it had several."""
     group: str
-    """Its name; empty where a note is about several groups."""
+    """The group's name; empty if this is about several groups."""
     count: int
     """How many messages there are."""
     ranges: tuple[tuple[int, int], ...]
-    """Their numbers, first and last of each range; empty for messages that never had any.
-    All of ``count`` are among them."""
+    """The first and last number of each range that the messages are in. Empty if they were
+    never numbered."""
     members: tuple[int, ...]
-    """Who may lack them, as far as it is known; at most 64 are named."""
+    """Members that may lack them, as far as it is known; at most 64."""
 
     def __str__(self) -> str:
         noun = "message" if self.count == 1 else "messages"

@@ -117,7 +117,7 @@ class Destination:
             count = self._publish(lease, messages)
             is_well = True
         except TimeoutError as error:
-            raise PublishError(f"{error}; the rows are sent again when the task is") from None
+            raise PublishError(f"{error}; Spark sends the rows again with the task") from None
         except QuicksilverError as error:
             if isinstance(error, PublishError | BadInputError):
                 raise
