@@ -126,9 +126,7 @@ class GroupTable:
             sender.streams_before = ()
             sender.next_sequence = sender.floor = 0
         for sender in self._forgotten.values():
-            # The group was left: there is no view to which these could go.
-            sender.is_stranded = sender.streams != () or sender.is_stranded
-            sender.streams = ()
+            self._strand(sender)
             sender.batch = None
             sender.streams_before = ()
             sender.next_sequence = sender.floor = 0
@@ -136,6 +134,11 @@ class GroupTable:
             lane.forget_streams()
         # What waits for groups that were left has no one to wait for any more.
         self.unblock_lanes()
+
+    def _strand(self, sender: GroupSender) -> None:
+        """The group was left: there is no view to which what waits for it could go."""
+        sender.is_stranded = sender.streams != () or sender.is_stranded
+        sender.streams = ()
 
     # Senders
 
@@ -201,6 +204,10 @@ class GroupTable:
                 self.unblock_lanes()
             sender.is_empty = False
             self._forgotten[name] = sender
+            if not self._env.node:
+                # Counted out, and the next incarnation will not be in the group.
+                self._strand(sender)
+                self.unblock_lanes()
             if not sender.lane.is_empty():
                 self._parting[name] = sender
             while len(self._forgotten) > SENDERS_REMEMBERED_MAX:
