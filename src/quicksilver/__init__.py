@@ -1,8 +1,9 @@
 """quicksilver: reliable multicast that scales with the number of groups.
 
-``connect`` is the way in for asyncio, ``sync.connect`` for scripts and threads. What is named
-here is imported when it is first used: commands and Spark's many Python processes use little of
-it, and all of it takes a fifth of a second.
+Start with ``connect`` in asyncio programs, and with ``sync.connect`` in scripts and threads.
+
+The names here are imported when they are first used. Commands and Spark's many Python processes use
+few of them, and importing all takes a fifth of a second.
 """
 
 from importlib import import_module

@@ -38,12 +38,14 @@ def is_private(name: str) -> bool:
 
 
 class BadGroupNameError(QuicksilverError, ValueError):
-    """A group name that no GMS would accept; the caller's mistake."""
+    """The group name is not valid."""
 
     def __init__(self, name: object, problem: str) -> None:
         super().__init__(name, problem)
         self.name = name
+        """The name that was given."""
         self.problem = problem
+        """What is wrong with the name."""
 
     def __str__(self) -> str:
         name = self.name

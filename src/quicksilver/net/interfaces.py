@@ -46,12 +46,14 @@ _DISCARD_PORT = 9
 
 
 class InterfaceError(QuicksilverError):
-    """No usable interface: what is wrong, and one line that says what to do."""
+    """No network interface can be used."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(problem, fix)
         self.problem = problem
+        """What is wrong."""
         self.fix = fix
+        """What to do about it."""
 
     def __str__(self) -> str:
         return f"{self.problem}; {self.fix}"

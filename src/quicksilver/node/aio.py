@@ -8,8 +8,8 @@
         async for message in group:
             ...
 
-Whoever waits may be cancelled at any time: a message that was not returned is still there, a
-``send`` that was cancelled has sent nothing, and a ``join`` has joined nothing.
+Every call may be cancelled at any time. A cancelled ``receive`` loses no message, a cancelled
+``send`` has not sent its message, and a cancelled ``join`` has not joined the group.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ T = TypeVar("T")
 class Node(NodeBase):
     """A node in the asyncio form: ``async with connect(...) as node``.
 
-    Or ``node = await connect(...)``, and ``await node.close()`` in the end.
+    Or ``node = await connect(...)``, and ``await node.close()`` at the end.
+
+    The end of the ``with`` block closes the node. If an exception ends the block, the node does not
+    flush first.
     """
 
     _plain = Group
@@ -120,20 +123,38 @@ class Node(NodeBase):
         queue: str | None = None,
         retain: int = 0,
     ) -> Group[Any]:
-        """Join one group; whatever is sent to it when this has returned is delivered here.
+        """Join a group. Whatever a connected node sends to it after this returns is delivered here.
 
-        With ``type_`` (a msgspec struct or any type msgspec knows) the group
-        carries values of it, checked when they are sent and when they arrive. With ``echo`` the
-        node also hears its own messages. ``queue_bytes`` bounds what waits to be read, and
-        ``overflow`` says what happens then. With ``history`` (a recorder's, for example) what
-        was sent before comes first: each sender's messages in order, nothing
-        twice; what the history lacks is counted in ``Group.missing``. ``behind``, ``empty``
-        and ``retain`` are for what this node sends: see ``open``. Cancelled, it has joined nothing.
+        If it is cancelled, the group is not joined.
 
-        A name with wildcards is a pattern and stands for many groups, those to come
-        included: ``prices.*`` for ``prices.eu``, ``prices.>`` for ``prices.eu.spot`` as well.
-        ``Message.group`` says which group a message came from. With ``queue`` each message
-        goes to one of the members that joined with the same queue, instead of all of them.
+        A name with wildcards is a pattern. It stands for every group that matches, also for groups
+        that are made later: ``prices.*`` matches ``prices.eu``, and ``prices.>`` also matches
+        ``prices.eu.spot``. ``Message.group`` says which group a message came from. You cannot send
+        to a pattern.
+
+        Args:
+            name: The group's name, or a pattern.
+            type_: Messages are values of this type, checked when sent and received. It is a msgspec
+                struct or any other type that msgspec supports. Without it, messages are bytes.
+            echo: Also receive this node's own messages.
+            queue_bytes: How much may wait to be read; by default, the node's ``queue_bytes``.
+            overflow: What happens when this limit is reached. ``"block"``: the node receives
+                nothing, in any group, until messages are read, so senders have to wait.
+                ``"drop_oldest"`` or ``"drop_newest"``: messages are dropped and counted in
+                ``Group.dropped``.
+            history: First deliver what was sent before, for example from a recorder: each sender's
+                messages in order, none twice. Messages that the history lacks are counted in
+                ``Group.missing``.
+            behind: For messages that this node sends; see ``open``.
+            empty: For messages that this node sends; see ``open``.
+            queue: Share the messages with the members that joined with the same queue name: each
+                message goes to only one of them.
+            retain: For messages that this node sends; see ``open``.
+
+        Raises:
+            AlreadyJoinedError: the node is already in this group.
+            BadGroupNameError: the name is not valid.
+            PatternError: ``echo``, ``history`` or ``queue`` was given for a pattern.
         """
         groups, future = self._begin_join(
             [name],
@@ -224,16 +245,22 @@ class Node(NodeBase):
         empty: Empty | None = None,
         retain: int = 0,
     ) -> Group[Any]:
-        """Open a group for sending without being a member.
+        """Open a group for sending, without joining it.
 
-        ``behind`` says what to do about members that do not keep up: ``Wait()`` for them,
-        ``Keep()`` what silent ones will need and go on, or ``Drop()`` slow ones too. ``empty``
-        says what becomes of messages while nobody is in the group: they ``"wait"`` for a member,
-        are dropped (``"drop"``), or ``send`` raises ``EmptyGroupError`` (``"error"``).
-
-        With ``retain`` the last so many messages that this node sent, of each key, are kept in
-        its memory; whoever joins later gets them first, marked as retained. Messages to an empty
-        group are dropped then, unless ``empty`` says otherwise: the last ones are kept anyway.
+        Args:
+            name: The group's name.
+            type_: Messages are values of this type, as for ``join``.
+            behind: What to do about members that do not keep up: silent ones do not answer, slow
+                ones answer but hold senders up. ``Wait()``: wait for all members. ``Keep()``: keep
+                messages for silent ones and go on. ``Drop()``: go on without silent and slow ones,
+                and keep nothing. By default, the node's ``engine.behind``, which is ``Keep()``
+                unless you change it.
+            empty: What happens to messages while the group has no members. ``"wait"``: they wait
+                for a member. ``"drop"``: they are dropped. ``"error"``: ``send`` raises
+                ``EmptyGroupError``. By default, the node's ``empty``.
+            retain: ``retain=n`` keeps the last n messages of each key in memory. New members get
+                them first, marked as retained. Messages to an empty group are then dropped unless
+                ``empty`` is given; the last n are still kept.
         """
         group: Group[Any]
         (group,) = await self.open_all([name], type_, behind=behind, empty=empty, retain=retain)
@@ -264,16 +291,18 @@ class Node(NodeBase):
         empty: Empty | None = None,
         retain: int = 0,
     ) -> list[Group[Any]]:
-        """Open many groups for sending in one request."""
+        """Open many groups for sending in one request; otherwise like ``open``."""
         groups, future = self._begin_open(names, type_, behind=behind, empty=empty, retain=retain)
         await self._subscribe(groups, future)
         return groups
 
     async def leave(self, *groups: Group[Any]) -> None:
-        """Leave groups; what they queued can still be read. A queue is left in two steps, so
-        that what was on its way to this member still comes.
+        """Leave groups that were joined, and close groups that were opened.
 
-        They are left from the call on, even if it is cancelled.
+        Messages already queued can still be read. A queue is left in two steps, so messages on
+        their way to this member still arrive.
+
+        The groups are left even if the call is cancelled.
         """
         shared = queues_of(groups)
         try:
@@ -302,16 +331,15 @@ class Node(NodeBase):
             raise self.core.unreachable() from None
 
     async def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
-        """Wait until everything sent is on every surviving member.
+        """Wait until every surviving member has everything that this node has sent.
 
-        Returns the messages that members who left or failed had not acknowledged: to those
-        nothing is owed.
+        Returns the messages that members who left or failed had not acknowledged.
 
         Raises:
-            UnconfirmedError: messages sent since the last flush that said so may be lost to
-                members that live. All others have arrived.
-            TimedOutError: not everything was acknowledged within ``timeout`` seconds; it may
-                still be.
+            UnconfirmedError: messages may be lost, even to members that are alive, and no earlier
+                flush reported them; all other messages have arrived.
+            TimedOutError: not everything was acknowledged within ``timeout`` seconds; it may still
+                arrive.
         """
         future = self.core.flush()
         try:
@@ -322,18 +350,19 @@ class Node(NodeBase):
             raise
 
     async def stats(self) -> NodeStats:
-        """Return what this node counted so far."""
+        """Return this node's counters at this moment."""
         return await asyncio.to_thread(self.core.stats)
 
     async def close(self, timeout: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread.
 
-        Cancelled, it closes the node without waiting for the flush.
+        With ``timeout=0`` it does not flush and reports nothing.
+
+        If it is cancelled, the node is closed without waiting for the flush.
 
         Raises:
-            UnconfirmedError: the node is closed, and messages may be lost, because ``flush``
-                said so or was not done within ``timeout`` seconds. With 0 there is no flush
-                and nobody is told.
+            UnconfirmedError: the node is closed, and messages may be lost: the flush reported them,
+                or did not finish within ``timeout`` seconds.
         """
         check_seconds("timeout", timeout)
         core = self._core
@@ -362,12 +391,21 @@ class Node(NodeBase):
 
 
 def connect(gms: str | None = None, **options: Unpack[OptionArguments]) -> Node:
-    """Return a node for the GMS at ``host:port``; enter or await it to connect.
+    """Return a node that connects to the GMS (the group membership service) at ``host:port`` when
+    you enter it (``async with``) or await it.
 
     Keyword arguments are the fields of ``NodeOptions``.
 
-    Without an address the GMS is looked for: in the variable ``QUICKSILVER_GMS``, in
-    ``quicksilver.toml``, on this machine, by the host name ``quicksilver-gms`` and on the
-    local network.
+    Without an address, the node looks for the GMS in this order: the variable ``QUICKSILVER_GMS``,
+    the file ``quicksilver.toml`` (in the working folder, a folder above it, or the user's
+    configuration), this machine, the host name ``quicksilver-gms``, the local network.
+
+    Connecting raises ``GmsNotFoundError`` if no GMS is found, ``SeveralGmsError`` if the local
+    network has several, ``GmsUnreachableError`` if the GMS does not answer within
+    ``connect_timeout_s``, and ``RefusedError`` if it refuses the node.
+
+    Raises:
+        AddressError: ``gms`` is not ``host:port``.
+        OptionError: there is no such option, or its value is not valid.
     """
     return Node(gms, make_options(options))

@@ -46,8 +46,12 @@ async def limited(timeout: float | None, what: str) -> AsyncIterator[None]:
 
 
 class Stream(AsyncIterator[V], Generic[V]):
-    """What ``messages``, ``batches`` and ``views`` return: an iterator that may be left and
-    taken up again, and that a timeout of whoever waits for the next one does not end."""
+    """The iterator that ``messages``, ``batches`` and ``views`` return.
+
+    You can leave the loop and continue it later.
+
+    If waiting for the next item is cancelled, or times out, the iterator can still be used.
+    """
 
     __slots__ = ("_take",)
 
@@ -58,7 +62,8 @@ class Stream(AsyncIterator[V], Generic[V]):
         return self
 
     async def __anext__(self) -> V:
-        """Return the next one; the iteration ends with the group, or when the time is over."""
+        """Return the next item. The iteration ends when the group is left, when the node is closed,
+        or after the timeout."""
         try:
             return await self._take()
         except (ClosedError, TimedOutError):
@@ -66,10 +71,10 @@ class Stream(AsyncIterator[V], Generic[V]):
 
 
 class Group(GroupBase[T], AsyncIterator[Message[T]]):
-    """A group in the asyncio form; use it from the loop that made it.
+    """A group in the asyncio form. Use it only in the event loop in which it was joined or opened.
 
-    It is its own iterator: ``async for message in group`` takes messages until the group or the
-    node is closed, and ``anext(group)`` the next one.
+    A group is an iterator: ``async for message in group`` takes messages until the group is left or
+    the node is closed, and ``await anext(group)`` takes the next one.
     """
 
     __slots__ = ("_is_notified", "_loop", "_reading", "_waiters")
@@ -118,21 +123,25 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
                 self._waiters.remove(waiter)
 
     async def send(self, message: T, key: Any = None, headers: Headers | None = None) -> None:
-        """Queue one message; waits while flow control says so, or while nobody is in the group
-        and as much waits for members as may.
+        """Queue one message.
 
-        ``key`` (bytes or text) and ``headers`` (a mapping of names to text or bytes) travel
-        with it, and receivers find them in the message.
+        Waits while flow control holds the group back, or while the group is empty and no more
+        messages may wait for members. When it returns, the message is accepted but not yet
+        delivered; to wait for that, use ``Node.flush``.
 
-        Returning means accepted, not delivered: ``Node.flush`` waits for that. Cancelled, it has
-        sent nothing.
+        If it is cancelled, the message is not sent.
+
+        Receivers get ``key`` (bytes or text) and ``headers`` (a mapping of names to text or bytes)
+        with the message.
 
         Raises:
-            MessageTypeError: the message is not of the group's type, or not bytes.
-            MessageTooLargeError: no message may be as long.
-            EmptyGroupError: nobody is in the group, and ``empty="error"`` was chosen.
-            UnconfirmedError: once, when earlier messages to the group may be lost and no flush
-                told of it; this one is not sent then.
+            MessageTypeError: the message is not of the group's type; in a group without a type, it
+                is not bytes.
+            MessageTooLargeError: the message exceeds the size limit.
+            EmptyGroupError: the group has no members, and was joined or opened with
+                ``empty="error"``.
+            UnconfirmedError: earlier messages to the group may be lost, and no flush has reported
+                it; raised once, and this message is not sent.
         """
         if type(message) is bytes and key is headers:  # both None, in one test
             size = len(message)  # type: ignore[arg-type]  # bytes
@@ -192,28 +201,31 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         key: Any = None,
         headers: Headers | None = None,
     ) -> Any:
-        """Send a request and return its answer, a ``Message``.
+        """Send a request and return the answer, a ``Message`` whose payload is bytes.
 
-        With ``answers`` of two or more a list of so many; with None a list with one of
-        each member that serves the group, or of those that answered within ``timeout``
-        seconds. The payloads of answers are bytes.
+        With ``answers=n`` (2 or more) return a list of n answers. With None, return a list with one
+        answer from each serving member, or those that came within ``timeout`` seconds; members
+        whose handler failed are left out.
 
         Raises:
-            NoResponderError: nobody serves the group, or those who did are gone.
-            RequestFailedError: the handler raised an error.
-            RequestTimeoutError: fewer answers came in time; it has those that came.
+            NoResponderError: no other member serves the group, or those that did are gone.
+            RequestFailedError: a handler raised an error, and too few answers came.
+            RequestTimeoutError: too few answers came within ``timeout`` seconds; the error has
+                those that came.
         """
         self._ready_sender()
         body = self._as_bytes(message)
         return await request(self._core, self, body, timeout, answers, key, headers)
 
     async def serve(self, handler: Handler, concurrency: int = CONCURRENCY) -> None:
-        """Answer requests to the group with what ``handler`` returns for each message.
+        """Answer requests to the group: ``handler`` is called with each request, a ``Message``, and
+        what it returns is the answer.
 
-        The handler is a function, async or not; it returns bytes, a value (sent as MessagePack) or
-        None. An error that it raises is the answer, as text. At most ``concurrency`` run at
-        once. Requests no longer arrive as messages. Returns when this member is known to
-        serve; it does until the group is left.
+        The handler is a function, async or not. It returns bytes, a value (sent as MessagePack) or
+        None (an empty answer). If it raises an error, the requester gets the error's text. At most
+        ``concurrency`` handlers run at the same time. Requests no longer arrive as messages.
+
+        Returns when others know that this member serves; it serves until the group is left.
         """
         self._joined_inbox()
         self._ready_sender()
@@ -233,7 +245,8 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             thread.wake()
 
     def post(self, message: T) -> bool:
-        """Queue one message without waiting; False when there is no room.
+        """Queue one message without waiting. Returns False, and does not send it, if ``send`` would
+        wait.
 
         Raises what ``send`` raises.
         """
@@ -259,11 +272,11 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
                     lane.on_room.remove(tell)
 
     async def receive(self, timeout: float | None = None) -> Message[T]:
-        """Return the next message.
+        """Wait for the next message and return it.
 
         Raises:
             TimedOutError: none came within ``timeout`` seconds.
-            ClosedError: the group or the node is closed, and all was taken.
+            ClosedError: the group was left or the node closed, and all messages have been taken.
             NotJoinedError: the group was only opened for sending.
         """
         if timeout is None:
@@ -272,7 +285,10 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             return await self._next()
 
     async def receive_batch(self, timeout: float | None = None) -> Batch:
-        """Return the next batch of messages of one sender, as bytes; raises as ``receive``."""
+        """Wait for the next batch and return it: consecutive messages of one sender, as bytes.
+
+        Raises what ``receive`` raises.
+        """
         if timeout is None:
             return await self._next_batch()
         async with limited(timeout, f"a message of group {self.name!r}"):
@@ -345,25 +361,35 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         return self
 
     async def __anext__(self) -> Message[T]:
-        """Return the next message; the iteration ends when the group or the node is closed."""
+        """Return the next message. The iteration ends when the group is left or the node is
+        closed."""
         try:
             return await self._next()
         except ClosedError:
             raise StopAsyncIteration from None
 
     def messages(self, timeout: float | None = None) -> Stream[Message[T]]:
-        """Iterate over messages; ends when none came for ``timeout`` seconds."""
+        """Iterate over messages. The iteration ends when none came for ``timeout`` seconds, when
+        the group is left, or when the node is closed."""
         check_seconds("timeout", timeout, allow_none=True)
         return Stream(partial(self.receive, timeout))
 
     def batches(self, timeout: float | None = None) -> Stream[Batch]:
-        """Iterate over batches; ends when none came for ``timeout`` seconds."""
+        """Iterate over batches. The iteration ends when none came for ``timeout`` seconds, when the
+        group is left, or when the node is closed."""
         check_seconds("timeout", timeout, allow_none=True)
         return Stream(partial(self.receive_batch, timeout))
 
     def views(self, timeout: float | None = None) -> Stream[View]:
-        """Iterate over the group's views, from the first that was not taken yet; ends when none
-        came for ``timeout`` seconds."""
+        """Iterate over the group's views, from the oldest that you have not taken; the last 1,024
+        are kept. Of a pattern, these are the views of all groups that match.
+
+        The iteration ends when none came for ``timeout`` seconds, when the group is left, or when
+        the node is closed.
+
+        Raises:
+            NotJoinedError: the group was only opened for sending.
+        """
         check_seconds("timeout", timeout, allow_none=True)
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
@@ -378,10 +404,11 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         return views.popleft()
 
     async def wait_members(self, count: int, timeout: float = 10.0) -> View:
-        """Wait until at least ``count`` nodes are in the group; return its view.
+        """Wait until the group has at least ``count`` members; return its view.
 
         Raises:
             TimedOutError: there are fewer after ``timeout`` seconds.
+            ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
         try:
@@ -396,11 +423,11 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
 
 
 class TypedGroup(Group[T]):
-    """A group of values instead of bytes."""
+    """A group whose messages are values of a type instead of bytes."""
 
     __slots__ = ()
 
     async def send(self, message: T, key: Any = None, headers: Headers | None = None) -> None:
-        """Queue one value, checked and encoded; otherwise like ``Group.send``."""
+        """Check, encode and queue one value; otherwise like ``Group.send``."""
         payload: Any = self._as_bytes(message)
         await Group.send(self, payload, key, headers)

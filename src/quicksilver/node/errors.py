@@ -1,7 +1,6 @@
-"""One tree of exceptions: everything this package raises on purpose.
+"""All errors that this package raises on purpose; each is a ``QuicksilverError``.
 
-Each error carries its data and builds its text from it: what happened, and
-what to do next.
+Each error carries its data. Its text says what happened and what to do next.
 """
 
 from __future__ import annotations
@@ -41,16 +40,18 @@ __all__ = [
 ]
 
 TOLD_MAX = 3
-"""Groups and reasons in the text of one error; all are in its data."""
+"""How many groups and reasons the text of an ``UnconfirmedError`` names; its data has all."""
 
 
 class GmsUnreachableError(QuicksilverError):
-    """No GMS answered at the address."""
+    """The GMS does not answer at its address."""
 
     def __init__(self, address: str, cause: str) -> None:
         super().__init__(address, cause)
         self.address = address
+        """The GMS address, as ``host:port``."""
         self.cause = cause
+        """Why there is no answer, as text."""
 
     def __str__(self) -> str:
         return (
@@ -65,33 +66,37 @@ class NotConnectedError(QuicksilverError):
     def __init__(self, way_in: str) -> None:
         super().__init__(way_in)
         self.way_in = way_in
+        """The statement that connects the node."""
 
     def __str__(self) -> str:
         return f"the node is not connected yet; connect it with {self.way_in}"
 
 
 class RefusedError(QuicksilverError):
-    """The GMS refused the node or its request."""
+    """The GMS refused the node or one of its requests."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+        """The reason that the GMS gave."""
 
     def __str__(self) -> str:
         return f"the GMS refused: {self.reason}"
 
 
 class UnconfirmedError(QuicksilverError):
-    """Messages that were sent may not have reached everyone who should have them."""
+    """Messages that were sent may not have reached all members that should have them."""
 
     def __init__(self, messages: tuple[Unconfirmed, ...]) -> None:
         super().__init__(messages)
         self.messages = messages
-        """Which, to whom and why: a note for each group and reason, of at most 256."""
+        """Which messages, to which members, and why: one entry for each group and reason. There are
+        at most 256 such entries; the messages of further groups share one entry per reason."""
 
     @property
     def count(self) -> int:
-        """How many messages may be lost, without those that only members lack who are gone."""
+        """How many messages may be lost. Messages that only departed members lack are not
+        counted."""
         return sum(each.count for each in self.messages if each.reason.is_failure)
 
     def __str__(self) -> str:
@@ -107,22 +112,25 @@ class UnconfirmedError(QuicksilverError):
 
 
 class ClosedError(QuicksilverError):
-    """The node or group was closed."""
+    """The node was closed, or the group was left."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what
+        """What is closed: the node, or which group."""
 
     def __str__(self) -> str:
         return f"{self.what} is closed"
 
 
 class CoreFailedError(QuicksilverError):
-    """The core thread ended with an error of its own."""
+    """The node's core thread failed, because of a bug or because a callback on it raised an
+    exception. The node cannot be used any more."""
 
     def __init__(self, traceback: str) -> None:
         super().__init__(traceback)
         self.traceback = traceback
+        """The traceback of the exception, as text."""
 
     def __str__(self) -> str:
         lines = self.traceback.strip().splitlines()
@@ -130,25 +138,26 @@ class CoreFailedError(QuicksilverError):
 
 
 class TimedOutError(QuicksilverError, TimeoutError):
-    """Something did not happen in the time that was given for it."""
+    """Something did not happen within the time allowed."""
 
     def __init__(self, what: str, timeout: float) -> None:
         super().__init__(what, timeout)
         self.what = what
-        """What was waited for."""
+        """What the call waited for."""
         self.timeout = timeout
-        """For how long, in seconds."""
+        """How long it waited, in seconds."""
 
     def __str__(self) -> str:
         return f"waited {self.timeout:g} s for {self.what}"
 
 
 class EmptyGroupError(QuicksilverError):
-    """A message to a group that nobody is in, and the choice is that this is an error."""
+    """A message was sent to a group without members, with ``empty="error"``. It was not queued."""
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
         self.group = group
+        """The group's name."""
 
     def __str__(self) -> str:
         return (
@@ -158,35 +167,40 @@ class EmptyGroupError(QuicksilverError):
 
 
 class MessageTypeError(QuicksilverError, TypeError):
-    """A message that is not of the type that its group carries."""
+    """The message is not of the group's type; in a group without a type, it is not bytes."""
 
     def __init__(self, group: str, problem: str) -> None:
         super().__init__(group, problem)
         self.group = group
+        """The group's name."""
         self.problem = problem
+        """What is wrong with the message."""
 
     def __str__(self) -> str:
         return f"cannot send to group {self.group!r}: {self.problem}"
 
 
 class MessageTooLargeError(QuicksilverError):
-    """A message is longer than any message may be."""
+    """The message exceeds the size limit; key and headers count."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(size, limit)
         self.size = size
+        """The message's size in bytes."""
         self.limit = limit
+        """The largest size allowed, in bytes."""
 
     def __str__(self) -> str:
         return f"a message of {self.size} bytes is over the limit of {self.limit}; split it"
 
 
 class QueueFullError(QuicksilverError):
-    """A callback on the core thread sends faster than the network takes it."""
+    """A callback on the core thread, which must not wait, sends faster than messages can leave."""
 
     def __init__(self, queued_bytes: int) -> None:
         super().__init__(queued_bytes)
         self.queued_bytes = queued_bytes
+        """How many bytes wait to be sent."""
 
     def __str__(self) -> str:
         return (
@@ -196,11 +210,12 @@ class QueueFullError(QuicksilverError):
 
 
 class AlreadyJoinedError(QuicksilverError):
-    """A node is in a group once."""
+    """The node is already in this group."""
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
         self.group = group
+        """The group's name."""
 
     def __str__(self) -> str:
         return (
@@ -209,60 +224,68 @@ class AlreadyJoinedError(QuicksilverError):
 
 
 class OptionError(QuicksilverError, ValueError):
-    """An argument or a setting that cannot work."""
+    """An argument or option is not valid."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(option, problem)
         self.option = option
+        """The name of the argument or option."""
         self.problem = problem
+        """What is wrong with it."""
 
     def __str__(self) -> str:
         return f"{self.option}: {self.problem}"
 
 
 class AddressError(QuicksilverError, ValueError):
-    """A GMS address that cannot be one."""
+    """The GMS address is not valid."""
 
     def __init__(self, text: object) -> None:
         super().__init__(text)
         self.text = text
+        """What was given as the address."""
 
     def __str__(self) -> str:
         return f"{self.text!r} is not a GMS address; give host:port, for example 127.0.0.1:7401"
 
 
 class NotJoinedError(QuicksilverError):
-    """Receiving from a group that was only opened for sending."""
+    """The group was only opened for sending, so nothing can be received from it."""
 
     def __init__(self, group: str) -> None:
         super().__init__(group)
         self.group = group
+        """The group's name."""
 
     def __str__(self) -> str:
         return f"group {self.group!r} was opened for sending only; join it to receive"
 
 
 class PatternError(QuicksilverError):
-    """Something that is possible in one group only, and not in all that a pattern stands for."""
+    """The operation needs one group, but the name is a pattern."""
 
     def __init__(self, pattern: str, problem: str = "cannot be sent to") -> None:
         super().__init__(pattern, problem)
         self.pattern = pattern
+        """The pattern."""
         self.problem = problem
+        """What a pattern cannot do."""
 
     def __str__(self) -> str:
         return f"pattern {self.pattern!r} {self.problem}; name one group"
 
 
 class NoResponderError(QuicksilverError):
-    """Nobody is there to answer a request."""
+    """No member is left that could answer the request."""
 
     def __init__(self, group: str, problem: str, answers: tuple[Message[bytes], ...] = ()) -> None:
         super().__init__(group, problem, answers)
         self.group = group
+        """The group's name."""
         self.problem = problem
+        """Why nobody answers."""
         self.answers = answers
-        """Those that came, where more were asked for than there are members to answer."""
+        """The answers that came, if several were asked for."""
 
     def __str__(self) -> str:
         return (
@@ -272,35 +295,38 @@ class NoResponderError(QuicksilverError):
 
 
 class RequestFailedError(QuicksilverError):
-    """The handler of a request raised an error in place of an answer."""
+    """The handler of a request raised an error instead of returning an answer."""
 
     def __init__(
         self, group: str, responder: int, text: str, answers: tuple[Message[bytes], ...] = ()
     ) -> None:
         super().__init__(group, responder, text, answers)
         self.group = group
+        """The group's name."""
         self.responder = responder
-        """The node whose handler it was."""
+        """The number of the node whose handler raised the error."""
         self.text = text
-        """What it raised, as text of at most 1,000 characters."""
+        """The error as text, at most 1,000 characters."""
         self.answers = answers
-        """Answers of others, where several were asked for."""
+        """The answers of other members, if several were asked for."""
 
     def __str__(self) -> str:
         return f"node {self.responder} could not answer a request to {self.group!r}: {self.text}"
 
 
 class RequestTimeoutError(QuicksilverError, TimeoutError):
-    """Not enough answers came in time."""
+    """Too few answers to a request came in time."""
 
     def __init__(
         self, group: str, timeout_s: float, answers: tuple[Message[bytes], ...] = ()
     ) -> None:
         super().__init__(group, timeout_s, answers)
         self.group = group
+        """The group's name."""
         self.timeout_s = timeout_s
+        """How long the request waited, in seconds."""
         self.answers = answers
-        """Those that came."""
+        """The answers that came."""
 
     def __str__(self) -> str:
         return (
@@ -310,11 +336,12 @@ class RequestTimeoutError(QuicksilverError, TimeoutError):
 
 
 class GmsNotFoundError(QuicksilverError):
-    """No address was given, and nothing says where the GMS is."""
+    """No GMS address was given, and none was found."""
 
     def __init__(self, tried: tuple[str, ...]) -> None:
         super().__init__(tried)
         self.tried = tried
+        """Where the node looked."""
 
     def __str__(self) -> str:
         return (
@@ -324,24 +351,28 @@ class GmsNotFoundError(QuicksilverError):
 
 
 class SeveralGmsError(QuicksilverError):
-    """More than one GMS answered, and nothing says which one is meant."""
+    """No GMS address was given, and several GMS answered on the local network."""
 
     def __init__(self, found: tuple[str, ...]) -> None:
         super().__init__(found)
         self.found = found
+        """The addresses of those that answered."""
 
     def __str__(self) -> str:
         return f"several GMS answered ({', '.join(self.found)}); name one of them"
 
 
 class ConfigFileError(QuicksilverError):
-    """A configuration file that cannot be used."""
+    """A configuration file cannot be used."""
 
     def __init__(self, path: str, problem: str, remedy: str = "correct it or remove it") -> None:
         super().__init__(path, problem, remedy)
         self.path = path
+        """The file's path."""
         self.problem = problem
+        """What is wrong with the file."""
         self.remedy = remedy
+        """What to do about it."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}; {self.remedy}"

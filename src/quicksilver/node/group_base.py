@@ -62,7 +62,7 @@ INNER = frozenset(
 
 
 class GroupBase(Generic[T]):
-    """A group as the application holds it; ``join`` and ``open`` of a node make it."""
+    """A group that ``join`` or ``open`` of a node has returned."""
 
     __slots__ = {  # as the constructor has them; the texts are their docstrings
         "_core": None,
@@ -78,27 +78,32 @@ class GroupBase(Generic[T]):
         "_thread": None,
         "_type": None,
         "_unconfirmed": None,
-        "echo": "Whether this node hears its own messages to the group.",
-        "invalid": "Messages that were not of the group's type.",
-        "name": "The group's name.",
-        "queue": "The queue in which members share messages; None: each receives all.",
+        "echo": "True if this node also receives its own messages to the group.",
+        "invalid": "How many received messages were not of the group's type.",
+        "name": "The group's name, or the pattern.",
+        "queue": "The queue whose members share the messages; None: this node gets them all.",
         "retained": "Values that are kept for members to come; None: none are.",
         "sender": "How the group is sent to; None until the subscription is complete.",
         "server": "Answers requests to the group; None: this node does not serve it.",
-        "view": "The newest view of the group; None before the first.",
+        "view": "The newest view of the group; None before the first, and for a pattern.",
     }
 
     def __init__(
         self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         self.name = name
+        """The group's name, or the pattern."""
         self.sender: GroupSender | None = None
         self.echo = echo
+        """True if this node also receives its own messages to the group."""
         self.invalid = 0
+        """How many received messages were not of the group's type."""
         self.queue: str | None = None
+        """The queue whose members share the messages; None: this node gets them all."""
         self.retained: Retained | None = None
         self.server: TaskServer | ThreadServer | None = None
         self.view: View | None = None
+        """The newest view of the group; None before the first, and for a pattern."""
         self._core = core
         self._thread = core.thread
         self._inbox = inbox
@@ -142,39 +147,43 @@ class GroupBase(Generic[T]):
 
     @property
     def id(self) -> int:
-        """The group's number in this cluster; 0 until the subscription is complete."""
+        """The group's number in this cluster; 0 before ``join`` or ``open`` is complete, and for a
+        pattern."""
         return 0 if self.sender is None else self.sender.id
 
     @property
     def is_member(self) -> bool:
-        """True for a group that was joined, False for one opened for sending."""
+        """True if the group was joined, False if it was opened for sending."""
         return self._inbox is not None
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The names of the groups that messages come from: of a pattern, those that match."""
+        """The names of the groups that messages come from: this one or, for a pattern, all that
+        match now."""
         if is_pattern(self.name):
             return tuple(sorted(self._core.session.groups_for(self.name)))
         return (self.name,)
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes received and not yet taken by the application."""
+        """How many bytes wait to be read; each message counts for 64 bytes more than its
+        payload."""
         return 0 if self._inbox is None else self._inbox.bytes
 
     @property
     def dropped(self) -> int:
-        """Messages lost because the queue was full and the policy drops."""
+        """How many messages were dropped because the receive queue was full."""
         return 0 if self._inbox is None else self._inbox.dropped
 
     @property
     def may_drop(self) -> bool:
-        """Whether a full queue loses messages: ``overflow`` is not ``"block"``."""
+        """True if messages are dropped when the receive queue is full: ``overflow`` is not
+        ``"block"``."""
         return self._inbox is not None and self._inbox.overflow != "block"
 
     @property
     def missing(self) -> int:
-        """Messages from before the join that its history did not have."""
+        """How many messages were skipped because the history did not have them in time."""
         return 0 if self._feed is None else self._feed.catchup.missing
 
     # Core thread
@@ -282,10 +291,10 @@ class GroupBase(Generic[T]):
     # Application's thread
 
     def on_batch(self, callback: Callable[[Batch], None]) -> None:
-        """Have batches handled on the core thread instead of a queue.
+        """Call ``callback`` with each batch, on the core thread, instead of queueing messages.
 
-        The callback must be short and must not block: the node's protocol
-        waits for it. What was queued before is handed over first.
+        Batches that are already queued come first. The callback must be short and must not block,
+        because the node's protocol waits for it. An exception that it raises ends the node.
         """
         check_callback("callback", callback)
         inbox = self._joined_inbox()
@@ -301,7 +310,8 @@ class GroupBase(Generic[T]):
         self._core.call(install)
 
     def on_message(self, callback: Callable[[Message[T]], None]) -> None:
-        """Like ``on_batch``, one call per message, decoded for typed groups."""
+        """Call ``callback`` with each message, decoded in groups with a type; otherwise like
+        ``on_batch``."""
         check_callback("callback", callback)
 
         def each(batch: Batch) -> None:
@@ -311,19 +321,27 @@ class GroupBase(Generic[T]):
         self.on_batch(each)
 
     def on_invalid(self, callback: OnInvalid | None) -> None:
-        """Have messages that are not of the group's type handled.
+        """Call ``callback`` with each received message that is not of the group's type, and with
+        the error.
 
-        The callback gets the message with its bytes, and the error that says what is wrong
-        with them, where messages are taken: in the thread that receives, or on the core thread
-        for ``on_message``. Without one they are counted in ``invalid`` and passed over.
+        The message has its bytes as payload; the error says what is wrong with them. The callback
+        runs in the thread that receives messages or, with ``on_message``, on the core thread. Such
+        messages are skipped and counted in ``invalid``, with or without a callback. None removes
+        the callback.
+
+        Batches are not checked: they have the messages' bytes.
         """
         if callback is not None:
             check_callback("callback", callback)
         self._on_invalid = callback
 
     def send_from(self, source: Callable[[], T | None]) -> None:
-        """Pull form: ``source`` is asked for the next message just before it
-        is sent, on the core thread, until it returns None."""
+        """Send what ``source()`` returns. It is called on the core thread just before each message
+        leaves, until it returns None.
+
+        It must be short and must not block. If it raises an exception or returns a message that is
+        too large, it is not called again, and ``source_failures`` of ``Node.stats`` counts it.
+        """
         check_callback("source", source)
         if self.retained is not None:
             raise OptionError("retain", "keeps what is sent with send or post, not what is pulled")

@@ -34,26 +34,28 @@ NAMED_MAX = 8
 class Message(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One delivered message.
 
-    ``sequence`` counts a sender's messages to this group, from 0: a member
-    delivers them in that order and without gaps, from the first that was sent
-    to a view with it in. ``batch`` tells which view that was.
+    A sender's messages to a group are numbered from 0. A member gets them in this order, and
+    without gaps from the first that was sent to a view with the member in it. Members of a queue
+    share the messages, so each of them sees only some of the numbers.
     """
 
     payload: T
-    """Bytes, or the value of a typed group."""
+    """The message's bytes or, in a group with a type, its value."""
     sender: int
-    """The number of the node that sent it: ``View.name_of`` has its name."""
+    """The number of the node that sent it; ``View.name_of`` returns the node's name."""
     sequence: int
     """Its number among the sender's messages to the group."""
     group: str
-    """The group's name."""
+    """The name of the group that it was sent to."""
     batch: int
-    """The batch of membership changes that the view of the message belongs to."""
+    """The newest batch of membership changes that the sender knew; it determines the group's view
+    that the message was sent to."""
     key: bytes | None = None
-    """What it was sent with, or None."""
+    """The key it was sent with, or None."""
     headers: Headers = NO_HEADERS
+    """The headers it was sent with: text or bytes by name. Empty if there were none."""
     is_retained: bool = False
-    """True for a value from before the join that its sender kept for newcomers."""
+    """True if it was sent before this node joined and kept by its sender (``retain``)."""
 
     def __repr__(self) -> str:
         shown = repr(self.payload)
@@ -65,8 +67,8 @@ class Message(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Batch:
     """Consecutive messages of one sender to one group, delivered together.
 
-    The fastest form: ``payloads`` is a plain list of bytes, and no object is
-    made for a message until the batch is iterated.
+    This is a faster form than single messages: ``payloads`` is a plain list of bytes. Iterate over
+    the batch to get ``Message`` objects.
     """
 
     __slots__ = (
@@ -92,16 +94,22 @@ class Batch:
         envelopes: Sequence[Envelope] | None = None,
     ) -> None:
         self.group = group
+        """The name of the group that the messages were sent to."""
         self.sender = sender
+        """The number of the node that sent them."""
         self.batch = batch
+        """The newest batch of membership changes that the sender knew; it determines the group's
+        view that the messages were sent to."""
         self.payloads = payloads
+        """The messages' bytes, in order."""
         self.first = first
+        """The number of the first message; see ``Message.sequence``."""
         self.sequences = sequences
-        """One for each payload, where they are not simply counted from ``first``."""
+        """The number of each message; None if they are consecutive from ``first``."""
         self.cluster = cluster
-        """Which cluster the sender's number belongs to."""
+        """The number of the cluster that the sender's number belongs to."""
         self.envelopes = envelopes
-        """Keys and headers, one entry for each payload; None where no message has any."""
+        """The key and headers of each message; None if no message has any."""
 
     @classmethod
     def of(
@@ -165,29 +173,36 @@ class Batch:
 
 
 Burst = Messages
-"""All messages of one packet, of any groups, as columns: see ``Messages``."""
+"""The messages of one packet from one sender, to one group or several, for ``Node.on_burst``.
+
+They are stored as columns: ``payloads`` has the bytes of each message. If ``group`` is not None,
+all of them went to the group with this number (``Group.id``) and are numbered consecutively from
+``first``. If it is None, ``groups`` and ``sequences`` have the group and the number of each
+message.
+"""
 
 
 class View(msgspec.Struct, frozen=True):
-    """Who is in a group: one numbered view."""
+    """The members of a group at one time. Each change of the members makes a new, numbered view."""
 
     group: str
     """The group's name."""
     number: int
-    """Counts the group's views; later ones have higher numbers."""
+    """The view's number; each new view of the group has a higher one."""
     members: tuple[NodeId, ...]
-    """The nodes in the group, by number."""
+    """The numbers of the nodes in the group."""
     joined: tuple[NodeId, ...] = ()
-    """Members that the view before this one did not have."""
+    """Members that were not in the previous view."""
     left: tuple[NodeId, ...] = ()
-    """Members of the view before that this one does not have."""
+    """Members of the previous view that are not in this one."""
     id: GroupId = GroupId(0)
     """The group's number in this cluster."""
     names: tuple[str, ...] = ()
-    """The names of the members, in their order: what each gave as ``name``."""
+    """The members' names (the option ``name`` of each node), in the order of ``members``."""
 
     def name_of(self, node: int) -> str:
-        """Return a member's name; the empty text for who is not in the view."""
+        """Return the name of the member with this number; an empty text if it is not in the
+        view."""
         found = zip(self.members, self.names, strict=False)
         return next((name for member, name in found if member == node), "")
 
@@ -207,17 +222,18 @@ def zip_names(view: View) -> list[tuple[int, str]]:
 
 
 class NodeStats(msgspec.Struct, frozen=True):
-    """Counts of one node at one moment; see ``docs/operations.md`` for each."""
+    """The counters of one node at one moment; ``docs/operations.md`` explains each."""
 
     node: int
-    """The node's number; 0 while the GMS does not count it in."""
+    """The number that the GMS gave the node; 0 while it has none."""
     cluster: int
-    """The cluster that the number belongs to."""
+    """The number of the cluster that the node's number belongs to."""
     connected: bool
-    """True while the GMS is reachable."""
+    """True while the node is connected to the GMS."""
     counters: dict[str, int | float | str]
-    """Everything that the engine counts, by name."""
+    """The protocol's counters, by name."""
     datagrams: dict[str, int]
-    """What happened at the sockets."""
+    """The sockets' counters, by name."""
     warnings: tuple[str, ...]
-    """Limits of the system that cost performance, each with its remedy."""
+    """System limits that slow the node down, each with its remedy; and why the GMS cannot be
+    reached, if it cannot."""

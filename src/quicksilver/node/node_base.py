@@ -35,7 +35,7 @@ INNER = frozenset({"core"})
 
 
 class NodeBase:
-    """One node in this process, whichever way its callers wait."""
+    """One node in this process; the base of both forms."""
 
     _plain: type[Any]
     """Groups of bytes."""
@@ -89,30 +89,36 @@ class NodeBase:
 
     @property
     def id(self) -> int:
-        """This incarnation's number; 0 while the node is not counted in."""
+        """The number that the GMS gave this node; 0 while it has none. After an exclusion the node
+        has a new number."""
         return self.core.session.node
 
     @property
     def name(self) -> str:
-        """What others see as this node's name: ``name`` of its options, or host and process."""
+        """The name that other nodes see: the option ``name``, or else host name and process
+        number."""
         return self.core.session.name
 
     @property
     def cluster(self) -> int:
-        """Which cluster the numbers of nodes belong to; 0 before the first."""
+        """The number of the cluster that node numbers belong to; 0 before the node has
+        connected."""
         return self.core.session.cluster
 
     @property
     def exclusions(self) -> int:
-        """How often this node was counted as failed and came back as a new one."""
+        """How often this node had to come back under a new number: the GMS excluded it, or it
+        lacked messages that are no longer kept."""
         return self.core.exclusions
 
     def on_burst(self, callback: Callable[[Burst], None]) -> None:
-        """Have whole packets handled on the core thread: the least work per message.
+        """Call ``callback`` with each packet's messages, on the core thread: the fastest way to
+        receive.
 
-        A burst holds messages of one sender to any of the joined groups, as
-        columns; ``Group.id`` tells the groups apart. Queues and the groups' own
-        callbacks are passed over. The callback must be short and must not block.
+        A burst has messages of one sender to groups that this node joined; ``Group.id`` tells the
+        groups apart. It has no keys and no headers. Once the callback is set, queues and the
+        groups' callbacks get nothing. The callback must be short and must not block. An exception
+        that it raises ends the node.
         """
         check_callback("callback", callback)
 

@@ -24,83 +24,92 @@ from quicksilver.node.errors import AddressError, OptionError
 from quicksilver.trace.records import Tracer
 
 Overflow = Literal["block", "drop_oldest", "drop_newest"]
-"""What a full receive queue does: hold the senders back, or lose messages."""
+"""What happens when a receive queue is full: senders wait (``block``), or messages are dropped."""
 
 OVERFLOW_CHOICES: tuple[str, ...] = get_args(Overflow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """Settings of one node; nodes of a cluster may differ in all of them."""
+    """Settings of one node. Each node of a cluster may have its own."""
 
     name: str = ""
-    """Shown to others; default: host name and process number."""
+    """The name that other nodes see; by default, host name and process number."""
 
     interface: str | None = None
-    """Name or address of the network interface; default: the one towards the GMS."""
+    """The name or IPv4 address of the network interface to use; by default, the one that leads to
+    the GMS."""
 
     port: int = 0
-    """UDP port of this node; 0 takes a free one."""
+    """The node's UDP port; 0: any free port."""
 
     receive_buffer_bytes: int = 16 << 20
-    """Kernel buffer to ask for; what is granted bounds how far senders run ahead."""
+    """The size to ask for of the kernel's receive buffer. The size that the kernel grants limits
+    how far senders may run ahead."""
 
     send_buffer_bytes: int = 4 << 20
-    """Kernel buffer to ask for, for datagrams that leave."""
+    """The size to ask for of the kernel's send buffer."""
 
     multicast: bool | None = None
-    """Whether this node sends and receives IP multicast; default: if its interface says
-    that it can. False where the network carries none (most clouds, containers, Wi-Fi):
-    regions with this node then hand packets on from member to member."""
+    """Whether this node sends and receives IP multicast; by default, if its interface supports it.
+    Set it to False where the network carries none (most clouds, containers, Wi-Fi): members of this
+    node's regions then hand packets on to each other."""
 
     multicast_ttl: int = 1
-    """How many routers multicast packets may pass."""
+    """The time to live of multicast packets. Each router takes 1 off, so 1 keeps them in the local
+    network."""
 
     packet_bytes: int | None = None
-    """Largest datagram; default: what the interface carries in one frame."""
+    """The largest datagram to send; by default, and at most, what the interface carries in one
+    frame."""
 
     connect_timeout_s: float = 10.0
-    """How long the GMS may take to answer, when the node connects and for each request."""
+    """How many seconds to wait for the GMS, when the node connects and for each later request."""
 
     queue_bytes: int = 16 << 20
-    """Default bound of each group's receive queue (asyncio and synchronous forms)."""
+    """How much may wait to be read in each group, unless the group chose otherwise."""
 
     keep_folder: str | None = None
-    """Where packets for absent members go that no longer fit into memory, if
-    ``engine.keep_disk_bytes_max`` allows any; None: the system's temporary folder."""
+    """The folder for messages that are kept for absent members and no longer fit into memory; None:
+    the system's temporary folder. It is used only if ``engine.keep_disk_bytes_max`` is more than
+    0."""
 
     overflow: Overflow = "block"
-    """What a full receive queue does, in groups for which nothing else was chosen."""
+    """What happens when a receive queue is full, unless the group chose otherwise. ``"block"``: the
+    node receives nothing, in any group, until messages are read, so senders have to wait.
+    ``"drop_oldest"`` or ``"drop_newest"``: messages are dropped and counted in
+    ``Group.dropped``."""
 
     empty: Empty = "wait"
-    """What is done with messages to a group that nobody is in, where nothing else was chosen:
-    they wait for a member, are dropped, or ``send`` raises ``EmptyGroupError``."""
+    """What happens to messages while a group has no members, unless the group chose otherwise.
+    ``"wait"``: they wait for a member. ``"drop"``: they are dropped. ``"error"``: ``send`` raises
+    ``EmptyGroupError``."""
 
     switch_interval_s: float | None = None
-    """Interpreter switch interval of the whole process while the node lives: how long a busy
-    application thread keeps the core waiting. None leaves it as it is (Python's is 5 ms);
-    ``quicksilver.tune`` uses 1 ms."""
+    """How many seconds a busy thread may run while other threads, such as the node's core thread,
+    wait (``sys.setswitchinterval``). It applies to the whole process until the node is closed. None
+    leaves it unchanged (Python's default is 5 ms); ``quicksilver.tune`` sets 1 ms."""
 
     tune_gc: bool = False
-    """True: freeze what the process has allocated when the node connects, and make its
-    garbage collections rare; see ``quicksilver.tune``."""
+    """True: when the node connects, exempt all existing objects from garbage collection, and
+    collect more rarely, in the whole process; see ``quicksilver.tune``."""
 
     plain_io: bool = False
-    """Use one system call a datagram, for comparison and old kernels."""
+    """Use one system call per datagram, for comparisons and old kernels."""
 
     faults: FaultPlan | None = None
-    """Harm to do to datagrams, for tests and experiments."""
+    """Faults to inject into this node's datagrams, for tests."""
 
     on_unconfirmed: Callable[[Unconfirmed], None] | None = None
-    """Told at once, on the core thread, of messages that may not have reached everyone who
-    should have them; it must be short and must not block. ``send`` then does not raise for
-    them; ``flush`` does in any case."""
+    """Called on the core thread as soon as messages may not have reached every member. It must be
+    short and must not block. If it is set, ``send`` does not raise ``UnconfirmedError``; ``flush``
+    still does."""
 
     tracer: Tracer | None = None
-    """Takes a record of everything worth knowing, on the core thread."""
+    """Receives trace records, on the core thread. It must be short and must not block."""
 
     engine: EngineConfig = field(default_factory=EngineConfig)
-    """Settings of the protocol itself."""
+    """Settings of the protocol."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
@@ -137,7 +146,7 @@ class NodeOptions:
 
 
 class OpenChoices(TypedDict, total=False):
-    """What can be chosen for a group that is opened for sending."""
+    """Options of a group that is opened for sending."""
 
     behind: Behind | str | None
     empty: Empty | None
@@ -145,7 +154,7 @@ class OpenChoices(TypedDict, total=False):
 
 
 class JoinChoices(OpenChoices, total=False):
-    """What can be chosen for a group that is joined."""
+    """Options of a group that is joined."""
 
     echo: bool
     queue_bytes: int | None

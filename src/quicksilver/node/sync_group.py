@@ -40,8 +40,10 @@ ROOM_LOOK_S = 0.5
 
 
 class Stream(Iterator[V], Generic[V]):
-    """What ``messages``, ``batches`` and ``views`` return: an iterator that may be left and
-    taken up again."""
+    """The iterator that ``messages``, ``batches`` and ``views`` return.
+
+    You can leave the loop and continue it later.
+    """
 
     __slots__ = ("_take",)
 
@@ -52,7 +54,8 @@ class Stream(Iterator[V], Generic[V]):
         return self
 
     def __next__(self) -> V:
-        """Return the next one; the iteration ends with the group, or when the time is over."""
+        """Return the next item. The iteration ends when the group is left, when the node is closed,
+        or after the timeout."""
         try:
             return self._take()
         except (ClosedError, TimedOutError):
@@ -60,10 +63,10 @@ class Stream(Iterator[V], Generic[V]):
 
 
 class Group(GroupBase[T], Iterator[Message[T]]):
-    """A group in the synchronous form; any thread may use it.
+    """A group in the synchronous form. Any thread may use it.
 
-    It is its own iterator: ``for message in group`` takes messages until the group or the node
-    is closed, and ``next(group)`` the next one.
+    A group is an iterator: ``for message in group`` takes messages until the group is left or the
+    node is closed, and ``next(group)`` takes the next one.
     """
 
     __slots__ = ("_arrived",)
@@ -80,21 +83,24 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             self._arrived.set()
 
     def send(self, message: T, key: Any = None, headers: Headers | None = None) -> None:
-        """Queue one message; blocks while flow control says so, or while nobody is in the group
-        and as much waits for members as may.
+        """Queue one message.
 
-        ``key`` (bytes or text) and ``headers`` (a mapping of names to text or bytes) travel
-        with it, and receivers find them in the message.
+        Waits while flow control holds the group back, or while the group is empty and no more
+        messages may wait for members. When it returns, the message is accepted but not yet
+        delivered; to wait for that, use ``Node.flush``.
 
-        Returning means accepted, not delivered: ``Node.flush`` waits for that.
+        Receivers get ``key`` (bytes or text) and ``headers`` (a mapping of names to text or bytes)
+        with the message.
 
         Raises:
-            MessageTypeError: the message is not of the group's type, or not bytes.
-            MessageTooLargeError: no message may be as long.
-            EmptyGroupError: nobody is in the group, and ``empty="error"`` was chosen.
-            UnconfirmedError: once, when earlier messages to the group may be lost and no flush
-                told of it; this one is not sent then.
-            QueueFullError: a callback on the core thread, which cannot wait, has sent too much.
+            MessageTypeError: the message is not of the group's type; in a group without a type, it
+                is not bytes.
+            MessageTooLargeError: the message exceeds the size limit.
+            EmptyGroupError: the group has no members, and was joined or opened with
+                ``empty="error"``.
+            UnconfirmedError: earlier messages to the group may be lost, and no flush has reported
+                it; raised once, and this message is not sent.
+            QueueFullError: a callback on the core thread, which must not wait, has sent too much.
         """
         # Called for every message, so it tests only what it must: 165 ns with one
         # group and 207 with many; with a test for each case it took 205 and 280. Between
@@ -125,7 +131,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
     def send_payload(self, payload: bytes, limit: Limit | None = None) -> None:
         """Send what ``headers.enveloped`` made, for layers that build on groups.
 
-        With a limit it waits for room first, so that nothing is queued when the time is over.
+        With a limit it waits for room first, so nothing is queued when the time is over.
 
         Raises:
             TimedOutError: there was no room within the limit.
@@ -147,28 +153,32 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         key: Any = None,
         headers: Headers | None = None,
     ) -> Any:
-        """Send a request and return its answer, a ``Message``.
+        """Send a request and return the answer, a ``Message`` whose payload is bytes.
 
-        With ``answers`` of two or more a list of so many; with None a list with one of
-        each member that serves the group, or of those that answered within ``timeout``
-        seconds. The payloads of answers are bytes.
+        With ``answers=n`` (2 or more) return a list of n answers. With None, return a list with one
+        answer from each serving member, or those that came within ``timeout`` seconds; members
+        whose handler failed are left out.
 
         Raises:
-            NoResponderError: nobody serves the group, or those who did are gone.
-            RequestFailedError: the handler raised an error.
-            RequestTimeoutError: fewer answers came in time; it has those that came.
+            NoResponderError: no other member serves the group, or those that did are gone.
+            RequestFailedError: a handler raised an error, and too few answers came.
+            RequestTimeoutError: too few answers came within ``timeout`` seconds; the error has
+                those that came.
         """
         self._ready_sender()
         body = self._as_bytes(message)
         return request(self._core, self, body, timeout, answers, key, headers)
 
     def serve(self, handler: Handler, concurrency: int = CONCURRENCY) -> None:
-        """Answer requests to the group with what ``handler`` returns for each message.
+        """Answer requests to the group: ``handler`` is called with each request, a ``Message``, and
+        what it returns is the answer.
 
-        The handler is a function; it returns bytes, a value (sent as MessagePack) or
-        None. An error that it raises is the answer, as text. At most ``concurrency`` run at
-        once, in threads of their own. Requests no longer arrive as messages. Returns when this
-        member is known to serve; it does until the group is left.
+        The handler is a function. It returns bytes, a value (sent as MessagePack) or None (an empty
+        answer). If it raises an error, the requester gets the error's text. At most ``concurrency``
+        handlers run at the same time, in threads of their own. Requests no longer arrive as
+        messages.
+
+        Returns when others know that this member serves; it serves until the group is left.
         """
         self._joined_inbox()
         self._ready_sender()
@@ -201,7 +211,8 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         room.wait(min(left, ROOM_LOOK_S))
 
     def post(self, message: T) -> bool:
-        """Queue one message without waiting; False when there is no room.
+        """Queue one message without waiting. Returns False, and does not send it, if ``send`` would
+        wait.
 
         Raises what ``send`` raises.
         """
@@ -246,11 +257,11 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             self._ready_sender()
 
     def receive(self, timeout: float | None = None) -> Message[T]:
-        """Return the next message.
+        """Wait for the next message and return it.
 
         Raises:
             TimedOutError: none came within ``timeout`` seconds.
-            ClosedError: the group or the node is closed, and all was taken.
+            ClosedError: the group was left or the node closed, and all messages have been taken.
             NotJoinedError: the group was only opened for sending.
         """
         check_seconds("timeout", timeout, allow_none=True)
@@ -260,7 +271,10 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         return message
 
     def receive_batch(self, timeout: float | None = None) -> Batch:
-        """Return the next batch of messages of one sender, as bytes; raises as ``receive``."""
+        """Wait for the next batch and return it: consecutive messages of one sender, as bytes.
+
+        Raises what ``receive`` raises.
+        """
         check_seconds("timeout", timeout, allow_none=True)
         deadline = None if timeout is None else time.monotonic() + timeout
         return self._next_batch(timeout, deadline)
@@ -305,25 +319,35 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         return self
 
     def __next__(self) -> Message[T]:
-        """Return the next message; the iteration ends when the group or the node is closed."""
+        """Return the next message. The iteration ends when the group is left or the node is
+        closed."""
         try:
             return self.receive()
         except ClosedError:
             raise StopIteration from None
 
     def messages(self, timeout: float | None = None) -> Stream[Message[T]]:
-        """Iterate over messages; ends when none came for ``timeout`` seconds."""
+        """Iterate over messages. The iteration ends when none came for ``timeout`` seconds, when
+        the group is left, or when the node is closed."""
         check_seconds("timeout", timeout, allow_none=True)
         return Stream(partial(self.receive, timeout))
 
     def batches(self, timeout: float | None = None) -> Stream[Batch]:
-        """Iterate over batches; ends when none came for ``timeout`` seconds."""
+        """Iterate over batches. The iteration ends when none came for ``timeout`` seconds, when the
+        group is left, or when the node is closed."""
         check_seconds("timeout", timeout, allow_none=True)
         return Stream(partial(self.receive_batch, timeout))
 
     def views(self, timeout: float | None = None) -> Stream[View]:
-        """Iterate over the group's views, from the first that was not taken yet; ends when none
-        came for ``timeout`` seconds."""
+        """Iterate over the group's views, from the oldest that you have not taken; the last 1,024
+        are kept. Of a pattern, these are the views of all groups that match.
+
+        The iteration ends when none came for ``timeout`` seconds, when the group is left, or when
+        the node is closed.
+
+        Raises:
+            NotJoinedError: the group was only opened for sending.
+        """
         check_seconds("timeout", timeout, allow_none=True)
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
@@ -359,10 +383,11 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         return True
 
     def wait_members(self, count: int, timeout: float = 10.0) -> View:
-        """Wait until at least ``count`` nodes are in the group; return its view.
+        """Wait until the group has at least ``count`` members; return its view.
 
         Raises:
             TimedOutError: there are fewer after ``timeout`` seconds.
+            ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
         check_seconds("timeout", timeout)
@@ -377,11 +402,11 @@ class Group(GroupBase[T], Iterator[Message[T]]):
 
 
 class TypedGroup(Group[T]):
-    """A group of values instead of bytes."""
+    """A group whose messages are values of a type instead of bytes."""
 
     __slots__ = ()
 
     def send(self, message: T, key: Any = None, headers: Headers | None = None) -> None:
-        """Queue one value, checked and encoded; otherwise like ``Group.send``."""
+        """Check, encode and queue one value; otherwise like ``Group.send``."""
         payload: Any = self._as_bytes(message)
         Group.send(self, payload, key, headers)

@@ -18,12 +18,14 @@ SWITCH_INTERVAL_S = 0.001
 
 
 def tune(*, gc: bool = True, switch_interval_s: float | None = SWITCH_INTERVAL_S) -> None:
-    """Prepare this process for high rates; call it once, when imports are done.
+    """Prepare this process for high message rates. Call it once, after all imports.
 
-    ``gc`` freezes what exists by now, so that the garbage collector no longer looks at it,
-    and lets it run more rarely. ``switch_interval_s`` is how long a busy thread keeps the
-    interpreter when another one waits, such as a node's core; None leaves it as it is. Both
-    hold for the whole process, until it ends or something else sets them.
+    Both settings apply to the whole process, until it ends or something else changes them.
+
+    Args:
+        gc: True: exempt all existing objects from garbage collection, and collect more rarely.
+        switch_interval_s: How many seconds a busy thread may run while other threads, such as a
+            node's core thread, wait. None leaves it unchanged.
 
     Raises:
         OptionError: ``switch_interval_s`` is not a positive number.

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 
 class QuicksilverError(Exception):
-    """Base of all errors of quicksilver: ``except quicksilver.QuicksilverError`` catches each."""
+    """Base class of all errors of quicksilver: ``except quicksilver.QuicksilverError`` catches them
+    all."""

@@ -98,8 +98,8 @@ SEQUENCE_MAX = 1 << 62
 class Messages:
     """The messages of one packet, as columns.
 
-    ``group`` and ``first`` describe a run of one group; otherwise ``groups``
-    and ``sequences`` have one entry a message. ``batch`` names the group views.
+    If ``group`` is not None, all messages are of that group, numbered consecutively from ``first``.
+    Otherwise ``groups`` and ``sequences`` have one entry for each message.
     """
 
     __slots__ = ("batch", "first", "group", "groups", "payloads", "sender", "sequences")
@@ -115,12 +115,20 @@ class Messages:
         sequences: Sequence[int] = (),
     ) -> None:
         self.sender = sender
+        """The number of the node that sent them."""
         self.batch = batch
+        """The newest batch of membership changes that the sender knew; it determines the views of
+        all groups here."""
         self.payloads = payloads
+        """The bytes of each message."""
         self.group = group
+        """The number of the group that all messages were sent to; None: see ``groups``."""
         self.first = first
+        """The number of the first message, if ``group`` is set."""
         self.groups = groups
+        """The group of each message, if ``group`` is None."""
         self.sequences = sequences
+        """The number of each message, if ``group`` is None."""
 
     def __len__(self) -> int:
         return len(self.payloads)

@@ -14,7 +14,8 @@ from quicksilver.stdx.units import parse_bytes
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for every member. A silent one holds senders up until the GMS excludes it."""
+    """Wait for every member. A silent member, which does not answer, holds senders up until the GMS
+    excludes it."""
 
     def __str__(self) -> str:
         return "wait"
@@ -22,15 +23,15 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Go on without silent members, and keep what they will need when they are back."""
+    """Go on without silent members, which do not answer, and keep messages for their return."""
 
     bytes: int | None = None
-    """How many bytes to keep for them in each region; None: ``keep_bytes_max`` of the node's
-    settings. A member that comes back and lacks more is told so, and begins again as a new
-    node."""
+    """How many bytes to keep for them in each region; None: the node's ``engine.keep_bytes_max``. A
+    member that comes back and needs more begins again as a new node."""
 
     slow: bool = False
-    """True: go on without slow members as well. False: the sender slows down for them."""
+    """True: also go on without slow members, which answer but hold senders up. False: slow down for
+    them."""
 
     def __post_init__(self) -> None:
         if self.bytes is not None and self.bytes < 0:

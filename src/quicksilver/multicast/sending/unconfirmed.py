@@ -38,30 +38,31 @@ class Reason(enum.Enum):
     CLOSED = "the node was closed before they were acknowledged"
     EMPTY = "their group lost its last member before they were sent"
     MEMBERS_GONE = "members left or failed before they acknowledged them"
-    """Not a failure: only members that stay are promised the messages."""
+    """Not a failure: messages are promised only to members that stay."""
 
     @property
     def is_failure(self) -> bool:
-        """Whether a member that stayed up may lack the messages."""
+        """True if a member that stayed may lack the messages."""
         return self is not Reason.MEMBERS_GONE
 
 
 class Unconfirmed(msgspec.Struct, frozen=True):
-    """Messages to one group that were sent, and not acknowledged by everybody."""
+    """Messages to one group that were sent, and that not every member acknowledged."""
 
     reason: Reason
     """Why they were not confirmed."""
     node: int
-    """The number that this node had when it sent them; 0 if it had several."""
+    """The number that this node had when it sent them; 0 if they are of several numbers, or were
+    never numbered."""
     group: str
-    """The group's name; empty if this is about several groups."""
+    """The group's name; empty if the messages are of several groups."""
     count: int
     """How many messages there are."""
     ranges: tuple[tuple[int, int], ...]
-    """The first and last number of each range that the messages are in. Empty if they were
-    never numbered."""
+    """The numbers of the messages, as ranges: the first and last number of each. Empty if the
+    messages were never numbered."""
     members: tuple[int, ...]
-    """Members that may lack them, as far as it is known; at most 64."""
+    """The members that may lack them, as far as is known; at most 64."""
 
     def __str__(self) -> str:
         noun = "message" if self.count == 1 else "messages"
