@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from quicksilver.membership.admission import find_resume_problem
+from quicksilver.membership.health import Watch
+from quicksilver.membership.tables import NodeRow
 from quicksilver.trials.cluster import Cluster
 from quicksilver.trials.node import SimNode
+from quicksilver.wire import gms
+from quicksilver.wire.ids import NodeId
 
 
 def _cluster() -> tuple[Cluster, list[SimNode]]:
@@ -53,3 +61,17 @@ def test_a_restart_of_the_gms_between_hides_no_view(changes: int, exclusions: in
     assert away.exclusions == exclusions
     assert cluster.is_settled()
     assert sum(node.exclusions for node in nodes) == exclusions
+
+
+@pytest.mark.parametrize(("heard", "may_resume"), [(9, True), (8, True), (7, True), (6, False)])
+def test_who_came_into_groups_twice_without_hearing_of_it_begins_anew(
+    heard: int, *, may_resume: bool
+) -> None:
+    """Since when it is in them can be told of one batch only, and senders may name either."""
+    row = NodeRow(NodeId(3), 0, "n", "10.0.0.1", 7, 1 << 20, b"secret", joined_in=(9, 7))
+    watch = cast("Watch", SimpleNamespace(departs="", row=row))
+    resume = gms.Resume(1, 3, b"secret", heard)
+    hello = gms.Hello(gms.PROTOCOL_VERSION, "n", "10.0.0.1", 7, 1 << 20, resume)
+    problem = find_resume_problem(hello, resume, watch, cluster=1)
+    assert (problem is None) == may_resume
+    assert problem is None or problem.ends_incarnation

@@ -102,7 +102,7 @@ def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 5") as caught:
+    with pytest.raises(StoreVersionError, match="schema version 99, this GMS reads 6") as caught:
         SqliteStore(path)
     assert caught.value.found == 99
 

@@ -85,6 +85,10 @@ def find_resume_problem(
         # to it: a gap that only a new incarnation may have.
         reason = "views came and went while the node was away"
         return ResumeProblem(reason, has_missed=True, ends_incarnation=True)
+    if watch.row.joined_in[1] > resume.batch:
+        # It is in groups of which it never heard, and since when can be told of one batch only.
+        reason = "the node came into groups twice without hearing of it"
+        return ResumeProblem(reason, has_missed=True, ends_incarnation=True)
     return None
 
 

@@ -320,6 +320,9 @@ class _Batch:
             groups[group].matching ^= bit
         if joined != row.joined:
             self.joined_changed.add(row.id)
+            batch = self.tables.batch + 1
+            if row.joined_in[0] != batch and not joined <= row.joined:
+                row.joined_in = (batch, row.joined_in[0])
         if joined != row.joined or opened != row.opened or matched != row.matched:
             self.nodes_changed[row.id] = row
             tables, used, before = self.tables, joined | opened, row.joined | row.opened

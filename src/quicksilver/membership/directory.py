@@ -94,13 +94,15 @@ class Directory:
         self.groups: dict[GroupId, GroupView] = {}
         self.batch = 0
         """Number of the last batch applied."""
+        self.joined_batch = 0
+        """The batch in which the node came into groups that the last update brought it into."""
 
     def clear(self) -> None:
         """Forget everything: the node's incarnation is over."""
         self.nodes.clear()
         self.regions.clear()
         self.groups.clear()
-        self.batch = 0
+        self.batch = self.joined_batch = 0
 
     def apply(self, update: gms.Update) -> DirectoryChange | Misfit:
         """Apply a batch in one step, or leave everything as it was."""
@@ -137,7 +139,7 @@ class Directory:
             self.groups.pop(group, None)
         for node in failed:
             del self.nodes[node]
-        self.batch = update.batch
+        self.batch = self.joined_batch = update.batch
         return DirectoryChange(
             tuple(stage.regions.values()),
             tuple(stage.groups.values()),
@@ -170,6 +172,8 @@ class Directory:
         _refill(self.regions, stage.regions)
         _refill(self.groups, stage.groups)
         self.batch = update.batch
+        # Other batches may have come since it joined, which senders need not have heard of.
+        self.joined_batch = min(update.joined_in or update.batch, update.batch)
         return change
 
     def _stage(

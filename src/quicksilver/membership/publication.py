@@ -173,6 +173,7 @@ class Publisher:
         alive: list[int] | msgspec.Raw,
         *,
         is_awaited: bool,
+        joined_in: int = 0,
     ) -> PreparedUpdate:
         infos = [self._info(other) for other in slots_of(news)] if news else []
         numbers = len(parcel.regions_gone) + len(parcel.groups_gone) + len(parcel.nodes_failed)
@@ -189,6 +190,7 @@ class Publisher:
             parcel.nodes_failed,
             alive,
             is_awaited,
+            joined_in,
         )
         return PreparedUpdate(update, size)
 
@@ -214,7 +216,10 @@ class Publisher:
         self._remembered[node.slot] = tables.mask_of(tables.nodes) & ~mentioned
         parcel.size = sum(map(_size, parcel.regions)) + sum(map(_size, parcel.groups))
         alive = self._encoded_alive()
-        return self._prepare(tables.batch, parcel, mentioned, alive, is_awaited=True)
+        joined_in = node.joined_in[0]
+        return self._prepare(
+            tables.batch, parcel, mentioned, alive, is_awaited=True, joined_in=joined_in
+        )
 
     def forget(self, node: NodeRow) -> None:
         """Stop tracking what a node knows: it is not served any more."""

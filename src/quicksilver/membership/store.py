@@ -21,7 +21,7 @@ import msgspec
 from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
 
 
@@ -83,6 +83,8 @@ class StoredNode:
     patterns: tuple[str, ...] = ()
     matched: tuple[GroupId, ...] = ()
     """Those of ``joined`` that the node did not name: its patterns stand for them."""
+    joined_in: tuple[int, int] = (0, 0)
+    """The last two batches in which the node came into groups, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, name TEXT NOT NULL, host TEXT NOT NULL,
   port INTEGER NOT NULL, receive_buffer_bytes INTEGER NOT NULL,
   secret BLOB NOT NULL, joined BLOB NOT NULL, opened BLOB NOT NULL,
-  multicast INTEGER NOT NULL, patterns BLOB NOT NULL, matched BLOB NOT NULL);
+  multicast INTEGER NOT NULL, patterns BLOB NOT NULL, matched BLOB NOT NULL,
+  joined_in BLOB NOT NULL);
 CREATE TABLE groups (id INTEGER PRIMARY KEY, name TEXT NOT NULL, view INTEGER NOT NULL,
   hybrid TEXT NOT NULL, is_hybrid INTEGER NOT NULL);
 CREATE TABLE placements (id INTEGER PRIMARY KEY, regions BLOB NOT NULL, hierarchy INTEGER);
@@ -307,7 +310,7 @@ class SqliteStore:
                 NodeId(row[0]): _make_node(row)
                 for row in run(
                     "SELECT id, name, host, port, receive_buffer_bytes, secret, joined, opened,"
-                    " multicast, patterns, matched"
+                    " multicast, patterns, matched, joined_in"
                     " FROM nodes ORDER BY id"
                 )
             },
@@ -357,7 +360,7 @@ class SqliteStore:
         self._delete("reviews", (b for b, members in commit.reviews.items() if members is None))
         self._put(
             "nodes",
-            11,
+            12,
             (
                 (
                     key,
@@ -371,6 +374,7 @@ class SqliteStore:
                     int(node.multicast),
                     _encode_ids(node.patterns),
                     _encode_ids(node.matched),
+                    _encode_ids(node.joined_in),
                 )
                 for key, node in commit.nodes.items()
                 if node is not None
@@ -432,9 +436,10 @@ class SqliteStore:
 
 
 def _make_node(row: tuple[Any, ...]) -> StoredNode:
-    _, name, ip, port, size, secret, joined, opened, multicast, patterns, matched = row
+    _, name, ip, port, size, secret, joined, opened, multicast, patterns, matched, batches = row
     groups = _groups(joined), _groups(opened)
-    found = (_decode_names(patterns), _groups(matched))
+    newest, before = _decode_ids(batches)
+    found = (_decode_names(patterns), _groups(matched), (newest, before))
     return StoredNode(name, ip, port, size, secret, *groups, bool(multicast), *found)
 
 

@@ -69,6 +69,8 @@ class NodeRow:
     opened: frozenset[GroupId] = frozenset()
     reviewed: tuple[int, int] = (0, 0)
     """The last two batches that gave a region of the node a new view, newest first."""
+    joined_in: tuple[int, int] = (0, 0)
+    """The last two batches in which the node came into groups, newest first."""
     multicast: bool = True
     """Whether it can send and receive IP multicast."""
     patterns: frozenset[str] = frozenset()
@@ -104,6 +106,7 @@ class NodeRow:
             self.multicast,
             tuple(sorted(self.patterns)),
             tuple(sorted(self.matched)),
+            self.joined_in,
         )
 
 
@@ -482,6 +485,7 @@ class Tables:
                     multicast=node.multicast,
                     patterns=frozenset(node.patterns),
                     matched=frozenset(node.matched),
+                    joined_in=node.joined_in,
                 )
             )
             for pattern in node.patterns:

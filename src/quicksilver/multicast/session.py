@@ -449,7 +449,7 @@ class Session:
         """A group has a new view, or its subscription is complete."""
         changes, is_missing = self._joins.handle_view(
             view,
-            self.directory.batch,
+            self.directory.joined_batch,
             is_member=self.client.node in view.members,
             lost_batch=self._awaiting.lost_batch,
         )

@@ -11,12 +11,12 @@ from quicksilver.membership.config import ServiceConfig
 from quicksilver.membership.planning import make_planner
 from quicksilver.membership.planning.model import PlanLimits
 from quicksilver.membership.service import MembershipService
-from quicksilver.membership.store import MemoryStore, Store
+from quicksilver.membership.store import Commit, Image, MemoryStore, Store
 from quicksilver.sim.network import VirtualNetwork
 from quicksilver.sim.streams import RETRY_S, Pipe
 from quicksilver.stdx.rand import Rng
 from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
-from quicksilver.wire.ids import Address
+from quicksilver.wire.ids import Address, GroupId, NodeId
 
 GMS_INDEX = -1
 """The GMS's place in the network, next to the nodes' 0, 1, …"""
@@ -46,6 +46,33 @@ class _Connection:
     def close(self) -> None:
         self.to_gms.close()
         self.to_client.close()
+
+
+class _Witness:
+    """A store that notes since when nodes are in groups, as the GMS itself has it.
+
+    What a node believes of that is part of what is tested.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.path
+        self.since: dict[NodeId, dict[GroupId, int]] = {}
+        """By node and group: the batch that brought the node in."""
+        self._store = store
+
+    def load(self) -> Image | None:
+        return self._store.load()
+
+    def commit(self, commit: Commit) -> None:
+        self._store.commit(commit)
+        for node, row in commit.nodes.items():
+            known = self.since.pop(node, {})
+            if row is not None:
+                batch = commit.counters.batch
+                self.since[node] = {group: known.get(group, batch) for group in row.joined}
+
+    def close(self) -> None:
+        self._store.close()
 
 
 class SimGms:
@@ -80,6 +107,7 @@ class SimGms:
         self._limits = limits or PlanLimits()
         self._make = make_service
         self.store = store or MemoryStore()
+        self._witness = _Witness(self.store)
         self._connections: dict[int, _Connection] = {}
         self._next_connection = 1
         self._wakes_at: float | None = None
@@ -87,7 +115,7 @@ class SimGms:
 
     def _make_service(self) -> MembershipService:
         return self._make(
-            store=self.store,
+            store=self._witness,
             planner=make_planner(self._planner, self._limits),
             settings=self.settings,
             pool=AddressPool("239.192.0.0/16"),
@@ -99,6 +127,10 @@ class SimGms:
     def _make_secret(self) -> bytes:
         words = SECRET_BYTES // 8
         return b"".join(self._secrets.bits64().to_bytes(8, "little") for _ in range(words))
+
+    def member_since(self, node: int, group: int) -> int | None:
+        """Return the batch that brought a node into a group that it is in."""
+        return self._witness.since.get(NodeId(node), {}).get(GroupId(group))
 
     # Connections
 

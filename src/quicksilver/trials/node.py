@@ -378,8 +378,9 @@ class SimNode:
             for view in event.groups:
                 self.cluster.name_group(view.id, view.name)
                 if self._is_in(view):
-                    since = max(self.engine.batch, self._member_again.get(view.id, 0))
-                    self.member_since.setdefault(view.id, since)
+                    joined = self.cluster.gms.member_since(self.engine.node, view.id)
+                    again = self._member_again.get(view.id, 0)
+                    self.member_since.setdefault(view.id, max(joined or self.engine.batch, again))
                 else:
                     self.member_since.pop(view.id, None)
             for group in event.groups_gone:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised whenever an old peer could misread a new message."""
 
 REQUEST_BYTES_MAX = 4 << 20
@@ -259,6 +259,10 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=15):
     a node that it knew and that is not listed here has failed meanwhile."""
     is_awaited: bool = False
     """True: somebody's join waits until this node has answered with Applied."""
+    joined_in: int = 0
+    """In a complete Update, the last batch in which the node came into groups. What it is in
+    and had not heard of it is in since then: senders may name that batch, and no later one,
+    for as long as their own views stay."""
 
 
 class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
@@ -277,6 +281,7 @@ class EncodedUpdate(msgspec.Struct, frozen=True, array_like=True, tag=15):
     nodes_failed: list[int]
     alive: list[int] | msgspec.Raw
     is_awaited: bool = False
+    joined_in: int = 0
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
