@@ -22,7 +22,7 @@ from quicksilver.wire.ids import Address, NodeId
 from quicksilver.wire.packets import Start
 
 UNANNOUNCED_MAX = 64
-"""Nodes whose streams into a view are heard of only after they have failed."""
+"""Nodes whose streams into a view are heard of from members alone, not from the GMS."""
 
 RETRY_S_MIN = 0.008
 """Whoever asked again sooner would ask for what waits behind other packets at a switch."""
@@ -92,7 +92,6 @@ class Region:
         self._senders = set(view.senders)
         """Nodes whose packets are accepted: those that may send, and those that no longer
         may, whose last packets can still be under way."""
-        self._unannounced = 0
         self._addresses: dict[Address, bool] = {}
         self.repair_patience = Patience(
             environment.config.request_retry_s, least_s=RETRY_S_MIN, most_s=RETRY_S_MAX
@@ -116,7 +115,19 @@ class Region:
         """
         if self.may_send(node) or node in self.streams:
             return True
-        return self._env.is_failed(node) and self._unannounced < UNANNOUNCED_MAX
+        return self._env.is_failed(node) and self._has_room_for_unannounced()
+
+    def may_learn_of(self, node: int) -> bool:
+        """Whether members may speak of a stream of a node.
+
+        This node may have been cut off from the GMS while the other came and went as a
+        sender. Its packets are to be agreed on all the same.
+        """
+        return self.may_send(node) or node in self.streams or self._has_room_for_unannounced()
+
+    def _has_room_for_unannounced(self) -> bool:
+        unannounced = sum(not self.may_send(sender) for sender in self.streams)
+        return unannounced < UNANNOUNCED_MAX
 
     def streams_max(self) -> int:
         """Return how many streams there can be."""
@@ -127,8 +138,6 @@ class Region:
         stream = self.streams.get(sender)
         if stream is None:
             env = self._env
-            if not self.may_send(sender):
-                self._unannounced += 1
             stream = self._make_stream(sender)
             stream.sender_failed = env.is_failed(sender)
             self.streams[sender] = stream

@@ -134,7 +134,7 @@ class Repairer:
 
     def accepts(self, sender: int) -> bool:
         """Return whether a record may be about this sender."""
-        return sender == self._env.node or self.region.may_hear(sender)
+        return sender == self._env.node or self.region.may_learn_of(sender)
 
     # What is here, and what is not
 
@@ -254,7 +254,7 @@ class Repairer:
             return
         stream = region.streams.get(sender)
         if stream is None:
-            if not region.may_hear(sender):
+            if not region.may_learn_of(sender):
                 return
             stream = region.stream_of(sender)
             stream.become_active(now)
