@@ -437,10 +437,20 @@ class SqliteStore:
 
 def _make_node(row: tuple[Any, ...]) -> StoredNode:
     _, name, ip, port, size, secret, joined, opened, multicast, patterns, matched, batches = row
-    groups = _groups(joined), _groups(opened)
     newest, before = _decode_ids(batches)
-    found = (_decode_names(patterns), _groups(matched), (newest, before))
-    return StoredNode(name, ip, port, size, secret, *groups, bool(multicast), *found)
+    return StoredNode(
+        name,
+        ip,
+        port,
+        size,
+        secret,
+        _groups(joined),
+        _groups(opened),
+        bool(multicast),
+        _decode_names(patterns),
+        _groups(matched),
+        (newest, before),
+    )
 
 
 def _groups(blob: bytes) -> tuple[GroupId, ...]:
