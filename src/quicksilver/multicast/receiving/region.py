@@ -121,9 +121,12 @@ class Region:
         """Whether members may speak of a stream of a node.
 
         This node may have been cut off from the GMS while the other came and went as a
-        sender. Its packets are to be agreed on all the same.
+        sender. Its packets are to be agreed on all the same. Of a node that is not known at
+        all the GMS has yet to tell: how its packets travel depends on it.
         """
-        return self.may_send(node) or node in self.streams or self._has_room_for_unannounced()
+        if self.may_hear(node):
+            return True
+        return self._env.address_of(node) is not None and self._has_room_for_unannounced()
 
     def _has_room_for_unannounced(self) -> bool:
         unannounced = sum(not self.may_send(sender) for sender in self.streams)
