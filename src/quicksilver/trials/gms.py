@@ -54,11 +54,11 @@ class _Witness:
     What a node believes of that is part of what is tested.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, since: dict[NodeId, dict[GroupId, int]]) -> None:
+        """``since`` is by node and group: the batch that brought the node in."""
         self.path = store.path
-        self.since: dict[NodeId, dict[GroupId, int]] = {}
-        """By node and group: the batch that brought the node in."""
         self._store = store
+        self._since = since
 
     def load(self) -> Image | None:
         return self._store.load()
@@ -66,10 +66,10 @@ class _Witness:
     def commit(self, commit: Commit) -> None:
         self._store.commit(commit)
         for node, row in commit.nodes.items():
-            known = self.since.pop(node, {})
+            known = self._since.pop(node, {})
             if row is not None:
                 batch = commit.counters.batch
-                self.since[node] = {group: known.get(group, batch) for group in row.joined}
+                self._since[node] = {group: known.get(group, batch) for group in row.joined}
 
     def close(self) -> None:
         self._store.close()
@@ -107,7 +107,7 @@ class SimGms:
         self._limits = limits or PlanLimits()
         self._make = make_service
         self.store = store or MemoryStore()
-        self._witness = _Witness(self.store)
+        self._since: dict[NodeId, dict[GroupId, int]] = {}
         self._connections: dict[int, _Connection] = {}
         self._next_connection = 1
         self._wakes_at: float | None = None
@@ -115,7 +115,7 @@ class SimGms:
 
     def _make_service(self) -> MembershipService:
         return self._make(
-            store=self._witness,
+            store=_Witness(self.store, self._since),
             planner=make_planner(self._planner, self._limits),
             settings=self.settings,
             pool=AddressPool("239.192.0.0/16"),
@@ -130,7 +130,7 @@ class SimGms:
 
     def member_since(self, node: int, group: int) -> int | None:
         """Return the batch that brought a node into a group that it is in."""
-        return self._witness.since.get(NodeId(node), {}).get(GroupId(group))
+        return self._since.get(NodeId(node), {}).get(GroupId(group))
 
     # Connections
 
