@@ -9,7 +9,7 @@ from typing import Any
 from quicksilver.multicast import routes
 from quicksilver.multicast import session as session_module
 from quicksilver.multicast.queues import Queue
-from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.reply_groups import ReplyGroup, ReplyGroups
 from quicksilver.multicast.retained import Values
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.trials.faults import Join, Leave
@@ -100,11 +100,10 @@ def _answers_only_the_open() -> AbstractContextManager[None]:
     """As if answers did not wait for their reply group to be opened."""
     original = ReplyGroups.handle_ready
 
-    def handle_ready(self: ReplyGroups, name: str, sender: GroupSender) -> None:
-        group = self._groups.get(name)
-        if group is not None and group.sender is None:
+    def handle_ready(self: ReplyGroups, group: ReplyGroup, sender: GroupSender) -> None:
+        if group.sender is None:
             group.waiting.clear()
-        original(self, name, sender)
+        original(self, group, sender)
 
     return patched(ReplyGroups, "handle_ready", handle_ready)
 
