@@ -146,6 +146,7 @@ class AskingPart:
     def _close(self, names: tuple[str, ...]) -> None:
         def request() -> None:
             self._node.session.subscribe(close=names)
+            self._node.cluster.watching.on_left(self._node, names)
             for name in names:
                 closed = self._opened.pop(name, None)
                 if closed is not None:

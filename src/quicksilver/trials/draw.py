@@ -208,7 +208,7 @@ def _draw_parts(rng: Rng, nodes: int, features: Features) -> Features:
             features,
             servers=servers,
             askers=askers,
-            reply_groups_max=rng.choice((1, 2, REPLY_GROUPS_MAX)),
+            reply_groups_max=rng.choice((1, 2, 3, REPLY_GROUPS_MAX)),
         )
     return features
 
