@@ -58,6 +58,9 @@ class FakeAnswers:
         self._group.answered.append((payload, room))
         return room
 
+    def give_up(self, name: str, room: Future[None]) -> None:
+        room.set_result(None)
+
 
 def make_requests(count: int) -> list[Request]:
     return [
