@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,48 @@ def test_a_file_of_another_user_is_refused_in_folders_that_are_open_to_all(
         monkeypatch.setattr(discovery.os, "geteuid", lambda: owner + 1)
     with pytest.raises(quicksilver.ConfigFileError, match="belongs to another user"):
         find_configured({}, below)
+
+
+@pytest.mark.parametrize("is_strangers", [False, True])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_strangers: bool
+) -> None:
+    """Whoever may write into a folder above could else stop all nodes below it."""
+    path = tmp_path / "quicksilver.toml"
+    os.mkfifo(path)
+    if is_strangers:
+        monkeypatch.setattr(discovery, "find_owner_problem", lambda *_: "belongs to another user")
+    caught: list[Exception] = []
+
+    def find() -> None:
+        try:
+            find_configured({}, tmp_path)
+        except quicksilver.ConfigFileError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=find, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    problem = "belongs to another user" if is_strangers else "is no ordinary file"
+    assert [problem in str(error) for error in caught] == [True]
+
+
+def test_a_folder_with_the_name_of_the_file_is_passed_over(tmp_path: Path) -> None:
+    below = tmp_path / "a"
+    (below / "quicksilver.toml").mkdir(parents=True)
+    (tmp_path / "quicksilver.toml").write_text('gms = "above:1"', encoding="utf-8")
+    assert find_configured({}, below) == "above:1"
+
+
+def test_a_working_folder_that_was_deleted_has_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert find_configured({}) is None
 
 
 def test_a_file_of_the_administrator_is_followed() -> None:

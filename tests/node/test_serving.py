@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import quicksilver
+from quicksilver.node import serving, task_serving
 from quicksilver.node.messages import NO_HEADERS, Message
 from quicksilver.node.requests import WAITING_MAX, Request, Requests
 from quicksilver.node.serving import BUSY, ThreadServer
@@ -56,6 +57,9 @@ class FakeAnswers:
         room: Future[None] = Future()
         self._group.answered.append((payload, room))
         return room
+
+    def give_up(self, name: str, room: Future[None]) -> None:
+        room.set_result(None)
 
 
 def make_requests(count: int) -> list[Request]:
@@ -320,6 +324,155 @@ def test_a_reply_group_that_is_not_opened_holds_up_no_other_thread(gms: str) -> 
         out = quick.open("s12")
         for _ in range(5):
             assert out.request(b"", timeout=10).payload == b"ok"
+
+
+LARGE = bytes(700_000)
+"""Of these, two are more than may wait for a requester."""
+
+
+@pytest.mark.integration
+def test_a_reply_group_that_is_never_opened_does_not_keep_a_handler(
+    gms: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GMS may be gone for long, and other requesters have their reply groups open."""
+    monkeypatch.setattr(task_serving, "OPEN_S", 0.2)
+
+    async def work() -> None:
+        async with connect(gms) as server, connect(gms) as slow, connect(gms) as quick:
+            await (await server.join("s14")).serve(lambda _: LARGE, concurrency=1)
+            out = await quick.open("s14")
+            await out.request(b"")
+            open_never(server, slow)
+            opened = await slow.open("s14")
+            for _ in range(3):
+                with pytest.raises(quicksilver.RequestTimeoutError):
+                    await opened.request(b"", timeout=0.1)
+            assert len((await out.request(b"", timeout=10)).payload) == len(LARGE)
+            assert server.core.requests.answers.groups.dropped > 0
+
+    run(work())
+
+
+@pytest.mark.integration
+def test_a_reply_group_that_is_never_opened_does_not_keep_a_thread(
+    gms: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "OPEN_S", 0.2)
+    with connect_sync(gms) as server, connect_sync(gms) as slow, connect_sync(gms) as quick:
+        server.join("s15").serve(lambda _: LARGE, concurrency=1)
+        out = quick.open("s15")
+        out.request(b"")
+        open_never(server, slow)
+        opened = slow.open("s15")
+        for _ in range(3):
+            with pytest.raises(quicksilver.RequestTimeoutError):
+                opened.request(b"", timeout=0.1)
+        assert len(out.request(b"", timeout=10).payload) == len(LARGE)
+        assert server.core.requests.answers.groups.dropped > 0
+
+
+def on_core(node: Any, work: Callable[[], Any]) -> None:
+    """Have the core thread do something, and wait for what it asked itself to do."""
+    for each in (work, lambda: None):
+        done = threading.Event()
+        node.core.call(each)
+        node.core.call(done.set)
+        assert done.wait(10)
+
+
+def reply_name(node: Any) -> str:
+    return str(node.core.requests._replies.name)
+
+
+@pytest.mark.integration
+def test_a_reply_group_that_is_wanted_again_before_it_is_closed_stays_open(gms: str) -> None:
+    """Two handlers end in the same turn of the core: the answer of the first takes the place of
+    the reply group that the second needs."""
+    with (
+        connect_sync(gms) as server,
+        connect_sync(gms) as one,
+        connect_sync(gms) as two,
+        connect_sync(gms) as three,
+    ):
+        group = server.join("s16")
+        group.serve(lambda _: b"ok")
+        groups = server.core.requests.answers.groups
+        groups.count_max = 2
+        opened = [node.open("s16") for node in (three, one, two)]
+        for out in opened:
+            assert out.request(b"").payload == b"ok"
+        first, _, third = map(reply_name, (one, two, three))
+
+        def answer_both() -> None:
+            groups.answer(third, b"\0")
+            groups.answer(first, b"\0")
+
+        on_core(server, answer_both)
+        assert set(groups._groups) == {third, first}
+        assert groups.dropped == 0
+        for out in opened:
+            assert out.request(b"").payload == b"ok"
+        server.leave(group)
+        on_core(server, lambda: None)
+        assert server.core.group_count() == 0
+
+
+@pytest.mark.integration
+def test_a_node_that_serves_again_at_once_keeps_what_it_answers(gms: str) -> None:
+    with connect_sync(gms) as server, connect_sync(gms) as asker:
+        group = server.join("s17")
+        group.serve(lambda _: b"ok")
+        assert asker.open("s17").request(b"").payload == b"ok"
+        answers, name = server.core.requests.answers, reply_name(asker)
+        other = object()
+
+        def exchange() -> None:
+            answers.detach(group.server)
+            answers.attach(other)
+            server.core.call(lambda: answers.groups.answer(name, b"\0"))
+
+        on_core(server, exchange)
+        on_core(server, lambda: None)
+        assert (len(answers.groups), answers.groups.dropped) == (1, 0)
+        answers.detach(other)
+        on_core(server, lambda: None)
+        assert name not in server.core._openers
+
+
+@pytest.mark.integration
+def test_a_reply_name_that_is_refused_leaves_nothing_open(gms: str) -> None:
+    with connect_sync(gms) as server, connect_sync(gms) as asker:
+        server.join("s18").serve(lambda _: b"ok")
+        groups = server.core.requests.answers.groups
+        groups.count_max = 1
+        assert asker.open("s18").request(b"").payload == b"ok"
+        on_core(server, lambda: groups.answer("$private.*", b"\0"))
+        on_core(server, lambda: None)
+        assert len(groups) == 0
+        assert reply_name(asker) not in server.core._openers
+
+
+@pytest.mark.integration
+def test_an_answer_to_a_reply_group_that_is_closed_in_this_moment_comes(gms: str) -> None:
+    """The thread of a handler has found it open; its lane is gone when the answer is put there."""
+    with connect_sync(gms) as server, connect_sync(gms) as asker:
+        server.join("s19").serve(lambda _: b"ok")
+        out = asker.open("s19")
+        assert out.request(b"").payload == b"ok"
+        session: Any = server.core.session
+        put, groups = session.put_enveloped, server.core.requests.answers.groups
+
+        def close_before(sender: Any, payload: bytes) -> Any:
+            session.put_enveloped = put
+            lane = sender.lane
+            on_core(server, groups.close_all)
+            while lane in session.engine.outgoing.groups._lanes.values():
+                on_core(server, session.engine.outgoing.groups.refresh_lanes)
+            return put(sender, payload)
+
+        session.put_enveloped = close_before
+        assert out.request(b"", timeout=3).payload == b"ok"
+        assert session.put_enveloped is put
 
 
 @pytest.mark.integration

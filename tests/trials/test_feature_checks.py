@@ -82,6 +82,19 @@ class TestAnswers:
         bench.cluster.watching.on_settled()
         assert bench.is_bad("waits for answers to question 0")
 
+    def test_no_more_answers_are_missing_than_a_server_had_no_room_for(self) -> None:
+        bench = Bench(Answers)
+        bench.a.asking.answers.crowded_out = 1
+        for number in range(2):
+            pending = Pending("questions", None, {bench.a.id})
+            pending.number = number
+            bench.c.asking.asked.append((pending, 0))
+            if number == 0:
+                bench.cluster.watching.on_settled()
+                assert bench.is_good()
+        bench.cluster.watching.on_settled()
+        assert bench.is_bad("waits for answers to question 1")
+
 
 @pytest.mark.slow
 def test_values_and_questions_of_a_trial_are_worth_looking_at() -> None:

@@ -41,7 +41,9 @@ def find_requests(envelopes: Sequence[Envelope]) -> list[int]:
     return [
         at
         for at, envelope in enumerate(envelopes)
-        if envelope.kind == Kind.REQUEST and envelope.reply.startswith(PRIVATE)
+        if envelope.kind == Kind.REQUEST
+        and envelope.reply.startswith(PRIVATE)
+        and find_name_problem(envelope.reply) is None
     ]
 
 
@@ -77,29 +79,38 @@ class Pending:
         """Who failed to answer, and what it said."""
         self.is_ended = False
         self._on_end = on_end
-        self._servers = set(servers)
+        self.servers = set(servers)
         """Who may still answer, as far as it is known."""
+        self._heard: set[int] = set()
+        """Who has answered: of two answers of one server the first counts."""
 
     def handle_answer(self, sender: int, answer: Any) -> None:
         """A server has answered."""
-        if not self.is_ended:
+        if self._hear(sender):
             self.answers.append(answer)
             self.handle_left({sender})
 
     def handle_failure(self, sender: int, text: str) -> None:
         """A server has said why there is no answer."""
-        if not self.is_ended:
+        if self._hear(sender):
             self.failures.append((sender, text))
             self.handle_left({sender})
+
+    def _hear(self, sender: int) -> bool:
+        """Return whether what a server says counts."""
+        if self.is_ended or sender in self._heard:
+            return False
+        self._heard.add(sender)
+        return True
 
     def handle_left(self, gone: Iterable[int]) -> None:
         """Servers have answered or are gone: nothing more comes from them."""
         if self.is_ended:
             return
-        self._servers.difference_update(gone)
+        self.servers.difference_update(gone)
         # A failure counts: whoever asks for one answer gets the first, whatever it is.
         count = len(self.answers) + len(self.failures)
-        if not self._servers or (self.wanted is not None and count >= self.wanted):
+        if not self.servers or (self.wanted is not None and count >= self.wanted):
             self.is_ended = True
             if self._on_end is not None:
                 self._on_end()

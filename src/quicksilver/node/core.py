@@ -426,7 +426,7 @@ class NodeCore:
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what is lost if the node ends now; None where nothing is, or it has ended."""
         future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-        self.thread.submit(lambda: future.set_result(self.session.take_unfinished()))
+        self.thread.submit(lambda: settle(future, self.session.take_unfinished()))
         try:
             found = future.result(timeout=UNFINISHED_S)
         except (TimeoutError, QuicksilverError):

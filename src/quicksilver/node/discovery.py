@@ -64,7 +64,10 @@ def find_configured(
 
 def folder_files(folder: Path | None = None) -> Iterator[Path]:
     """Yield the files of the working folder and those above it, the nearest first."""
-    here = Path.cwd() if folder is None else folder
+    try:
+        here = Path.cwd() if folder is None else folder
+    except OSError:  # it was deleted
+        return
     for each in (here, *here.parents):
         yield each / FILE_NAME
 
@@ -126,14 +129,25 @@ def _read(path: Path, *, is_checked: bool) -> str | None:
     ``is_checked``: nobody else may have written it.
     """
     try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
+        # Not to wait for somebody to write into a pipe that a stranger has put there.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            return None
+        problem = find_owner_problem(status, os.geteuid()) if is_checked else None
+        if problem is not None:
+            raise ConfigFileError(str(path), f"{problem}, so it is not followed", f"set {VARIABLE}")
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigFileError(str(path), "is no ordinary file")
+        with open(descriptor, "rb", closefd=False) as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError:
         return None
-    problem = find_owner_problem(status, os.geteuid()) if is_checked else None
-    if problem is not None:
-        raise ConfigFileError(str(path), f"{problem}, so it is not followed", f"set {VARIABLE}")
+    finally:
+        os.close(descriptor)
     if len(data) > FILE_BYTES_MAX:
         raise ConfigFileError(str(path), f"has more than {FILE_BYTES_MAX} bytes")
     import tomllib  # where there is a file: it takes milliseconds at the start

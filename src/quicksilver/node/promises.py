@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
@@ -24,15 +25,27 @@ class Promises:
 
     def __init__(self) -> None:
         self._unanswered: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+        """Why the node has ended; None until then."""
 
     def make(self) -> Future[Any]:
         """Return a future that has an answer at the latest when the node ends."""
         future: Future[Any] = Future()
-        self._unanswered.add(future)
-        future.add_done_callback(self._unanswered.discard)
+        with self._lock:  # else one made while the node ends would be told nothing
+            error = self._error
+            if error is None:
+                self._unanswered.add(future)
+        if error is None:
+            future.add_done_callback(self._unanswered.discard)
+        else:
+            fail(future, error)
         return future
 
     def fail_all(self, error: Exception) -> None:
-        """The node has ended: tell those who wait."""
-        for future in list(self._unanswered):
+        """The node has ended: tell those who wait, and whoever still comes to."""
+        with self._lock:
+            self._error = self._error or error
+            unanswered = list(self._unanswered)
+        for future in unanswered:
             fail(future, error)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.reply_groups import ReplyGroup, ReplyGroups
 from quicksilver.multicast.requests import (
     Attendance,
     Pending,
@@ -128,21 +128,19 @@ class _Replies(Sink):
                 self._on_answer(envelope.number, envelope.kind, message)
 
 
-class _ReplyGroup(Sink):
+class _OthersReplies(Sink):
     """The reply group of another node."""
 
-    def __init__(self, name: str, groups: ReplyGroups) -> None:
-        super().__init__(name)
+    def __init__(self, group: ReplyGroup, groups: ReplyGroups) -> None:
+        super().__init__(group.name)
+        self._group = group
         self._groups = groups
 
-    def ready_on_core(self, sender: GroupSender) -> None:
-        self._groups.handle_ready(self.name, sender)
-
     def view_on_core(self, view: View) -> None:
-        self._groups.handle_view(self.name)
+        self._groups.handle_view(self._group)
 
     def fail_on_core(self, error: Exception) -> None:
-        self._groups.handle_gone(self.name)
+        self._groups.handle_gone(self._group)
 
 
 class Waiting(Pending):
@@ -393,7 +391,7 @@ class Answers:
 
     def __init__(self, core: NodeCore) -> None:
         self._core = core
-        self.groups = ReplyGroups(self._change, core.session.put_enveloped)
+        self.groups = ReplyGroups(self._open, self._close, core.session.put_enveloped)
         """The reply groups of those who asked, whichever group they asked (core thread)."""
         self._servers: set[object] = set()
 
@@ -406,10 +404,8 @@ class Answers:
 
         def leave() -> None:
             self._servers.discard(server)
-            closing = () if self._servers else self.groups.close_all()
-            with suppress(QuicksilverError):  # the node has ended, and they with it
-                if closing:
-                    self._core.subscribe(close=closing)
+            if not self._servers:
+                self.groups.close_all()
 
         self._core.call(leave)
 
@@ -418,12 +414,16 @@ class Answers:
         that one does not take what it asked for."""
 
         core = self._core
-        sender = self.groups.find_open(name)
-        if sender is not None:
-            lane = core.session.put_enveloped(sender, payload)
+        group = self.groups.find_open(name)
+        if group is not None:
+            assert group.sender is not None
+            lane = core.session.put_enveloped(group.sender, payload)
             if core.thread.is_sleeping and not lane.is_blocked:
                 core.thread.wake()
-            return None
+            if self.groups.is_current(group):
+                return None
+            # It was closed in this moment, and nobody may look into that lane any more. Of two
+            # answers the requester takes the first.
 
         def answer_on_core() -> None:
             if self._servers:
@@ -432,21 +432,42 @@ class Answers:
         core.call(answer_on_core)
         if not self.groups.is_full(name):
             return None
-        has_room: Future[None] = self._core.promises.make()
-        self._core.call(lambda: self.groups.call_with_room(name, lambda: settle(has_room, None)))
+        has_room: Future[None] = core.promises.make()
+        core.call(lambda: self.groups.call_with_room(name, lambda: settle(has_room, None)))
         return has_room
 
-    def _change(self, name: str, closing: tuple[str, ...]) -> None:
+    def give_up(self, name: str, room: Future[None]) -> None:
+        """Somebody has waited for room for long: drop the answers if the reply group is not even
+        open. That a requester is slow is no reason."""
+
+        def drop_on_core() -> None:
+            if not room.done():  # or else another group may have the name by now
+                self.groups.close_unopened(name)
+
+        self._core.call(drop_on_core)
+
+    # Core thread
+
+    def _open(self, group: ReplyGroup) -> None:
         try:
-            opening = self._core.subscribe(
-                open_=[_ReplyGroup(name, self.groups)], close=closing, empty="drop"
-            )
+            opening = self._core.subscribe(open_=[_OthersReplies(group, self.groups)], empty="drop")
         except QuicksilverError:  # the node has ended
-            self.groups.handle_gone(name)
+            self.groups.handle_gone(group)
             return
 
         def look(done: Future[dict[str, int]]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                self._core.call(lambda: self.groups.handle_gone(name))
+            # That it is ready may also be said of an earlier opening, to be closed yet: only the
+            # answer to this one counts.
+            is_open = not done.cancelled() and done.exception() is None
+            sender = self._core.session.find_sender(group.name) if is_open else None
+            if sender is not None:
+                self.groups.handle_ready(group, sender)
+            else:
+                self._core.call(lambda: self.groups.handle_gone(group))
 
         opening.add_done_callback(look)
+
+    def _close(self, names: tuple[str, ...]) -> None:
+        # By itself: a name that is refused must keep nothing else open.
+        with suppress(QuicksilverError):  # the node has ended, and they with it
+            self._core.subscribe(close=names)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 BUSY = "the member is busy: too many requests wait"
 
+OPEN_S = 30.0
+"""How long a handler waits for the GMS to open the reply group of a requester for which much waits;
+then that is dropped. Other requesters may have theirs open, and wait for handlers."""
+
 
 class ThreadServer:
     """Runs handlers in threads of their own."""
@@ -102,4 +106,8 @@ class ThreadServer:
         room = self._answers.send(request.reply, payload)
         if room is not None:
             with suppress(QuicksilverError):  # the node has ended
-                room.result()
+                try:
+                    room.result(OPEN_S)
+                except TimeoutError:
+                    self._answers.give_up(request.reply, room)
+                    room.result()

@@ -12,7 +12,7 @@ from quicksilver.multicast.requests import serve_attendance
 from quicksilver.node.errors import QuicksilverError
 from quicksilver.node.messages import Message
 from quicksilver.node.requests import WAITING_MAX, Answers, Handler, Request
-from quicksilver.node.serving import BUSY
+from quicksilver.node.serving import BUSY, OPEN_S
 
 if TYPE_CHECKING:
     from quicksilver.node import aio
@@ -113,8 +113,15 @@ class TaskServer:
     async def _send(self, request: Request, payload: bytes) -> None:
         room = self._answers.send(request.reply, payload)
         if room is not None:
-            with suppress(QuicksilverError):  # the node has ended
-                await asyncio.wrap_future(room)
+            waiting = asyncio.wrap_future(room)
+            try:
+                done, _ = await asyncio.wait({waiting}, timeout=OPEN_S)
+                if not done:
+                    self._answers.give_up(request.reply, room)
+                with suppress(QuicksilverError):  # the node has ended
+                    await waiting
+            finally:
+                waiting.cancel()
 
 
 async def call_handler(handler: Handler, message: Message[Any]) -> Any:

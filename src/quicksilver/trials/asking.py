@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from quicksilver.membership.events import SubscriptionCompleted
 from quicksilver.multicast.events import (
     EnvelopeReceiver,
     GroupReady,
     GroupViewChanged,
     SessionEvent,
 )
-from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.reply_groups import ReplyGroup, ReplyGroups
 from quicksilver.multicast.requests import (
     Attendance,
     Pending,
@@ -47,7 +48,13 @@ class AskingPart:
         self._reply = reply_group(f"{node.index}.{node.life}")
         self._ready: set[str] = set()
         self._sender: GroupSender | None = None
-        self._answers = ReplyGroups(self._change, node.session.put_enveloped)
+        self.answers = ReplyGroups(
+            self._open, self._close, node.session.put_enveloped, features.reply_groups_max
+        )
+        self._opening: dict[int, ReplyGroup] = {}
+        """Reply groups that are not open yet, by the requests for them, and …"""
+        self._opened: dict[str, ReplyGroup] = {}
+        """… those that were opened and not closed since."""
 
     def start(self) -> None:
         """Ask for the groups that this node needs."""
@@ -95,13 +102,18 @@ class AskingPart:
             self._ready.add(event.name)
             if event.name == GROUP:
                 self._sender = event.sender
-            self._answers.handle_ready(event.name, event.sender)
+        elif isinstance(event, SubscriptionCompleted):
+            group = self._opening.pop(event.request, None)
+            sender = None if group is None else self._node.session.find_sender(group.name)
+            if group is not None and sender is not None:
+                self.answers.handle_ready(group, sender)
         elif isinstance(event, GroupViewChanged) and not event.is_member:
             if event.view.name == ATTENDANCE:
                 gone = self._attendance.handle_view(event.view.members)
                 for pending, _ in self.asked:
                     pending.handle_left(gone)
-            self._answers.handle_view(event.view.name)
+            elif event.view.name in self._opened:
+                self.answers.handle_view(self._opened[event.view.name])
 
     def _serve(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
         node = self._node
@@ -109,7 +121,7 @@ class AskingPart:
             body, number, reply = messages.payloads[at], envelopes[at].number, envelopes[at].reply
             node.cluster.watching.on_served(node, body)
             answer = encode_enveloped(Envelope(None, {}, Kind.ANSWER, number), body + ANSWERED)
-            node.host.submit(partial(self._answers.answer, reply, answer))
+            node.host.submit(partial(self.answers.answer, reply, answer))
 
     def _take(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
         for payload, envelope in zip(messages.payloads, envelopes, strict=True):
@@ -121,8 +133,26 @@ class AskingPart:
                 if number < len(self.asked):
                     self.asked[number][0].handle_answer(messages.sender, payload)
 
-    def _change(self, name: str, closing: tuple[str, ...]) -> None:
-        self._node.session.subscribe(open_=[name], close=closing, empty={name: "drop"})
+    # Both wait for their turn, as they do in a node.
+
+    def _open(self, group: ReplyGroup) -> None:
+        def request() -> None:
+            name = group.name
+            number = self._node.session.subscribe(open_=[name], empty={name: "drop"})
+            self._opening[number] = self._opened[name] = group
+
+        self._node.host.submit(request)
+
+    def _close(self, names: tuple[str, ...]) -> None:
+        def request() -> None:
+            self._node.session.subscribe(close=names)
+            self._node.cluster.watching.on_left(self._node, names)
+            for name in names:
+                closed = self._opened.pop(name, None)
+                if closed is not None:
+                    self.answers.handle_gone(closed)
+
+        self._node.host.submit(request)
 
 
 def _ignore(_: Messages) -> None:

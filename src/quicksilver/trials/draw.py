@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from quicksilver.multicast.config import EngineConfig
+from quicksilver.multicast.reply_groups import REPLY_GROUPS_MAX
 from quicksilver.multicast.sending.behind import parse_behind
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials import faults
@@ -203,7 +204,12 @@ def _draw_parts(rng: Rng, nodes: int, features: Features) -> Features:
         )
     if nodes <= PARTS_NODES_MAX and rng.chance(0.3):
         servers, askers = _draw_some(rng, nodes), _draw_some(rng, nodes)
-        features = msgspec.structs.replace(features, servers=servers, askers=askers)
+        features = msgspec.structs.replace(
+            features,
+            servers=servers,
+            askers=askers,
+            reply_groups_max=rng.choice((1, 2, 3, REPLY_GROUPS_MAX)),
+        )
     return features
 
 

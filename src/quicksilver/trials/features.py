@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from quicksilver.multicast.reply_groups import REPLY_GROUPS_MAX
+
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Headers, queues, patterns, retained values and requests; by default none."""
@@ -24,3 +26,5 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes, by index, that answer questions …"""
     askers: frozenset[int] = frozenset()
     """… and those that ask them."""
+    reply_groups_max: int = REPLY_GROUPS_MAX
+    """Of how many askers a server keeps the reply groups open."""

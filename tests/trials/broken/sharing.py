@@ -9,7 +9,7 @@ from typing import Any
 from quicksilver.multicast import routes
 from quicksilver.multicast import session as session_module
 from quicksilver.multicast.queues import Queue
-from quicksilver.multicast.reply_groups import ReplyGroups
+from quicksilver.multicast.reply_groups import ReplyGroup, ReplyGroups
 from quicksilver.multicast.retained import Values
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.trials.faults import Join, Leave
@@ -78,6 +78,13 @@ _QUESTIONS = scene(
 )
 
 
+_CROWD = scene(
+    *losses(0, 2, rate=0.4, at=0.5),
+    nodes=5,
+    features=Features(servers=frozenset({0}), askers=frozenset({1, 2, 3, 4}), reply_groups_max=3),
+)
+
+
 def _keeps_for_nobody() -> AbstractContextManager[None]:
     def replay(self: Values, after_batch: int, waiting: Collection[int]) -> list[bytes]:
         return []
@@ -100,13 +107,22 @@ def _answers_only_the_open() -> AbstractContextManager[None]:
     """As if answers did not wait for their reply group to be opened."""
     original = ReplyGroups.handle_ready
 
-    def handle_ready(self: ReplyGroups, name: str, sender: GroupSender) -> None:
-        group = self._groups.get(name)
-        if group is not None and group.sender is None:
+    def handle_ready(self: ReplyGroups, group: ReplyGroup, sender: GroupSender) -> None:
+        if group.sender is None:
             group.waiting.clear()
-        original(self, name, sender)
+        original(self, group, sender)
 
     return patched(ReplyGroups, "handle_ready", handle_ready)
+
+
+def _closes_by_name() -> AbstractContextManager[None]:
+    """As if the news that a group is closed were of whichever has its name by now."""
+    original = ReplyGroups.handle_gone
+
+    def handle_gone(self: ReplyGroups, group: ReplyGroup) -> None:
+        original(self, self._groups.get(group.name, group))
+
+    return patched(ReplyGroups, "handle_gone", handle_gone)
 
 
 SHARING = (
@@ -152,5 +168,13 @@ SHARING = (
         install=_answers_only_the_open,
         scene=_QUESTIONS,
         caught_by=("answers",),
+    ),
+    Broken(
+        name="closes-by-name",
+        what="A reply group that is opened again is lost with the one before it.",
+        install=_closes_by_name,
+        scene=_CROWD,
+        caught_by=("answers",),
+        seeds=3,
     ),
 )
