@@ -9,7 +9,9 @@ from quicksilver.scopes import messages as say
 from quicksilver.scopes.carrying import key_of
 from quicksilver.scopes.channels import Link
 from quicksilver.scopes.events import Event, SourceClosed, SourceOpened, TargetClosed
-from quicksilver.scopes.forwarder import Carry, Forwarder, Frame, encode, parse_frame
+from quicksilver.scopes.forwarder import Forwarder
+from quicksilver.scopes.frames import Carry, Frame, encode, parse_frame
+from quicksilver.scopes.holdings import Packet
 from quicksilver.scopes.manager import Config, ScopeManager
 from quicksilver.scopes.policies.choice import parse_policy
 from quicksilver.scopes.routing import Channel
@@ -38,6 +40,8 @@ class Network:
         """Nodes to which nothing gets through at the moment."""
         self._config = Config(**settings)
         self._conns = 0
+        self._links: dict[str, int] = {}
+        """The number of the links that each node makes."""
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
         self._queue: deque[tuple[int, say.Message]] = deque()
@@ -73,6 +77,7 @@ class Network:
                 copies_bytes_max=self.copies_bytes_max,
             )
             self.got[name] = []
+            self._links[name] = len(self.events)
         self.events.setdefault(name, [])
         self.sources[name] = {}
         self.settle()
@@ -103,6 +108,8 @@ class Network:
             self._ends.pop(self._ends.pop(theirs)[1], None)
             if peer in self.managers:
                 self.managers[peer].handle_closed(theirs, self.now)
+        for forwarder in self.forwarders.values():
+            forwarder.handle_link_closed(self._links.get(name, -1))
         self._break(name)
         self.settle()
 
@@ -172,7 +179,8 @@ class Network:
                 is_busy = True
                 self._deliver(name, *out)
             while (delivery := forwarder.poll_delivery()) is not None:
-                self.got[name].append((delivery.sender.node, delivery.number))
+                if isinstance(delivery, Packet):
+                    self.got[name].append((delivery.sender.node, delivery.number))
             while (lost := forwarder.poll_lost()) is not None:
                 is_busy = True
                 self.managers[name].handle_link_lost(lost, self.now)
@@ -185,7 +193,7 @@ class Network:
             return
         parsed = parse_frame(encode(frame))
         assert parsed == frame
-        target.handle_frame(0, frame)
+        target.handle_frame(self._links[name], frame)
         if isinstance(frame, Carry):
             forwarder.handle_sent(where, frame.packet.size())
         while (answer := target.poll_answer()) is not None:

@@ -90,6 +90,13 @@ class TargetClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLeft:
+    """This node has nothing to do with a topic any more; its channels are closed."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRefused:
     """A policy of this scope was not obeyed."""
 
@@ -109,5 +116,6 @@ Event = (
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | TopicLeft
     | PolicyRefused
 )
