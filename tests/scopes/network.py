@@ -8,11 +8,12 @@ from dataclasses import replace
 from quicksilver.scopes import messages as say
 from quicksilver.scopes.carrying import key_of
 from quicksilver.scopes.channels import Link
-from quicksilver.scopes.events import Event, SourceClosed, SourceOpened, TargetClosed
+from quicksilver.scopes.config import Config
+from quicksilver.scopes.events import Dial, Event, SourceClosed, SourceOpened, TargetClosed
 from quicksilver.scopes.forwarder import Forwarder
 from quicksilver.scopes.frames import Carry, Frame, encode, parse_frame
 from quicksilver.scopes.holdings import Packet
-from quicksilver.scopes.manager import Config, ScopeManager
+from quicksilver.scopes.manager import ScopeManager
 from quicksilver.scopes.policies.choice import parse_policy
 from quicksilver.scopes.routing import Channel
 
@@ -44,7 +45,8 @@ class Network:
         """The number of the links that each node makes."""
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
-        self._queue: deque[tuple[int, say.Message]] = deque()
+        self._queue: deque[tuple[int, say.Message | None]] = deque()
+        """What is said, in order; None: a connection ends."""
 
     def add(
         self,
@@ -150,16 +152,21 @@ class Network:
             manager = self.managers[name]
             while (dial := manager.poll_dial()) is not None:
                 is_busy = True
-                self._dial(name, dial.address)
+                self._dial(name, dial)
             while (out := manager.poll_transmit()) is not None:
                 is_busy = True
                 self._queue.append(out)
+            while (closing := manager.poll_close()) is not None:
+                self._queue.append((closing, None))
             while (event := manager.poll_event()) is not None:
                 self._note(name, event)
         while self._queue:
             is_busy = True
             conn, message = self._queue.popleft()
             if conn not in self._ends:
+                continue
+            if message is None:
+                self._close(conn)
                 continue
             peer, theirs = self._ends[conn]
             sender = self._ends[theirs][0]
@@ -170,6 +177,12 @@ class Network:
             assert frame == message
             self.managers[peer].handle_message(theirs, message, self.now)
         return self._carry() or is_busy
+
+    def _close(self, conn: int) -> None:
+        """A manager ends a connection: the other end notices."""
+        peer, theirs = self._ends.pop(conn)
+        del self._ends[theirs]
+        self.managers[peer].handle_closed(theirs, self.now)
 
     def _carry(self) -> bool:
         """Move messages of topics over links, a frame at a time."""
@@ -199,17 +212,17 @@ class Network:
         while (answer := target.poll_answer()) is not None:
             forwarder.handle_answer(where, answer[1])
 
-    def _dial(self, name: str, address: str) -> None:
-        target = self.managers.get(address)
+    def _dial(self, name: str, dial: Dial) -> None:
+        target = self.managers.get(dial.address)
         if target is None:
-            self.managers[name].handle_dialled(address, None, self.now)
+            self.managers[name].handle_dialled(dial, None, self.now)
             return
         ours, theirs = self._conns + 1, self._conns + 2
         self._conns += 2
-        self._ends[ours] = (address, theirs)
+        self._ends[ours] = (dial.address, theirs)
         self._ends[theirs] = (name, ours)
         target.handle_accepted(theirs, self.now)
-        self.managers[name].handle_dialled(address, ours, self.now)
+        self.managers[name].handle_dialled(dial, ours, self.now)
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)

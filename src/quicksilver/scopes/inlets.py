@@ -49,6 +49,9 @@ class Inlets:
         """A channel does not end here any more; return what is delivered for that."""
         key = key_of(channel)
         self._known.pop(key, None)
+        inlet = self._inlets.get(key.topic, {}).get(key)
+        if inlet is not None:
+            self._answers.append((inlet.link, CloseChannel(inlet.channel)))
         return self._shut([key])
 
     def knows(self, channel: Channel) -> bool:
