@@ -6,7 +6,13 @@ import pytest
 
 from quicksilver.scopes import forwarder as forwarding
 from quicksilver.scopes.channels import Link
-from quicksilver.scopes.events import SourceClosed, SourceOpened, TargetOpened, TopicLeft
+from quicksilver.scopes.events import (
+    SourceClosed,
+    SourceOpened,
+    TargetClosed,
+    TargetOpened,
+    TopicLeft,
+)
 from quicksilver.scopes.filters import ALL, Filter, Modulo
 from quicksilver.scopes.forwarder import Forwarder, MessageTooLargeError
 from quicksilver.scopes.frames import (
@@ -154,6 +160,34 @@ class TestGaps:
         assert told[:2] == [packet(0), Gap(T, A, 1, 1)]
         assert len(told) == EARLY_ASK + 2
 
+    def test_a_source_that_ends_may_be_replaced_by_one_that_has_more(self) -> None:
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        for number, ends in enumerate(("AB", "CB")):
+            b.handle_event(TargetOpened(channel(ends)))
+            b.handle_frame(number, OpenChannel(channel(ends)))
+            b.handle_frame(number, Begin(channel(ends), A, 0))
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True))
+        assert b.poll_delivery() is None, "C has not answered"
+        b.handle_link_closed(1)
+        assert b.poll_delivery() is None, "whoever takes over from C may have them"
+        b.handle_event(TargetClosed(channel("CB")))
+        assert b.poll_delivery() is None
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=False))
+        assert b.poll_delivery() == Gap(T, A, 0, 4)
+
+    def test_a_channel_that_is_over_is_not_waited_for(self) -> None:
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        for number, ends in enumerate(("AB", "CB")):
+            b.handle_event(TargetOpened(channel(ends)))
+            b.handle_frame(number, OpenChannel(channel(ends)))
+            b.handle_frame(number, Begin(channel(ends), A, 0))
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True))
+        while b.poll_answer() is not None:
+            pass
+        b.handle_event(TargetClosed(channel("CB")))
+        assert b.poll_answer() == (1, CloseChannel(channel("CB")))
+        assert b.poll_delivery() == Gap(T, A, 0, 4)
+
     def test_a_huge_mark_costs_nothing(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))
@@ -211,6 +245,21 @@ class TestLinks:
         assert a.poll_transmit() is None
         assert a.poll_lost() == channel("AB")
         assert a.poll_lost() is None
+
+    def test_a_new_link_to_the_same_node_does_not_have_the_channels_of_the_old_one(self) -> None:
+        a = Line("A").nodes["A"]
+        other = Channel("P", ("A",), ("B",), "P/other", "A")
+        a.handle_event(SourceOpened(channel("AB"), (ALL,), link("B")))
+        a.handle_link_lost(link("B"))
+        a.handle_event(SourceOpened(other, (ALL,), link("B")))
+        a.handle_answer(link("B"), Have(channel("AB"), ()))
+        a.handle_event(SourceClosed(other))
+        a.publish(T, b"x")
+        a.handle_event(SourceClosed(channel("AB")))
+        frames = []
+        while (out := a.poll_transmit()) is not None:
+            frames.append(out[1])
+        assert frames == [CloseChannel(other)]
 
     def test_two_nodes_at_one_address_have_two_links(self) -> None:
         a = Line("A").nodes["A"]

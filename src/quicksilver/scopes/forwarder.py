@@ -165,7 +165,7 @@ class Forwarder:
             case Carry(channel, packet):
                 self._handle_packet(link, channel, packet)
             case CloseChannel(channel):
-                self._deliver(self._inlets.handle_close(link, channel))
+                self._inlets.handle_close(link, channel)
             case Begin():
                 if not self._inlets.handle_begin(link, frame):
                     self.counters["unexpected"] += 1
@@ -182,9 +182,10 @@ class Forwarder:
         """Something came back over a link that this node has made."""
         match frame:
             case Have(channel, lows):
-                source = self._sources.get(key_of(channel))
-                if source is not None and source.where == where and where in self._wires:
-                    self._give(source, where, dict(lows))
+                key = key_of(channel)
+                wire = self._wires.get(where)
+                if wire is not None and key in wire.channels:
+                    self._give(self._sources[key], where, dict(lows))
             case CloseChannel(channel):
                 source = self._sources.get(key_of(channel))
                 if source is not None and source.where == where:
@@ -205,7 +206,7 @@ class Forwarder:
 
     def handle_link_closed(self, link: int) -> None:
         """A link that another node has made has ended."""
-        self._deliver(self._inlets.handle_link_closed(link))
+        self._inlets.handle_link_closed(link)
 
     def handle_sent(self, where: Link, size: int) -> None:
         """A message has left, of a size that ``Packet.size`` gives."""
@@ -272,9 +273,10 @@ class Forwarder:
         if not others:
             del self._by_topic[key.topic]
         where = source.where
-        if not isinstance(where, Link) or where not in self._wires:
-            return
-        wire = self._wires[where]
+        wire = self._wires.get(where) if isinstance(where, Link) else None
+        if wire is None or key not in wire.channels:
+            return  # Its link was lost; another one to the same node may have been made since.
+        assert isinstance(where, Link)
         del wire.channels[key]
         kept: deque[tuple[Link, Frame]] = deque()
         for each in self._out:

@@ -50,9 +50,11 @@ class Inlets:
         key = key_of(channel)
         self._known.pop(key, None)
         inlet = self._inlets.get(key.topic, {}).get(key)
-        if inlet is not None:
-            self._answers.append((inlet.link, CloseChannel(inlet.channel)))
-        return self._shut([key])
+        if inlet is None:
+            return []
+        self._answers.append((inlet.link, CloseChannel(inlet.channel)))
+        self._shut(key)
+        return self._pass_over(key.topic, inlet.given)
 
     def knows(self, channel: Channel) -> bool:
         """Whether a channel ends here, whoever works its source."""
@@ -67,19 +69,16 @@ class Inlets:
         self._inlets.setdefault(channel.topic, {})[key_of(channel)] = inlet
         self._ask(inlet)
 
-    def handle_close(self, link: int, channel: Channel) -> list[Packet | Gap]:
-        """The source has closed a channel; return what is delivered for that."""
-        inlet = self._find(link, channel)
-        return [] if inlet is None else self._shut([key_of(channel)])
+    def handle_close(self, link: int, channel: Channel) -> None:
+        """The source has closed a channel; another one may take over, and have more."""
+        if self._find(link, channel) is not None:
+            self._shut(key_of(channel))
 
-    def handle_link_closed(self, link: int) -> list[Packet | Gap]:
-        """A link has ended; return what is delivered for that."""
-        return self._shut(
-            key
-            for inlets in self._inlets.values()
-            for key, inlet in inlets.items()
-            if inlet.link == link
-        )
+    def handle_link_closed(self, link: int) -> None:
+        """A link has ended; another one may take over, and have more."""
+        for inlets in list(self._inlets.values()):
+            for key in [key for key, inlet in inlets.items() if inlet.link == link]:
+                self._shut(key)
 
     def handle_begin(self, link: int, begin: Begin) -> bool:
         """A stream begins; False: nobody of this link may say so."""
@@ -122,19 +121,11 @@ class Inlets:
         inlet = self._inlets.get(channel.topic, {}).get(key_of(channel))
         return inlet if inlet is not None and inlet.link == link else None
 
-    def _shut(self, keys: Iterable[Key]) -> list[Packet | Gap]:
-        """Forget open channels: what they might have given, they will not."""
-        told: list[Packet | Gap] = []
-        for key in list(keys):
-            inlets = self._inlets.get(key.topic, {})
-            inlet = inlets.pop(key, None)
-            if inlet is None:
-                continue
-            if inlets:
-                told += self._pass_over(key.topic, list(inlet.given))
-            else:
-                del self._inlets[key.topic]
-        return told
+    def _shut(self, key: Key) -> None:
+        inlets = self._inlets[key.topic]
+        del inlets[key]
+        if not inlets:
+            del self._inlets[key.topic]
 
     def _ask(self, inlet: _Inlet) -> None:
         inlet.is_asked = True

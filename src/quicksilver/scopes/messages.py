@@ -18,7 +18,7 @@ from quicksilver.scopes.filters import PARTS_MAX, Filter
 from quicksilver.scopes.names import Address, Name
 from quicksilver.scopes.routing import Channel
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Raised whenever an old manager could misread a new message."""
 
 FRAME_BYTES_MAX = 1 << 20
