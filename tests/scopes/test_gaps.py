@@ -311,7 +311,7 @@ class TestLinks:
             OpenChannel(Channel("P", ("A",), (), T, "A")),
             OpenChannel(Channel("P", ("A",) * 17, ("B",), T, "A")),
             OpenChannel(Channel("P" * 201, ("A",), ("B",), T, "A")),
-            Carry(channel("AB"), Packet(T, A, 1 << 63, (), {}, b"")),
+            Carry(channel("AB"), Packet(T, A, (1 << 63) - 1, (), {}, b"")),
             Carry(channel("AB"), Packet(T, A, 0, (Entry("P", "A", "B"),) * 17, {}, b"")),
             Carry(channel("AB"), Packet(T, A, 0, (), {"a": "x" * 256}, b"")),
             Carry(channel("AB"), Packet(T, Sender("P", "x" * 201, 1), 0, (), {}, b"")),

@@ -13,13 +13,13 @@ from typing import Annotated
 
 import msgspec
 
-from quicksilver.scopes.holdings import STREAMS_MAX, Number, Packet, Sender
+from quicksilver.scopes.holdings import STREAMS_MAX, Mark, Packet, Sender
 from quicksilver.scopes.routing import Channel
 
 FRAME_BYTES_MAX = 16 << 20
 """The longest frame that a node accepts."""
 
-Marks = Annotated[tuple[tuple[Sender, Number], ...], msgspec.Meta(max_length=STREAMS_MAX)]
+Marks = Annotated[tuple[tuple[Sender, Mark], ...], msgspec.Meta(max_length=STREAMS_MAX)]
 """A number for each of some senders."""
 
 
@@ -54,7 +54,7 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
     channel: Channel
     sender: Sender
-    first: Number
+    first: Mark
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag=6):

@@ -35,7 +35,10 @@ STREAMS_MAX = 10_000
 ATTRIBUTES_MAX = 64
 """Attributes of a message, tags included."""
 
-Number = Annotated[int, msgspec.Meta(ge=0, le=VALUE_MAX)]
+Number = Annotated[int, msgspec.Meta(ge=0, lt=VALUE_MAX)]
+Mark = Annotated[int, msgspec.Meta(ge=0, le=VALUE_MAX)]
+"""The number of a message, and the number that comes after some."""
+
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
 Attributes = Annotated[dict[Text, Text], msgspec.Meta(max_length=ATTRIBUTES_MAX)]
 
