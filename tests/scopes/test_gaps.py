@@ -196,6 +196,22 @@ class TestGaps:
         b.handle_frame(1, Given(channel("AB"), ((A, 1 << 62),), is_answer=True))
         assert b.poll_delivery() == Gap(T, A, 0, (1 << 62) - 1)
 
+    def test_nobody_tells_a_node_about_its_own_messages(self) -> None:
+        line = Line("AB")
+        line.open("AB")
+        a = line.nodes["A"]
+        back = Channel("P", ("B",), ("A",), T, "B")
+        a.handle_event(TargetOpened(back))
+        a.handle_frame(1, OpenChannel(back))
+        a.handle_frame(1, Begin(back, A, 0))
+        a.handle_frame(1, Carry(back, Packet(T, A, 0, (Entry("P", "B", "A"),), {}, b"forged")))
+        a.handle_frame(1, Given(back, ((A, 1 << 62),), is_answer=True))
+        assert a.poll_delivery() is None
+        a.poll_answer()
+        line.publish(3)
+        assert line.got["B"] == [0, 1, 2]
+        assert list(a.holdings.of_topic(T)[A].copies) == [0, 1, 2]
+
     def test_marks_count_only_from_the_link_that_has_the_channel(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))

@@ -115,7 +115,7 @@ class Forwarder:
         self._answers: deque[tuple[int, Frame]] = deque()
         self._deliveries: deque[Packet | Gap] = deque()
         self._lost: dict[Channel, None] = {}
-        self._inlets = Inlets(self.holdings, self._answers)
+        self._inlets = Inlets(self._sender, self.holdings, self._answers)
         """The channels that end here."""
 
     # Application verbs
@@ -301,6 +301,9 @@ class Forwarder:
         if is_bad or len(packet.attributes) > ATTRIBUTES_MAX or packet.number < 0:
             self.counters["forged"] += 1
             return
+        if packet.sender == self._sender:
+            self.counters["duplicates"] += 1
+            return
         ready = self.holdings.take(packet)
         self._inlets.handle_taken(packet.topic, packet.sender)
         if ready is None:
@@ -360,6 +363,9 @@ class Forwarder:
             if attributes is not None:
                 break
         else:
+            return
+        if len(attributes) > ATTRIBUTES_MAX:
+            self.counters["too_many_tags"] += 1
             return
         record = forwarded(packet.record, source.channel)
         moved = Packet(

@@ -33,8 +33,12 @@ class _Inlet:
 class Inlets:
     """The ends of channels at one node."""
 
-    def __init__(self, holdings: Holdings, answers: deque[tuple[int, Frame]]) -> None:
-        """What is to be said goes into the forwarder's queue."""
+    def __init__(self, own: Sender, holdings: Holdings, answers: deque[tuple[int, Frame]]) -> None:
+        """What is to be said goes into the forwarder's queue.
+
+        ``own``: this node as a sender, of whose messages nobody can tell it anything.
+        """
+        self._own = own
         self._holdings = holdings
         self._answers = answers
         self._known: dict[Key, Channel] = {}
@@ -85,6 +89,8 @@ class Inlets:
         inlet = self._find(link, begin.channel)
         if inlet is None:
             return False
+        if begin.sender == self._own:
+            return True
         self._holdings.begin(begin.channel.topic, begin.sender, begin.first)
         if len(inlet.given) >= STREAMS_MAX:
             inlet.given.clear()
@@ -101,7 +107,11 @@ class Inlets:
             return None
         topic = given.channel.topic
         streams = self._holdings.of_topic(topic)
-        inlet.given = {sender: mark for sender, mark in given.marks if sender in streams}
+        inlet.given = {
+            sender: mark
+            for sender, mark in given.marks
+            if sender in streams and sender != self._own
+        }
         if given.is_answer:
             inlet.is_asked = False
         for sender, mark in inlet.given.items():
