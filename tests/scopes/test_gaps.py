@@ -160,6 +160,42 @@ class TestGaps:
         assert told[:2] == [packet(0), Gap(T, A, 1, 1)]
         assert len(told) == EARLY_ASK + 2
 
+    def test_a_source_whose_word_is_old_is_asked_again(self) -> None:
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        for number, ends in enumerate(("AB", "CB")):
+            b.handle_event(TargetOpened(channel(ends)))
+            b.handle_frame(number, OpenChannel(channel(ends)))
+            b.handle_frame(number, Begin(channel(ends), A, 0))
+        b.handle_frame(0, Carry(channel("AB"), packet(0)))
+        for number, ends in enumerate(("AB", "CB")):
+            b.handle_frame(number, Given(channel(ends), ((A, 1),), is_answer=True))
+        assert b.poll_delivery() == packet(0)
+        while b.poll_answer() is not None:
+            pass
+        b.handle_frame(0, Given(channel("AB"), ((A, 9),), is_answer=False))
+        assert b.poll_answer() == (1, Have(channel("CB"), ((A, 1),)))
+        b.handle_frame(1, Given(channel("CB"), ((A, 1),), is_answer=True))
+        assert b.poll_delivery() is None, "C waits for them itself"
+        assert b.poll_answer() is None
+        b.handle_frame(1, Given(channel("CB"), ((A, 7),), is_answer=False))
+        assert b.poll_delivery() == Gap(T, A, 1, 6)
+
+    def test_what_came_when_there_was_no_room_is_asked_for_again(self) -> None:
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=3 * packet(0).size())
+        b.handle_event(TargetOpened(channel("AB")))
+        b.handle_frame(1, OpenChannel(channel("AB")))
+        for number in (0, 2, 3, 4, 5):
+            b.handle_frame(1, Carry(channel("AB"), packet(number)))
+        while b.poll_answer() is not None:
+            pass
+        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True))
+        told = [b.poll_delivery() for _ in range(6)]
+        assert told == [packet(0), Gap(T, A, 1, 1), packet(2), packet(3), packet(4), None]
+        assert b.poll_answer() == (1, Have(channel("AB"), ((A, 5),)))
+        b.handle_frame(1, Carry(channel("AB"), packet(5)))
+        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True))
+        assert [b.poll_delivery() for _ in range(2)] == [packet(5), None]
+
     def test_a_source_that_ends_may_be_replaced_by_one_that_has_more(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         for number, ends in enumerate(("AB", "CB")):
@@ -229,6 +265,16 @@ class TestBeginnings:
         for number in (1, 0, 2):
             b.handle_frame(1, Carry(channel("AB"), packet(number)))
         assert [b.poll_delivery() for _ in range(3)] == [packet(0), packet(1), packet(2)]
+
+    def test_of_two_sources_the_one_that_can_give_more_says_where_a_stream_begins(self) -> None:
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        for link_number, (ends, first) in enumerate((("AB", 5), ("CB", 2))):
+            b.handle_event(TargetOpened(channel(ends)))
+            b.handle_frame(link_number, OpenChannel(channel(ends)))
+            b.handle_frame(link_number, Begin(channel(ends), A, first))
+        for number in (6, 3, 2):
+            b.handle_frame(1, Carry(channel("CB"), packet(number)))
+        assert [b.poll_delivery() for _ in range(3)] == [packet(2), packet(3), None]
 
     def test_who_comes_late_begins_where_the_source_says(self) -> None:
         line = Line("ABC", SMALL)
