@@ -8,9 +8,12 @@ from dataclasses import replace
 from quicksilver.scopes import messages as say
 from quicksilver.scopes.carrying import key_of
 from quicksilver.scopes.channels import Link
-from quicksilver.scopes.events import Event, SourceClosed, SourceOpened, TargetClosed
-from quicksilver.scopes.forwarder import Carry, Forwarder, Frame, encode, parse_frame
-from quicksilver.scopes.manager import Config, ScopeManager
+from quicksilver.scopes.config import Config
+from quicksilver.scopes.events import Dial, Event, SourceClosed, SourceOpened, TargetClosed
+from quicksilver.scopes.forwarder import Forwarder
+from quicksilver.scopes.frames import Carry, Frame, encode, parse_frame
+from quicksilver.scopes.holdings import Packet
+from quicksilver.scopes.manager import ScopeManager
 from quicksilver.scopes.policies.choice import parse_policy
 from quicksilver.scopes.routing import Channel
 
@@ -38,9 +41,12 @@ class Network:
         """Nodes to which nothing gets through at the moment."""
         self._config = Config(**settings)
         self._conns = 0
+        self._links: dict[str, int] = {}
+        """The number of the links that each node makes."""
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
-        self._queue: deque[tuple[int, say.Message]] = deque()
+        self._queue: deque[tuple[int, say.Message | None]] = deque()
+        """What is said, in order; None: a connection ends."""
 
     def add(
         self,
@@ -73,6 +79,7 @@ class Network:
                 copies_bytes_max=self.copies_bytes_max,
             )
             self.got[name] = []
+            self._links[name] = len(self.events)
         self.events.setdefault(name, [])
         self.sources[name] = {}
         self.settle()
@@ -103,6 +110,8 @@ class Network:
             self._ends.pop(self._ends.pop(theirs)[1], None)
             if peer in self.managers:
                 self.managers[peer].handle_closed(theirs, self.now)
+        for forwarder in self.forwarders.values():
+            forwarder.handle_link_closed(self._links.get(name, -1))
         self._break(name)
         self.settle()
 
@@ -143,16 +152,21 @@ class Network:
             manager = self.managers[name]
             while (dial := manager.poll_dial()) is not None:
                 is_busy = True
-                self._dial(name, dial.address)
+                self._dial(name, dial)
             while (out := manager.poll_transmit()) is not None:
                 is_busy = True
                 self._queue.append(out)
+            while (closing := manager.poll_close()) is not None:
+                self._queue.append((closing, None))
             while (event := manager.poll_event()) is not None:
                 self._note(name, event)
         while self._queue:
             is_busy = True
             conn, message = self._queue.popleft()
             if conn not in self._ends:
+                continue
+            if message is None:
+                self._close(conn)
                 continue
             peer, theirs = self._ends[conn]
             sender = self._ends[theirs][0]
@@ -164,6 +178,12 @@ class Network:
             self.managers[peer].handle_message(theirs, message, self.now)
         return self._carry() or is_busy
 
+    def _close(self, conn: int) -> None:
+        """A manager ends a connection: the other end notices."""
+        peer, theirs = self._ends.pop(conn)
+        del self._ends[theirs]
+        self.managers[peer].handle_closed(theirs, self.now)
+
     def _carry(self) -> bool:
         """Move messages of topics over links, a frame at a time."""
         is_busy = False
@@ -172,7 +192,8 @@ class Network:
                 is_busy = True
                 self._deliver(name, *out)
             while (delivery := forwarder.poll_delivery()) is not None:
-                self.got[name].append((delivery.sender.node, delivery.number))
+                if isinstance(delivery, Packet):
+                    self.got[name].append((delivery.sender.node, delivery.number))
             while (lost := forwarder.poll_lost()) is not None:
                 is_busy = True
                 self.managers[name].handle_link_lost(lost, self.now)
@@ -185,23 +206,23 @@ class Network:
             return
         parsed = parse_frame(encode(frame))
         assert parsed == frame
-        target.handle_frame(0, frame)
+        target.handle_frame(self._links[name], frame)
         if isinstance(frame, Carry):
             forwarder.handle_sent(where, frame.packet.size())
         while (answer := target.poll_answer()) is not None:
             forwarder.handle_answer(where, answer[1])
 
-    def _dial(self, name: str, address: str) -> None:
-        target = self.managers.get(address)
+    def _dial(self, name: str, dial: Dial) -> None:
+        target = self.managers.get(dial.address)
         if target is None:
-            self.managers[name].handle_dialled(address, None, self.now)
+            self.managers[name].handle_dialled(dial, None, self.now)
             return
         ours, theirs = self._conns + 1, self._conns + 2
         self._conns += 2
-        self._ends[ours] = (address, theirs)
+        self._ends[ours] = (dial.address, theirs)
         self._ends[theirs] = (name, ours)
         target.handle_accepted(theirs, self.now)
-        self.managers[name].handle_dialled(address, ours, self.now)
+        self.managers[name].handle_dialled(dial, ours, self.now)
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)

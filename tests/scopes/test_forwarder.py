@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.scopes import forwarder as forwarding
+from quicksilver.scopes import holdings as holding
 from quicksilver.scopes.channels import Link
 from quicksilver.scopes.events import SourceOpened, TargetOpened
 from quicksilver.scopes.filters import ALL
-from quicksilver.scopes.forwarder import Carry, CloseChannel, Forwarder, Have, OpenChannel
-from quicksilver.scopes.holdings import EARLY_MAX, Holdings, Packet, Sender, Stream
+from quicksilver.scopes.forwarder import Forwarder
+from quicksilver.scopes.frames import Carry, CloseChannel, Have, OpenChannel, parse_frame
+from quicksilver.scopes.holdings import EARLY_MAX, Gap, Holdings, Packet, Sender
 from quicksilver.scopes.routing import Channel, Entry
 from quicksilver.stdx.ranges import RangeSet
 from tests.scopes.test_manager import T, lecture
@@ -44,6 +46,7 @@ def run(one: Forwarder, two: Forwarder) -> list[int]:
             one.handle_answer(LINK, answer[1])
     delivered = []
     while (delivery := two.poll_delivery()) is not None:
+        assert isinstance(delivery, Packet)
         delivered.append(delivery.number)
     return delivered
 
@@ -126,7 +129,7 @@ class TestChannels:
 
     @given(st.binary(max_size=64))
     def test_any_bytes_are_a_frame_or_nothing(self, data: bytes) -> None:
-        frame = forwarding.parse_frame(data)
+        frame = parse_frame(data)
         if frame is not None:
             pair()[1].handle_frame(7, frame)
 
@@ -154,7 +157,7 @@ class TestTakingOver:
     def test_several_senders_are_each_in_order(self) -> None:
         network = lecture()
         for node in "BCE":
-            network.managers[node].subscribe(T, publishes=True, subscribes=True)
+            network.managers[node].subscribe(T, publishes=True, subscribes=True, now=network.now)
         network.run(1.0)
         for number in range(20):
             for node in "ABCE":
@@ -170,21 +173,31 @@ class TestTakingOver:
 
 class TestHoldings:
     def test_early_messages_wait_for_the_gap(self) -> None:
-        stream = Stream(5)
-        assert stream.take(packet(7)) == []
+        holdings = Holdings(1 << 20)
+        holdings.begin("X/T", A, 5)
+        stream = holdings.of_topic("X/T")[A]
+        assert holdings.take(packet(7)) == []
         assert stream.missing(10) == RangeSet([(5, 7), (8, 10)])
-        assert [p.number for p in stream.take(packet(5))] == [5]
-        assert [p.number for p in stream.take(packet(6))] == [6, 7]
+        assert holdings.take(packet(5)) == [packet(5)]
+        assert holdings.take(packet(6)) == [packet(6), packet(7)]
         assert (stream.low, stream.high) == (8, 8)
 
-    def test_what_cannot_be_had_is_passed_over(self) -> None:
-        stream = Stream(0)
-        stream.take(packet(2))
-        stream.take(packet(3))
-        assert [p.number for p in stream.pass_over(1)] == []
-        assert stream.low == 1
-        assert [p.number for p in stream.pass_over(2)] == [2, 3]
-        assert stream.low == 4
+    def test_what_cannot_be_had_is_passed_over_and_told(self) -> None:
+        holdings = Holdings(1 << 20)
+        for number in (2, 3, 6):
+            holdings.take(packet(number))
+        assert holdings.pass_over("X/T", A, 1) == [Gap("X/T", A, 0, 0)]
+        assert holdings.pass_over("X/T", A, 5) == [
+            Gap("X/T", A, 1, 1),
+            packet(2),
+            packet(3),
+            Gap("X/T", A, 4, 4),
+        ]
+        assert holdings.pass_over("X/T", A, 1 << 62) == [
+            Gap("X/T", A, 5, 5),
+            packet(6),
+            Gap("X/T", A, 7, (1 << 62) - 1),
+        ]
 
     def test_copies_stay_within_their_budget_the_oldest_go_first(self) -> None:
         holdings = Holdings(10 * packet(0, b"y" * 700).size())
@@ -193,7 +206,34 @@ class TestHoldings:
         assert holdings.bytes <= holdings.bytes_max
         assert [p.number for p in holdings.since("X/T", {A: 0})] == list(range(40, 50))
         holdings.forget_topic("X/T")
-        assert holdings.bytes == 0
+        assert (holdings.bytes, holdings.streams) == (0, {})
+
+    def test_early_messages_are_within_the_budget_too(self) -> None:
+        holdings = Holdings(10 * packet(0, b"y" * 700).size())
+        for life in range(3):
+            for number in range(1, 50):
+                sender = Sender("P", "A", life)
+                holdings.take(Packet("X/T", sender, number, packet(0).record, {}, b"y" * 700))
+        assert holdings.bytes <= holdings.bytes_max
+        holdings.forget_topic("X/T")
+        assert (holdings.bytes, holdings.early_bytes) == (0, 0)
+
+    def test_all_that_a_peer_writes_counts(self) -> None:
+        small = packet(0).size()
+        many = Packet("X/T", A, 0, packet(0).record * 9, {"a" * 255: "b" * 255}, b"")
+        assert many.size() > small + 510 + 8 * 3 * 60
+
+    def test_streams_are_bounded_and_the_quietest_is_forgotten(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(holding, "STREAMS_MAX", 3)
+        holdings = Holdings(1 << 20)
+        for life in (1, 2, 3, 1, 4):
+            number = len(holdings.of_topic("X/T")) if life == 4 else 0
+            sender = Sender("P", "A", life)
+            holdings.take(Packet("X/T", sender, number, packet(0).record, {}, b""))
+            holdings.take(Packet("X/T", sender, 1, packet(0).record, {}, b""))
+        assert sorted(sender.life for sender in holdings.of_topic("X/T")) == [1, 3, 4]
 
     def test_early_messages_are_bounded(self) -> None:
         holdings = Holdings(1 << 30)
@@ -201,7 +241,7 @@ class TestHoldings:
         for number in range(2, EARLY_MAX + 10):
             holdings.take(packet(number))
         (stream,) = holdings.streams.values()
-        assert stream.early_count() == EARLY_MAX
+        assert len(stream.early) == EARLY_MAX
         assert holdings.take(packet(1)) is not None
         assert stream.low == EARLY_MAX + 2
 

@@ -17,7 +17,8 @@ from quicksilver.scopes.events import (
     TargetClosed,
     TopicFailed,
 )
-from quicksilver.scopes.manager import STRANGERS_MAX, ScopeManager
+from quicksilver.scopes.manager import ScopeManager
+from quicksilver.scopes.members import STRANGERS_MAX
 from quicksilver.scopes.messages import PROTOCOL_VERSION
 from quicksilver.scopes.policies.choice import parse_policy
 from quicksilver.scopes.routing import Channel
@@ -40,8 +41,10 @@ def campus(policy: str = "chain") -> Network:
 
 def want(network: Network, node: str, what: str, topic: str = T) -> None:
     """``what``: p for a publisher, s for a subscriber."""
-    network.managers[node].subscribe(topic, publishes="p" in what, subscribes="s" in what)
-    network.settle()
+    network.managers[node].subscribe(
+        topic, publishes="p" in what, subscribes="s" in what, now=network.now
+    )
+    network.run(0.1)
 
 
 def lecture(policy: str = "chain") -> Network:
@@ -258,6 +261,8 @@ class _Mute:
 
     def poll_transmit(self) -> None: ...
 
+    def poll_close(self) -> None: ...
+
     def poll_dial(self) -> None: ...
 
     def poll_event(self) -> None: ...
@@ -326,7 +331,7 @@ class TestBadInput:
         before = topic.sources
         manager.handle_accepted(9_999, 1.0)
         manager.handle_message(9_999, order, 1.0)
-        conn = manager._members["A"].conn
+        conn = manager._members.by_name["A"].conn
         assert conn is not None
         manager.handle_message(conn, order, 1.0)
         assert manager.counters["unexpected"] == 2
@@ -341,7 +346,8 @@ class TestBadInput:
             manager.handle_accepted(conn, 0.0)
         out = manager.poll_transmit()
         assert out is not None
-        assert out[0] == STRANGERS_MAX
+        assert out[0] == 0, "the oldest"
+        assert manager.poll_close() == 0
         assert isinstance(out[1], say.Refused)
 
     @given(st.binary(max_size=64))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from quicksilver.scopes.filters import BadFilterError, Facts, Filter, compile_filter
+from quicksilver.scopes.names import Address, Name
 from quicksilver.stdx.errors import QuicksilverError
 
 DEPTH_MAX = 16
@@ -25,17 +26,17 @@ PLACES_MAX = 1024
 class Link(msgspec.Struct, frozen=True, tag="link"):
     """A node, and how to reach it: ``tcp``, ``127.0.0.1:7402``."""
 
-    protocol: str
-    address: str
-    node: str
+    protocol: Name
+    address: Address
+    node: Name
     """The name of the node, which it must prove."""
 
 
 class External(msgspec.Struct, frozen=True, tag="external"):
     """A mechanism of its own that reaches all who listen: ``qsm`` and a group, for example."""
 
-    mechanism: str
-    name: str
+    mechanism: Name
+    name: Address
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):

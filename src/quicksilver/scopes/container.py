@@ -11,10 +11,11 @@ members do, everybody else is reached straight from the origin, and the fault is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-from quicksilver.scopes.filters import ALL, Chance, Filter, Modulo
+from quicksilver.scopes.filters import ALL, PARTS_MAX, Chance, Filter, Modulo
 from quicksilver.scopes.policies.base import Edge, Policy
 from quicksilver.scopes.policies.trees import Star
 
@@ -108,6 +109,9 @@ def find_plan_problem(
     if len(edges) > EDGES_MAX:
         return f"it wants more than {EDGES_MAX:,} channels for one origin"
     known = frozenset(members)
+    pairs = Counter((edge.source, edge.target) for edge in edges)
+    if pairs and max(pairs.values()) > PARTS_MAX:
+        return f"it wants more than {PARTS_MAX} channels from one member to another"
     for edge in edges:
         if edge.source not in known or edge.target not in known:
             ends = f"from {edge.source!r} to {edge.target!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from quicksilver.scopes.channels import External, Link
 from quicksilver.scopes.filters import Filter
@@ -10,11 +11,22 @@ from quicksilver.scopes.messages import Peer
 from quicksilver.scopes.routing import Channel
 
 
+class Purpose(Enum):
+    """What a connection is for."""
+
+    OWNER = "owner"
+    """To be a member of the scope there …"""
+    CHANNEL = "channel"
+    """… or to ask where the messages of channels go."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Whoever runs the manager is to connect to another one."""
+    """Whoever runs the manager is to connect to another one, and to say how that went."""
 
     address: str
+    purpose: Purpose
+    """Two connections to one address may be wanted; each is for one purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,23 @@ class TargetClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLeft:
+    """This node has nothing to do with a topic any more; its channels are closed."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersTooLarge:
+    """A member would have to work more ends of channels than can be told: it is told nothing
+    new. Another policy needs fewer, or the scope is to be divided."""
+
+    topic: str
+    member: str
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyRefused:
     """A policy of this scope was not obeyed."""
 
@@ -109,5 +138,7 @@ Event = (
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | TopicLeft
+    | OrdersTooLarge
     | PolicyRefused
 )

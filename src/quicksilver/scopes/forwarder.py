@@ -2,18 +2,16 @@
 
 The node's manager says which channels begin and end here (``events``). Messages travel over
 links, one for each node that this one sends to, whatever the channels: a link is a stream of
-frames in order, such as a TCP connection. The first thing that goes over a new link, for
-each channel, is what the target has already, so that nothing is lost when a channel was
-handed from one node to another, and little is sent twice.
+frames in order, such as a TCP connection (``frames``). The first thing that goes over a new
+link, for each channel, is what the target has already, so that nothing is lost when a channel
+was handed from one node to another, and little is sent twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import msgspec
 
 from quicksilver.scopes.carrying import Key, key_of
 from quicksilver.scopes.channels import External, Link
@@ -23,67 +21,51 @@ from quicksilver.scopes.events import (
     SourceOpened,
     TargetClosed,
     TargetOpened,
+    TopicLeft,
 )
-from quicksilver.scopes.filters import BadFilterError, Compiled, Facts, compile_filter
-from quicksilver.scopes.holdings import Holdings, Packet, Sender
+from quicksilver.scopes.filters import (
+    TEXT_BYTES_MAX,
+    BadFilterError,
+    Compiled,
+    Facts,
+    compile_filter,
+)
+from quicksilver.scopes.frames import Begin, Carry, CloseChannel, Frame, Given, Have, OpenChannel
+from quicksilver.scopes.holdings import (
+    ATTRIBUTES_MAX,
+    STREAMS_MAX,
+    Gap,
+    Holdings,
+    Packet,
+    Sender,
+)
+from quicksilver.scopes.inlets import Inlets
 from quicksilver.scopes.routing import Channel, begin, find_record_problem, forwarded, matches
-
-FRAME_BYTES_MAX = 16 << 20
-"""The longest frame that a node accepts."""
+from quicksilver.stdx.errors import QuicksilverError
 
 QUEUE_BYTES_MAX = 8 << 20
-"""What waits for one link. Past it nothing more is queued; once half of it has left, the
-target is asked what it lacks, and gets that from the copies that are kept."""
+"""What waits for one link; a longer message goes alone. Past it nothing more is queued; once
+half of it has left, the target is asked what it lacks, and gets that from the copies that are
+kept."""
 
-ATTRIBUTES_MAX = 64
-LOWS_MAX = 65_536
-"""Attributes of a message, and senders that a target tells of."""
+PAYLOAD_BYTES_MAX = 12 << 20
+"""The longest message: with all that filters may add to it, it fits into a frame."""
 
-
-# What goes over a link
-
-
-class OpenChannel(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """From a channel's source: its messages come over this link from now on."""
-
-    channel: Channel
+PUBLISHED_ATTRIBUTES_MAX = 32
+"""Attributes that a sender may give a message; the rest is for filters."""
 
 
-class Have(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """From a channel's target: which message of each sender it lacks first."""
+class MessageTooLargeError(QuicksilverError, ValueError):
+    """A message that cannot be carried."""
 
-    channel: Channel
-    lows: tuple[tuple[Sender, int], ...]
+    def __init__(self, what: str, size: int, size_max: int) -> None:
+        super().__init__(what, size, size_max)
+        self.what = what
+        self.size = size
+        self.size_max = size_max
 
-
-class Carry(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """From a channel's source: a message."""
-
-    channel: Channel
-    packet: Packet
-
-
-class CloseChannel(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """From either end: the channel is over, or never was."""
-
-    channel: Channel
-
-
-Frame = OpenChannel | Have | Carry | CloseChannel
-
-_decode: Callable[[bytes], Frame] = msgspec.msgpack.Decoder(Frame).decode
-
-encode = msgspec.msgpack.Encoder().encode
-
-
-def parse_frame(data: bytes) -> Frame | None:
-    """Return what a frame says, or None if no node of ours says that."""
-    if len(data) > FRAME_BYTES_MAX:
-        return None
-    try:
-        return _decode(data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
+    def __str__(self) -> str:
+        return f"a message has {self.size:,} {self.what}, {self.size_max:,} are allowed"
 
 
 @dataclass(slots=True)
@@ -95,6 +77,8 @@ class _Source:
     where: Link | External
     is_ready: bool = False
     """True once the target has said what it has."""
+    begun: dict[Sender, None] = field(default_factory=dict)
+    """Senders whose beginning the target was told since."""
 
 
 @dataclass(slots=True)
@@ -111,7 +95,9 @@ class Forwarder:
     """Carries the messages of one node.
 
     The caller's duty: after every input take frames until ``poll_transmit`` returns None and
-    messages until ``poll_delivery`` does; say with ``handle_sent`` that a frame has left.
+    messages until ``poll_delivery`` does; say with ``handle_sent`` that a message has left, and
+    with ``handle_link_lost`` and ``handle_link_closed`` that a link has ended. Links that others
+    make are numbered by the caller, and no number is used again.
     """
 
     def __init__(self, *, scope: str, node: str, life: int, copies_bytes_max: int) -> None:
@@ -123,22 +109,32 @@ class Forwarder:
         self._sender = Sender(scope, node, life)
         self._numbers: Counter[str] = Counter()
         self._sources: dict[Key, _Source] = {}
-        self._by_topic: dict[str, list[_Source]] = {}
-        self._targets: dict[Key, Channel] = {}
-        self._wires: dict[str, _Wire] = {}
+        self._by_topic: dict[str, dict[Key, _Source]] = {}
+        self._wires: dict[Link, _Wire] = {}
         self._out: deque[tuple[Link, Frame]] = deque()
         self._answers: deque[tuple[int, Frame]] = deque()
-        self._deliveries: deque[Packet] = deque()
-        self._lost: deque[Channel] = deque()
+        self._deliveries: deque[Packet | Gap] = deque()
+        self._lost: dict[Channel, None] = {}
+        self._inlets = Inlets(self._sender, self.holdings, self._answers)
+        """The channels that end here."""
 
     # Application verbs
 
     def publish(self, topic: str, payload: bytes, attributes: dict[str, str] | None = None) -> int:
-        """Send a message to a topic; return its number."""
+        """Send a message to a topic; return its number. Raises ``MessageTooLargeError``."""
+        attributes = attributes or {}
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise MessageTooLargeError("bytes", len(payload), PAYLOAD_BYTES_MAX)
+        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
+            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
+        longest = max((len(text) for each in attributes.items() for text in each), default=0)
+        if longest > TEXT_BYTES_MAX:
+            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
         number = self._numbers[topic]
         self._numbers[topic] += 1
         record = begin(self._scope, self._node)
-        packet = Packet(topic, self._sender, number, record, attributes or {}, payload)
+        packet = Packet(topic, self._sender, number, record, attributes, payload)
+        self.holdings.begin(topic, self._sender, number)
         self.holdings.take(packet)
         self._forward(packet)
         return number
@@ -153,9 +149,11 @@ class Forwarder:
             case SourceClosed(channel):
                 self._close_source(key_of(channel))
             case TargetOpened(channel):
-                self._targets[key_of(channel)] = channel
+                self._inlets.announce(channel)
             case TargetClosed(channel):
-                self._targets.pop(key_of(channel), None)
+                self._deliver(self._inlets.withdraw(channel))
+            case TopicLeft(topic):
+                self.holdings.forget_topic(topic)
             case _:
                 pass
 
@@ -163,13 +161,20 @@ class Forwarder:
         """Something arrived over a link that another node has made."""
         match frame:
             case OpenChannel(channel):
-                if not self._knows(channel):
-                    self._answers.append((link, CloseChannel(channel)))
-                    return
-                lows = tuple(self.holdings.lows(channel.topic).items())[:LOWS_MAX]
-                self._answers.append((link, Have(channel, lows)))
+                self._inlets.handle_open(link, channel)
             case Carry(channel, packet):
                 self._handle_packet(link, channel, packet)
+            case CloseChannel(channel):
+                self._inlets.handle_close(link, channel)
+            case Begin():
+                if not self._inlets.handle_begin(link, frame):
+                    self.counters["unexpected"] += 1
+            case Given():
+                told = self._inlets.handle_given(link, frame)
+                if told is None:
+                    self.counters["unexpected"] += 1
+                else:
+                    self._deliver(told)
             case _:
                 self.counters["unexpected"] += 1
 
@@ -177,31 +182,35 @@ class Forwarder:
         """Something came back over a link that this node has made."""
         match frame:
             case Have(channel, lows):
-                source = self._sources.get(key_of(channel))
-                if source is None or source.where != where:
-                    return
-                source.is_ready = True
-                for packet in self.holdings.since(channel.topic, dict(lows)):
-                    if not source.is_ready:
-                        break
-                    self._carry(source, packet)
+                key = key_of(channel)
+                wire = self._wires.get(where)
+                if wire is not None and key in wire.channels:
+                    self._give(self._sources[key], where, dict(lows))
             case CloseChannel(channel):
-                if key_of(channel) in self._sources:
-                    self._lost.append(channel)
+                source = self._sources.get(key_of(channel))
+                if source is not None and source.where == where:
+                    self._lost[source.channel] = None
             case _:
                 self.counters["unexpected"] += 1
 
     def handle_link_lost(self, where: Link) -> None:
-        """A link has ended: its channels are to be asked for again."""
-        self._wires.pop(where.address, None)
-        for source in self._sources.values():
-            if source.where == where:
-                source.is_ready = False
-                self._lost.append(source.channel)
+        """A link that this node has made has ended: its channels are to be asked for again."""
+        wire = self._wires.pop(where, None)
+        if wire is None:
+            return
+        self._out = deque(each for each in self._out if each[0] != where)
+        for key in wire.channels:
+            source = self._sources[key]
+            source.is_ready = False
+            self._lost[source.channel] = None
+
+    def handle_link_closed(self, link: int) -> None:
+        """A link that another node has made has ended."""
+        self._inlets.handle_link_closed(link)
 
     def handle_sent(self, where: Link, size: int) -> None:
         """A message has left, of a size that ``Packet.size`` gives."""
-        wire = self._wires.get(where.address)
+        wire = self._wires.get(where)
         if wire is None:
             return
         wire.queued_bytes = max(0, wire.queued_bytes - size)
@@ -220,8 +229,11 @@ class Forwarder:
         """Return which frame goes back over which link that another node made, or None."""
         return self._answers.popleft() if self._answers else None
 
-    def poll_delivery(self) -> Packet | None:
-        """Return the next message for the applications of this node, or None."""
+    def poll_delivery(self) -> Packet | Gap | None:
+        """Return the next message for the applications of this node, or None.
+
+        A ``Gap`` stands where messages are missing that nobody can give any more.
+        """
         return self._deliveries.popleft() if self._deliveries else None
 
     def poll_lost(self) -> Channel | None:
@@ -229,7 +241,10 @@ class Forwarder:
 
         The manager is to be told (``ScopeManager.handle_link_lost``).
         """
-        return self._lost.popleft() if self._lost else None
+        lost = next(iter(self._lost), None)
+        if lost is not None:
+            del self._lost[lost]
+        return lost
 
     # Channels
 
@@ -241,36 +256,43 @@ class Forwarder:
             return
         source = _Source(event.channel, filters, event.where)
         key = key_of(event.channel)
+        self._close_source(key)
         self._sources[key] = source
-        self._by_topic.setdefault(event.channel.topic, []).append(source)
+        self._by_topic.setdefault(event.channel.topic, {})[key] = source
         if isinstance(event.where, Link):
-            self._wires.setdefault(event.where.address, _Wire()).channels[key] = None
+            self._wires.setdefault(event.where, _Wire()).channels[key] = None
             self._out.append((event.where, OpenChannel(event.channel)))
 
     def _close_source(self, key: Key) -> None:
         source = self._sources.pop(key, None)
         if source is None:
             return
+        self._lost.pop(source.channel, None)
         others = self._by_topic[key.topic]
-        others.remove(source)
+        del others[key]
         if not others:
             del self._by_topic[key.topic]
-        if isinstance(source.where, Link) and source.where.address in self._wires:
-            wire = self._wires[source.where.address]
-            wire.channels.pop(key, None)
-            self._out.append((source.where, CloseChannel(source.channel)))
-            if not wire.channels:
-                del self._wires[source.where.address]
-
-    def _knows(self, channel: Channel) -> bool:
-        """Whether a channel ends here, whoever works its source."""
-        known = self._targets.get(key_of(channel))
-        return known is not None and known.target == channel.target
+        where = source.where
+        wire = self._wires.get(where) if isinstance(where, Link) else None
+        if wire is None or key not in wire.channels:
+            return  # Its link was lost; another one to the same node may have been made since.
+        assert isinstance(where, Link)
+        del wire.channels[key]
+        kept: deque[tuple[Link, Frame]] = deque()
+        for each in self._out:
+            if each[0] != where or each[1].channel != source.channel:
+                kept.append(each)
+            elif isinstance(each[1], Carry):
+                wire.queued_bytes -= each[1].packet.size()
+        self._out = kept
+        self._out.append((where, CloseChannel(source.channel)))
+        if not wire.channels:
+            del self._wires[where]
 
     # Messages
 
     def _handle_packet(self, link: int, channel: Channel, packet: Packet) -> None:
-        if not self._knows(channel):
+        if not self._inlets.knows(channel):
             self.counters["unknown_channels"] += 1
             self._answers.append((link, CloseChannel(channel)))
             return
@@ -279,16 +301,49 @@ class Forwarder:
         if is_bad or len(packet.attributes) > ATTRIBUTES_MAX or packet.number < 0:
             self.counters["forged"] += 1
             return
+        if packet.sender == self._sender:
+            self.counters["duplicates"] += 1
+            return
         ready = self.holdings.take(packet)
+        self._inlets.handle_taken(packet.topic, packet.sender)
         if ready is None:
             self.counters["duplicates"] += 1
             return
-        self._deliveries.extend(ready)
-        self.counters["delivered"] += len(ready)
+        self._deliver(ready)
         self._forward(packet)
 
+    def _deliver(self, told: Sequence[Packet | Gap]) -> None:
+        """Give messages to the applications; others are told what this node passes over."""
+        self._deliveries.extend(told)
+        gaps = [each for each in told if isinstance(each, Gap)]
+        self.counters["delivered"] += len(told) - len(gaps)
+        self.counters["gaps"] += len(gaps)
+        for topic in dict.fromkeys(gap.topic for gap in gaps):
+            for source in self._by_topic.get(topic, {}).values():
+                if source.is_ready and isinstance(source.where, Link):
+                    self._say_given(source, source.where, is_answer=False)
+
+    def _give(self, source: _Source, where: Link, lows: dict[Sender, int]) -> None:
+        """Send what the target lacks, and say how far that goes."""
+        source.is_ready = True
+        source.begun.clear()
+        for packet in self.holdings.since(source.channel.topic, lows):
+            self._carry(source, packet)
+            if not source.is_ready:
+                return
+        self._say_given(source, where, is_answer=True)
+
+    def _say_given(self, source: _Source, where: Link, *, is_answer: bool) -> None:
+        channel = source.channel
+        marks = tuple(
+            (sender, stream.low)
+            for sender, stream in self.holdings.of_topic(channel.topic).items()
+            if stream.record is not None and matches(stream.record, channel)
+        )
+        self._out.append((where, Given(channel, marks, is_answer)))
+
     def _forward(self, packet: Packet) -> None:
-        for source in self._by_topic.get(packet.topic, ()):
+        for source in self._by_topic.get(packet.topic, {}).values():
             if source.is_ready:
                 self._carry(source, packet)
 
@@ -296,6 +351,12 @@ class Forwarder:
         """Send a message along a channel, if it belongs there."""
         if not matches(packet.record, source.channel):
             return
+        where = source.where
+        if not isinstance(where, Link):
+            return
+        wire = self._wires[where]
+        if packet.sender not in source.begun:
+            self._say_begin(source, where, packet)
         facts = Facts(packet.number, packet.attributes)
         for passes in source.filters:
             attributes = passes(facts)
@@ -303,20 +364,29 @@ class Forwarder:
                 break
         else:
             return
-        if not isinstance(source.where, Link):
+        if len(attributes) > ATTRIBUTES_MAX:
+            self.counters["too_many_tags"] += 1
             return
-        wire = self._wires[source.where.address]
-        size = packet.size()
-        if wire.queued_bytes + size > QUEUE_BYTES_MAX:
+        record = forwarded(packet.record, source.channel)
+        moved = Packet(
+            packet.topic, packet.sender, packet.number, record, dict(attributes), packet.payload
+        )
+        size = moved.size()
+        if wire.queued_bytes and wire.queued_bytes + size > QUEUE_BYTES_MAX:
             self.counters["queue_full"] += 1
             wire.is_behind = True
             for key in wire.channels:
                 self._sources[key].is_ready = False
             return
         wire.queued_bytes += size
-        record = forwarded(packet.record, source.channel)
-        moved = Packet(
-            packet.topic, packet.sender, packet.number, record, dict(attributes), packet.payload
-        )
-        self._out.append((source.where, Carry(source.channel, moved)))
+        self._out.append((where, Carry(source.channel, moved)))
         self.counters["forwarded"] += 1
+
+    def _say_begin(self, source: _Source, where: Link, packet: Packet) -> None:
+        """Tell the target where a stream begins, of which this is the first message for it."""
+        if len(source.begun) >= STREAMS_MAX:
+            source.begun.clear()
+        source.begun[packet.sender] = None
+        stream = self.holdings.find(packet.topic, packet.sender)
+        first = packet.number if stream is None else min(stream.kept, packet.number)
+        self._out.append((where, Begin(source.channel, packet.sender, first)))

@@ -8,11 +8,24 @@ and in what commands print ``-``, ``:`` and ``,`` stand between names, so no nam
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 NAME_BYTES_MAX = 200
 """A topic is a group in each network that it spans, and group names have 255 bytes."""
 
 PARTS_MAX = 16
 """Levels of the deepest hierarchy."""
+
+Name = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
+"""A name as peers may write it: its length is bounded, and nothing else is checked."""
+
+Path = Annotated[tuple[Name, ...], msgspec.Meta(min_length=1, max_length=PARTS_MAX)]
+"""A scope, a member of it, a member of that one, and so on."""
+
+Address = Annotated[str, msgspec.Meta(max_length=255)]
+"""Where somebody listens."""
 
 _FORBIDDEN = frozenset("-:, \t\r\n*>")
 

@@ -16,8 +16,11 @@ branches of a hierarchy may differ in depth; where they do not, both are the sam
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Annotated
 
 import msgspec
+
+from quicksilver.scopes.names import Name, Path
 
 ENTRIES_MAX = 16
 """Scopes that a record can tell of; a forged one that has more is refused."""
@@ -26,27 +29,27 @@ ENTRIES_MAX = 16
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The state of a message in one scope: the pair Xi-Yi of the dissertation."""
 
-    scope: str
-    origin: str
+    scope: Name
+    origin: Name
     """The member of the scope that the message came from, and it does not change …"""
-    at: str
+    at: Name
     """… and the member that it is inside of, or is entering."""
 
 
-Record = tuple[Entry, ...]
+Record = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=ENTRIES_MAX)]
 """Entries from the widest scope to the narrowest; each scope is the ``at`` of the one before."""
 
 
 class Channel(msgspec.Struct, frozen=True, array_like=True):
     """A channel between two members of a scope, and who works its ends."""
 
-    scope: str
-    source: tuple[str, ...]
+    scope: Name
+    source: Path
     """The member, then the member of that one that it was delegated to, and so on to a node."""
-    target: tuple[str, ...]
+    target: Path
     """The same for the other end."""
-    topic: str
-    origin: str
+    topic: Name
+    origin: Name
     """Messages that originated, in ``scope``, at this member are carried."""
 
     def __str__(self) -> str:

@@ -7,8 +7,8 @@ the last one is gone, however many come and go between.
 
 What members have to do follows from who they are, from the scope's policy and from what its
 owner wants of it: channels between members, and ends of channels that lead out or in, which
-the scope hands to one of them (delegation, 3.2.4). It is worked out anew after every
-change. Which member gets an end depends on their names alone, so a manager that starts
+the scope hands to one of them (delegation, 3.2.4). It is worked out anew after
+changes. Which member gets an end depends on their names alone, so a manager that starts
 again comes to the same result, and a member that goes moves only the ends that it had.
 """
 
@@ -19,9 +19,12 @@ from hashlib import blake2b
 
 from quicksilver.scopes.container import PolicyContainer
 from quicksilver.scopes.filters import Filter
-from quicksilver.scopes.messages import Peer, Source
+from quicksilver.scopes.messages import FRAME_BYTES_MAX, Peer, Source
 from quicksilver.scopes.policies.base import Policy
 from quicksilver.scopes.routing import Channel
+
+VIEW_BYTES_MAX = FRAME_BYTES_MAX - 4096
+"""The peers in a view of a domain, as they travel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,22 @@ class Topic:
         self._scope = scope
         self._container = PolicyContainer(policy)
         self._peers: tuple[Peer, ...] = ()
+        self._peers_bytes = 0
 
-    def handle_part(self, member: str, part: Part | None) -> bool:
-        """A member wants something else; None: nothing. Return whether the view is new."""
-        if part is None or not (part.publishes or part.subscribes):
-            self.parts.pop(member, None)
-        else:
+    def has_room(self, member: str) -> bool:
+        """Whether a view that a member is in can be told to all others."""
+        return member in self.parts or self._peers_bytes + _peer_bytes(member) <= VIEW_BYTES_MAX
+
+    def handle_part(self, member: str, part: Part | None) -> None:
+        """A member wants something else; None: nothing."""
+        if self.parts.pop(member, None) is not None:
+            self._peers_bytes -= _peer_bytes(member)
+        if part is not None and (part.publishes or part.subscribes):
             self.parts[member] = part
+            self._peers_bytes += _peer_bytes(member)
+
+    def update_view(self) -> bool:
+        """Take all changes into the view; return whether it is a new one."""
         peers = tuple(
             Peer(name, each.domain) for name, each in sorted(self.parts.items()) if each.is_member
         )
@@ -137,6 +149,17 @@ class Topic:
                 work[worker].targets.append(self.handed_on(channel, worker))
         return entries
 
+    def find_target(self, asked: Channel) -> Channel | None:
+        """Return the announced channel that is asked for, whoever works its source."""
+        for channel in self.targets:
+            if (channel.scope, channel.source[0], channel.origin) == (
+                asked.scope,
+                asked.source[0],
+                asked.origin,
+            ):
+                return channel
+        return None
+
     def entry_of(self, channel: Channel) -> str | None:
         """Return the member at which messages of a channel come in."""
         return self._choose_worker(channel) if channel in self.targets else None
@@ -161,6 +184,10 @@ class Topic:
         ends = f"{channel.source[0]}-{channel.target[0]}"
         name = f"{channel.scope} {ends} {channel.topic} {channel.origin}"
         return max(candidates, key=lambda member: _lot(name, member), default=None)
+
+
+def _peer_bytes(member: str) -> int:
+    return len(member.encode("utf-8", "surrogatepass")) + 16
 
 
 def _lot(channel: str, member: str) -> bytes:
