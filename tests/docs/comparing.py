@@ -15,7 +15,8 @@ _RATE = re.compile(r"\b\d[\d,.]* ?[kM]?(msg|rows|seeds|messages|B)/s\b")
 _SIZE = re.compile(r"\b\d[\d,.]* ?[KMGkB]i?B\b")
 _WAITING = re.compile(r"^quicksilver: waiting for the GMS at \S+\n?", re.MULTILINE)
 """What commands say on a machine that is busy just then."""
-_NUMBER = re.compile(r"\d[\d,.]*[kM]?")
+_NUMBER = re.compile(r"\d(?:[\d,.]*\d)?[kM]?")
+"""A comma or a full stop behind it is the sentence's."""
 _ANYTHING = re.compile(r"\.\.\.|…")
 
 

@@ -89,6 +89,8 @@ def test_measurements_may_differ_and_nothing_else(shown: str, printed: str, same
 def test_numbers_may_vary_where_a_page_says_so() -> None:
     assert is_shown("lost 71 got 67", "lost 5 got 6", vary=True)
     assert not is_shown("lost 71 got 67", "lost 5 gave 6", vary=True)
+    # A digest that ends with a digit, and the comma behind it.
+    assert is_shown("digest ..., 5 in all", "digest 0ab2, 7 in all", vary=True)
 
 
 def test_lines_are_taken_as_soon_as_they_are_what_is_shown() -> None:
