@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import replace
 
-from quicksilver.scopes import messages as say
-from quicksilver.scopes.carrying import key_of
-from quicksilver.scopes.channels import Link
-from quicksilver.scopes.config import Config
-from quicksilver.scopes.events import Dial, Event, SourceClosed, SourceOpened, TargetClosed
-from quicksilver.scopes.forwarder import Forwarder
-from quicksilver.scopes.frames import Carry, Frame, encode, parse_frame
-from quicksilver.scopes.holdings import Packet
-from quicksilver.scopes.manager import ScopeManager
-from quicksilver.scopes.policies.choice import parse_policy
+from quicksilver.scopes.dissemination.carrying import key_of
+from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.forwarder import Forwarder
+from quicksilver.scopes.dissemination.frames import Carry, Frame, encode, parse_frame
+from quicksilver.scopes.dissemination.holdings import Packet
+from quicksilver.scopes.dissemination.policies.choice import parse_policy
+from quicksilver.scopes.management import messages as say
+from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.events import (
+    Dial,
+    Event,
+    SourceClosed,
+    SourceOpened,
+    TargetClosed,
+)
+from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.routing import Channel
 
 DELAY_S = 0.001

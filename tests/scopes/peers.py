@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quicksilver.scopes import messages as say
-from quicksilver.scopes.channels import Link
-from quicksilver.scopes.config import Config
-from quicksilver.scopes.events import Dial, Event, Purpose
-from quicksilver.scopes.filters import ALL
-from quicksilver.scopes.manager import ScopeManager
-from quicksilver.scopes.messages import PROTOCOL_VERSION
-from quicksilver.scopes.policies.choice import parse_policy
+from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.filters import ALL
+from quicksilver.scopes.dissemination.policies.choice import parse_policy
+from quicksilver.scopes.management import messages as say
+from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.events import Dial, Event, Purpose
+from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.management.messages import PROTOCOL_VERSION
 from quicksilver.scopes.routing import Channel
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.scopes.policies.base import Policy
-from quicksilver.scopes.policies.trees import Star, Tree
+from quicksilver.scopes.dissemination.policies.base import Policy
+from quicksilver.scopes.dissemination.policies.trees import Star, Tree
 from quicksilver.scopes.routing import (
     ENTRIES_MAX,
     Channel,

@@ -1,0 +1,1 @@
+"""Carrying messages between the members of a scope: policies, channels, filters, copies."""

@@ -1,0 +1,81 @@
+"""Policies in which members get a message from several others, or perhaps from nobody.
+
+Nodes drop what they have already. What nobody brought, the scope's recovery does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import combinations
+
+from quicksilver.scopes.dissemination.filters import ALL, Chance
+from quicksilver.scopes.dissemination.policies.base import Edge
+
+GOSSIP_EVERYBODY_MAX = 32
+"""In larger scopes a member gossips with some of the others only, always the same ones."""
+
+
+class Mesh:
+    """Every message comes along ``paths`` ways that have no member in common.
+
+    Members stand in a circle, each beside the next ones in both directions (Harary's graph):
+    whoever of fewer than ``paths`` of them fail, the rest still reaches each other.
+    """
+
+    mechanism = None
+
+    def __init__(self, paths: int) -> None:
+        if paths < 2 or paths % 2:
+            raise ValueError(f"a mesh needs an even number of paths, 2 or more, not {paths}")
+        self.paths = paths
+
+    def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        for one, other in _neighbours(members, self.paths // 2):
+            for source, target in ((one, other), (other, one)):
+                if target != origin:
+                    yield Edge(source, target)
+
+
+def _neighbours(members: tuple[str, ...], reach: int) -> list[tuple[str, str]]:
+    if len(members) <= 2 * reach + 1:
+        return list(combinations(members, 2))
+    count = len(members)
+    return [
+        (members[place], members[(place + step) % count])
+        for place in range(count)
+        for step in range(1, reach + 1)
+    ]
+
+
+class Gossip:
+    """Every member passes a message on to ``fan_out`` others, drawn by lot for each message."""
+
+    mechanism = None
+
+    def __init__(self, fan_out: int) -> None:
+        if fan_out < 1:
+            raise ValueError(f"gossip needs a fan-out of 1 or more, not {fan_out}")
+        self.fan_out = fan_out
+
+    def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        for source in members:
+            peers = self._peers(source, members)
+            part = min(1.0, self.fan_out / max(1, len(peers)))
+            for target in peers:
+                if target != origin:
+                    rule = ALL if part == 1.0 else Chance(part, _lot(source, target))
+                    yield Edge(source, target, rule)
+
+    def _peers(self, source: str, members: tuple[str, ...]) -> list[str]:
+        others = [member for member in members if member != source]
+        most = max(GOSSIP_EVERYBODY_MAX, self.fan_out)
+        if len(others) <= most:
+            return others
+        return sorted(others, key=lambda other: _lot(source, other))[:most]
+
+
+def _lot(source: str, target: str) -> int:
+    """Return a number that depends on two names alone."""
+    digest = blake2b(f"{source}:{target}".encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")

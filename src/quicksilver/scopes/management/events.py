@@ -1,0 +1,144 @@
+"""What a scope manager tells whoever runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from quicksilver.scopes.dissemination.channels import External, Link
+from quicksilver.scopes.dissemination.filters import Filter
+from quicksilver.scopes.management.messages import Peer
+from quicksilver.scopes.routing import Channel
+
+
+class Purpose(Enum):
+    """What a connection is for."""
+
+    OWNER = "owner"
+    """To be a member of the scope there …"""
+    CHANNEL = "channel"
+    """… or to ask where the messages of channels go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Whoever runs the manager is to connect to another one, and to say how that went."""
+
+    address: str
+    purpose: Purpose
+    """Two connections to one address may be wanted; each is for one purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerJoined:
+    """This scope is a member of an owner now."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLost:
+    """An owner does not answer, or refused; it is tried again."""
+
+    address: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined:
+    name: str
+    is_member: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberGone:
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFailed:
+    """A topic cannot be had here."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeersChanged:
+    """The peers of this scope's domain for a topic, in a view of the domain above."""
+
+    topic: str
+    owner: str
+    domain: int
+    view: int
+    peers: tuple[Peer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOpened:
+    """This node is to carry messages along a channel."""
+
+    channel: Channel
+    filters: tuple[Filter, ...]
+    where: Link | External
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClosed:
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOpened:
+    """Messages will come to this node along a channel."""
+
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class TargetClosed:
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLeft:
+    """This node has nothing to do with a topic any more; its channels are closed."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersTooLarge:
+    """A member would have to work more ends of channels than can be told: it is told nothing
+    new. Another policy needs fewer, or the scope is to be divided."""
+
+    topic: str
+    member: str
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRefused:
+    """A policy of this scope was not obeyed."""
+
+    topic: str
+    origin: str
+    problem: str
+
+
+Event = (
+    OwnerJoined
+    | OwnerLost
+    | MemberJoined
+    | MemberGone
+    | TopicFailed
+    | PeersChanged
+    | SourceOpened
+    | SourceClosed
+    | TargetOpened
+    | TargetClosed
+    | TopicLeft
+    | OrdersTooLarge
+    | PolicyRefused
+)
