@@ -24,7 +24,6 @@ from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio_group import Group, Stream, TypedGroup, limited
 from quicksilver.node.checks import check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.discovery import find_gms
 from quicksilver.node.errors import QuicksilverError, TimedOutError, UnconfirmedError
 from quicksilver.node.history import History
@@ -38,6 +37,7 @@ from quicksilver.node.options import (
     make_options,
 )
 from quicksilver.node.patterns import QUEUE_DRAIN_S
+from quicksilver.node.ports import Core
 
 __all__ = ["Group", "Node", "Stream", "connect"]
 
@@ -174,7 +174,7 @@ class Node(NodeBase):
             try:
                 await group.begin_history(history)
             except BaseException:
-                self.core.withdraw([group])
+                self._connected.withdraw([group])
                 raise
         return group
 
@@ -307,7 +307,7 @@ class Node(NodeBase):
         shared = queues_of(groups)
         try:
             if shared:
-                await self._wait(self.core.leave_queues(shared))
+                await self._wait(self._connected.leave_queues(shared))
                 await asyncio.sleep(QUEUE_DRAIN_S)
         finally:
             left = self._leave(groups)
@@ -317,7 +317,7 @@ class Node(NodeBase):
         try:
             await self._wait(future)
         except BaseException:
-            self.core.withdraw(groups)
+            self._connected.withdraw(groups)
             raise
 
     async def _wait(self, future: Any) -> Any:
@@ -328,7 +328,7 @@ class Node(NodeBase):
         except TimeoutError as error:
             if isinstance(error, QuicksilverError):
                 raise
-            raise self.core.unreachable() from None
+            raise self._connected.unreachable() from None
 
     async def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
         """Wait until every surviving member has everything that this node has sent.
@@ -341,17 +341,17 @@ class Node(NodeBase):
             TimedOutError: not everything was acknowledged within ``timeout`` seconds; it may still
                 arrive.
         """
-        future = self.core.flush()
+        future = self._connected.flush()
         try:
             async with limited(timeout, "everything sent to be acknowledged"):
                 return await asyncio.wrap_future(future)
         except (asyncio.CancelledError, TimedOutError):
-            self.core.untell(future)
+            self._connected.untell(future)
             raise
 
     async def stats(self) -> NodeStats:
         """Return this node's counters at this moment."""
-        return await asyncio.to_thread(self.core.stats)
+        return await asyncio.to_thread(self._connected.stats)
 
     async def close(self, timeout: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread.
@@ -378,7 +378,7 @@ class Node(NodeBase):
         if lost is not None:
             raise lost
 
-    async def _flush_last(self, core: NodeCore, timeout: float) -> UnconfirmedError | None:
+    async def _flush_last(self, core: Core, timeout: float) -> UnconfirmedError | None:
         try:
             await self.flush(timeout)
         except TimedOutError:

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.node.aio_requests import request, serve
 from quicksilver.node.checks import check_count, check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError, TimedOutError
 from quicksilver.node.group_base import GroupBase, check_payload
 from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
+from quicksilver.node.ports import Core
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
     __slots__ = ("_is_notified", "_loop", "_reading", "_waiters")
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         super().__init__(core, name, type_, inbox=inbox, echo=echo)
         self._loop = asyncio.get_running_loop()
@@ -184,7 +184,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
                 await self._wait_at_most(LOOK_S)
             self._ready_sender()
 
-    def _put(self, payload: bytes) -> Lane:
+    def _put(self, payload: bytes) -> SendQueue:
         """Queue a message whatever room there is; refuse what cannot be sent."""
         sender = self._sender_to_use()
         self._retain(check_payload(payload))
@@ -235,7 +235,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         """Run something in the loop's thread soon; may be called from any thread."""
         self._call(work)
 
-    def _nudge(self, lane: Lane) -> None:
+    def _nudge(self, lane: SendQueue) -> None:
         thread = self._thread
         if lane.is_blocked:
             return
@@ -257,7 +257,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         self._put(payload)
         return True
 
-    async def _wait_room(self, lane: Lane) -> None:
+    async def _wait_room(self, lane: SendQueue) -> None:
         while lane.room < 0:
             room = asyncio.Event()
             tell = partial(self._call, room.set)

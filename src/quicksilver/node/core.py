@@ -32,6 +32,7 @@ from quicksilver.multicast.events import (
     MessagesArrived,
     MessagesUnconfirmed,
     MessagesWaiting,
+    Receiver,
     SessionEvent,
 )
 from quicksilver.multicast.routes import Receivers
@@ -64,7 +65,7 @@ from quicksilver.node.errors import (
     UnconfirmedError,
 )
 from quicksilver.node.flushes import Flushes
-from quicksilver.node.log import Droppable, NodeLog
+from quicksilver.node.log import Droppable, NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import Promises, fail, settle
@@ -199,7 +200,9 @@ class NodeCore:
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
         self.promises = Promises()
-        self._flushes = Flushes(self.session, self._log, options.on_unconfirmed, self._sinks_of)
+        self._flushes = Flushes(
+            self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
+        )
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
@@ -403,6 +406,14 @@ class NodeCore:
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
         self.thread.submit(work)
+
+    def on_burst(self, callback: Receiver) -> None:
+        """Give whole packets to a callback instead of the groups."""
+
+        def install() -> None:
+            self.session.on_packet = callback
+
+        self.thread.submit(install)
 
     def flush(self) -> Future[tuple[Unconfirmed, ...]]:
         """Wait until all that was sent is on every surviving member, or known to be lost.

@@ -13,11 +13,9 @@ import msgspec
 
 from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.routes import Receivers
-from quicksilver.multicast.sending.group import GroupSender
-from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
 from quicksilver.node.checks import check_callback
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
     EmptyGroupError,
@@ -32,6 +30,7 @@ from quicksilver.node.errors import (
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
+from quicksilver.node.ports import Core, Target
 from quicksilver.node.requests import split_requests
 from quicksilver.node.retained import Retained
 from quicksilver.wire.envelope import Envelope
@@ -89,11 +88,11 @@ class GroupBase(Generic[T]):
     }
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         self.name = name
         """The group's name, or the pattern."""
-        self.sender: GroupSender | None = None
+        self.sender: Target | None = None
         self.echo = echo
         """True if this node also receives its own messages to the group."""
         self.invalid = 0
@@ -107,7 +106,7 @@ class GroupBase(Generic[T]):
         self._core = core
         self._thread = core.thread
         self._inbox = inbox
-        self._lane: Lane = core.session.idle_lane
+        self._lane: SendQueue = core.session.idle_lane
         """Where ``send`` queues messages: the idle lane until the group is ready, and after it."""
         self._unconfirmed: Notes | None = None
         """Messages that may be lost and that the next ``send`` is to tell of. The lane is the
@@ -188,7 +187,7 @@ class GroupBase(Generic[T]):
 
     # Core thread
 
-    def ready_on_core(self, sender: GroupSender) -> None:
+    def ready_on_core(self, sender: Target) -> None:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
         self._choose_lane()
@@ -209,7 +208,7 @@ class GroupBase(Generic[T]):
 
     def deliver_on_core(self, messages: Messages) -> None:
         """Hand messages to the callback or queue them."""
-        self._take_in(Batch.of(messages, self.name, self._core.session.engine.cluster))
+        self._take_in(Batch.of(messages, self.name, self._core.session.cluster))
 
     def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
         """The same for messages that came with keys or headers; requests go to who serves."""
@@ -219,18 +218,18 @@ class GroupBase(Generic[T]):
             if requests:
                 self.server.take_on_core(requests)
         if rest is not None:
-            cluster = self._core.session.engine.cluster
+            cluster = self._core.session.cluster
             self._take_in(Batch.of(rest, self.name, cluster, envelopes))
 
     def receivers_on_core(self, name: str) -> Receivers:
         """Return who takes the messages of a group that this pattern stands for."""
-        engine = self._core.session.engine
+        session = self._core.session
 
         def deliver(messages: Messages) -> None:
-            self._take_in(Batch.of(messages, name, engine.cluster))
+            self._take_in(Batch.of(messages, name, session.cluster))
 
         def deliver_enveloped(messages: Messages, envelopes: Sequence[Envelope]) -> None:
-            self._take_in(Batch.of(messages, name, engine.cluster, envelopes))
+            self._take_in(Batch.of(messages, name, session.cluster, envelopes))
 
         return deliver, deliver_enveloped
 
@@ -246,13 +245,19 @@ class GroupBase(Generic[T]):
             self._core.session.pause(self.name)
         self.notify()
 
+    def missed_on_core(self, count: int) -> None:
+        """Messages were lost before they came here: the controller did not wait for them."""
+        if self._inbox is not None:
+            self._inbox.dropped += count
+
     def view_on_core(self, view: View) -> None:
         """The group has a new view, or one of those that a pattern stands for."""
         if view.group == self.name:
             self.view = view
             if self.retained is not None:
                 batch = self._core.session.directory.batch
-                self.retained.handle_view(self.sender, batch, has_newcomers=bool(view.joined))
+                sender: Any = self.sender  # of a node: nothing else retains
+                self.retained.handle_view(sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
             self._inbox.views.append(view)
         self.notify()
@@ -403,7 +408,7 @@ class GroupBase(Generic[T]):
         what = f"{count} member{'' if count == 1 else 's'} of group {self.name!r}"
         return TimedOutError(f"{what}, which has {have} members", timeout)
 
-    def _must_wait(self, sender: GroupSender, size: int) -> bool:
+    def _must_wait(self, sender: Target, size: int) -> bool:
         """Whether a message must wait in ``send`` because nobody is in the group.
 
         Raises:
@@ -468,7 +473,7 @@ class GroupBase(Generic[T]):
                 message.is_retained,
             )
 
-    def _sender_to_use(self) -> GroupSender:
+    def _sender_to_use(self) -> Target:
         """Return how to send the next message; raises what keeps it from being sent.
 
         Raises:
@@ -485,7 +490,7 @@ class GroupBase(Generic[T]):
                 raise UnconfirmedError(found)
         return sender
 
-    def _ready_sender(self) -> GroupSender:
+    def _ready_sender(self) -> Target:
         self._core.check_alive()
         if self._end is not None:
             raise self._end

@@ -22,12 +22,19 @@ from quicksilver.node.checks import (
 )
 from quicksilver.node.core import NodeCore
 from quicksilver.node.discovery import find_gms
-from quicksilver.node.errors import NotConnectedError, OptionError
+from quicksilver.node.errors import NeedsNodeError, NotConnectedError, OptionError
 from quicksilver.node.group_base import GroupBase, public_names
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
-from quicksilver.node.options import OVERFLOW_CHOICES, NodeOptions, Overflow, parse_gms_address
+from quicksilver.node.options import (
+    OVERFLOW_CHOICES,
+    NodeOptions,
+    Overflow,
+    parse_controller_path,
+    parse_gms_address,
+)
 from quicksilver.node.patterns import check_join
+from quicksilver.node.ports import Core
 from quicksilver.node.retained import Retained, check_retain, kept_or
 
 INNER = frozenset({"core"})
@@ -47,12 +54,13 @@ class NodeBase:
     """The statement that connects such a node, shown in the error of an unconnected one."""
 
     def __init__(self, gms: str | None, options: NodeOptions) -> None:
-        """``gms``: where the GMS is; None: to be found when the node is connected."""
-        if gms is not None:
+        """``gms``: where the GMS is, or ``unix:`` and the path of a controller's socket; None: to
+        be found when the node is connected."""
+        if gms is not None and parse_controller_path(gms) is None:
             parse_gms_address(gms)  # a mistake is told at once
         self._gms = gms
         self._options = options
-        self._core: NodeCore | None = None
+        self._core: Core | None = None
         """None until the node is connected: before that it holds no socket and no thread."""
 
     def __repr__(self) -> str:
@@ -76,40 +84,54 @@ class NodeBase:
     @property
     def core(self) -> NodeCore:
         """The assembled node behind this form, for layers that build on it."""
+        core = self._connected
+        if not isinstance(core, NodeCore):
+            raise NeedsNodeError("this")
+        return core
+
+    @property
+    def _connected(self) -> Core:
+        """What is behind this form: a node, or what a controller serves."""
         if self._core is None:
             raise NotConnectedError(self._way_in)
         return self._core
 
-    def _make_core(self) -> NodeCore:
+    def _make_core(self) -> Core:
         """Assemble the node; without an address this looks for the GMS and may block a second."""
         if self._gms is None:
             self._gms = find_gms()
-        self._core = NodeCore(self._gms, self._options)
+        path = parse_controller_path(self._gms)
+        if path is None:
+            self._core = NodeCore(self._gms, self._options)
+        else:
+            from quicksilver.node.controlled import ControlledCore  # few programs use one
+
+            self._core = ControlledCore(path, self._options)
         return self._core
 
     @property
     def id(self) -> int:
         """The number that the GMS gave this node; 0 while it has none. After an exclusion the node
         has a new number."""
-        return self.core.session.node
+        return self._connected.session.node
 
     @property
     def name(self) -> str:
         """The name that other nodes see: the option ``name``, or else host name and process
         number."""
-        return self.core.session.name
+        return self._connected.session.name
 
     @property
     def cluster(self) -> int:
         """The number of the cluster that node numbers belong to; 0 before the node has
         connected."""
-        return self.core.session.cluster
+        return self._connected.session.cluster
 
     @property
     def exclusions(self) -> int:
         """How often this node had to come back under a new number: the GMS excluded it, or it
         lacked messages that are no longer kept."""
-        return self.core.exclusions
+        return self._connected.exclusions
 
     def on_burst(self, callback: Callable[[Burst], None]) -> None:
         """Call ``callback`` with each packet's messages, on the core thread: the fastest way to
@@ -121,11 +143,7 @@ class NodeBase:
         that it raises ends the node.
         """
         check_callback("callback", callback)
-
-        def install() -> None:
-            self.core.session.on_packet = callback
-
-        self.core.call(install)
+        self._connected.on_burst(callback)
 
     def _begin_join(
         self,
@@ -142,7 +160,7 @@ class NodeBase:
         has_history: bool = False,
     ) -> tuple[list[Any], Future[Any]]:
         """Check what is asked for, and ask for it; return the groups and what to wait for."""
-        options, core = self._options, self.core
+        options, core = self._options, self._connected
         found = check_names(names, allow_patterns=True)
         for name in found:
             check_join(name, queue=queue, echo=echo, has_history=has_history)
@@ -171,7 +189,7 @@ class NodeBase:
         retain: int,
     ) -> tuple[list[Any], Future[Any]]:
         """The same for groups that are opened for sending."""
-        core = self.core
+        core = self._connected
         found = check_names(names)
         choice = _check_choices(type_, behind, empty, retain)
         kind = self._plain if type_ is None else self._typed
@@ -183,7 +201,7 @@ class NodeBase:
     def _leave(self, groups: Sequence[GroupBase[Any]]) -> Any:
         """Begin to leave groups that ``queues_of`` has checked; return the future to wait for."""
         servers = [group.server for group in groups if group.server is not None]
-        return self.core.subscribe(
+        return self._connected.subscribe(
             leave=[
                 *(group.name for group in groups if group.is_member),
                 *(server.attendance for server in servers),

@@ -25,7 +25,6 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.checks import check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     QuicksilverError,
     TimedOutError,
@@ -42,6 +41,7 @@ from quicksilver.node.options import (
     make_options,
 )
 from quicksilver.node.patterns import QUEUE_DRAIN_S
+from quicksilver.node.ports import Core
 from quicksilver.node.sync_group import Group, Stream, TypedGroup
 
 __all__ = ["Group", "Node", "Stream", "connect"]
@@ -174,7 +174,7 @@ class Node(NodeBase):
             try:
                 group.begin_history(history)
             except BaseException:
-                self.core.withdraw([group])
+                self._connected.withdraw([group])
                 raise
         return group
 
@@ -307,7 +307,7 @@ class Node(NodeBase):
         shared = queues_of(groups)
         try:
             if shared:
-                self._wait(self.core.leave_queues(shared))
+                self._wait(self._connected.leave_queues(shared))
                 time.sleep(QUEUE_DRAIN_S)
         finally:
             left = self._leave(groups)
@@ -317,7 +317,7 @@ class Node(NodeBase):
         try:
             self._wait(future)
         except BaseException:
-            self.core.withdraw(groups)
+            self._connected.withdraw(groups)
             raise
 
     def _wait(self, future: Any) -> Any:
@@ -327,7 +327,7 @@ class Node(NodeBase):
             if isinstance(error, QuicksilverError):
                 raise
             future.cancel()
-            raise self.core.unreachable() from None
+            raise self._connected.unreachable() from None
 
     def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
         """Wait until every surviving member has everything that this node has sent.
@@ -341,21 +341,21 @@ class Node(NodeBase):
                 arrive.
         """
         check_seconds("timeout", timeout, allow_none=True)
-        future = self.core.flush()
+        future = self._connected.flush()
         try:
             return future.result(timeout=timeout)
         except FutureTimeout as error:
-            self.core.untell(future)
+            self._connected.untell(future)
             if isinstance(error, QuicksilverError) or timeout is None:
                 raise
             raise TimedOutError("everything sent to be acknowledged", timeout) from None
         except KeyboardInterrupt:
-            self.core.untell(future)
+            self._connected.untell(future)
             raise
 
     def stats(self) -> NodeStats:
         """Return this node's counters at this moment."""
-        return self.core.stats()
+        return self._connected.stats()
 
     def close(self, timeout: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread.
@@ -380,7 +380,7 @@ class Node(NodeBase):
         if lost is not None:
             raise lost
 
-    def _flush_last(self, core: NodeCore, timeout: float) -> UnconfirmedError | None:
+    def _flush_last(self, core: Core, timeout: float) -> UnconfirmedError | None:
         try:
             self.flush(timeout)
         except TimedOutError:

@@ -9,10 +9,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.group import GroupSender
-from quicksilver.multicast.sending.lane import Lane
+from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.node.checks import check_count, check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
     QueueFullError,
@@ -23,6 +21,7 @@ from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
+from quicksilver.node.ports import Core, Target
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 from quicksilver.node.sync_requests import Limit, request, serve
 
@@ -72,7 +71,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
     __slots__ = ("_arrived",)
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         super().__init__(core, name, type_, inbox=inbox, echo=echo)
         self._arrived = threading.Event() if inbox is not None else None
@@ -192,7 +191,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         self._retain(payload)
         self._settle(self._core.session.send(sender, payload))
 
-    def _wait_for_members(self, sender: GroupSender, size: int, limit: Limit | None = None) -> None:
+    def _wait_for_members(self, sender: Target, size: int, limit: Limit | None = None) -> None:
         """Wait while nobody is in the group and no more may wait for members."""
         room = self._core.room
         while self._must_wait(sender, size):
@@ -226,7 +225,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             self._thread.wake()
         return True
 
-    def _settle(self, lane: Lane, limit: Limit | None = None) -> None:
+    def _settle(self, lane: SendQueue, limit: Limit | None = None) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""
         thread = self._thread
         if lane.room >= 0:
@@ -240,7 +239,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             thread.lend()
         self._wait_room(lane, limit)
 
-    def _wait_room(self, lane: Lane, limit: Limit | None) -> None:
+    def _wait_room(self, lane: SendQueue, limit: Limit | None) -> None:
         """Wait while the queue is full (not on the core thread)."""
         thread, room = self._thread, self._core.room
         while lane.room < 0:

@@ -5,16 +5,17 @@ shared memory, as the bodies of records; their layouts, little endian::
 
     messages for applications:
       sender u32 | origin u32 | batch u64 | first u64 | cluster u32 | count u32 | size u32
-      | flags u16 | name length u16
-      group name | numbers u64 each (NUMBERED) | sizes u32 each (size is VARIED) | payloads
+      | flags u32
+      numbers u64 each (NUMBERED) | sizes u32 each (size is VARIED) | payloads
     messages of an application:
       group u32 | count u32 | size u32 | flags u32
       sizes u32 each (size is VARIED) | payloads
-    end of what a flush is about: number u64
+    the end of what a flush is about: number u64
+    a frame that must not overtake messages: as in the socket
 
 ``origin`` is the application that sent the messages, if it is one of this machine; 0: none is.
-Without NUMBERED, messages are numbered from ``first``. The name is empty where it is that of the
-group that the ring is for. With ENVELOPED each payload begins with an envelope.
+Without NUMBERED, messages are numbered from ``first``. With ENVELOPED each payload begins with an
+envelope.
 
 Neither side believes the other: lengths are checked against the bytes at hand.
 """
@@ -39,12 +40,13 @@ NAMES_MAX = 10_000
 KIND_MESSAGES = 1
 KIND_SENT = 2
 KIND_FLUSH = 3
+KIND_FRAME = 4
 
 NUMBERED = 1
 ENVELOPED = 2
 VARIED = 0xFFFF_FFFF
 
-_HEAD = Struct("<IIQQIIIHH")
+_HEAD = Struct("<IIQQIIII")
 _SENT = Struct("<IIII")
 _FLUSH = Struct("<Q")
 
@@ -66,8 +68,6 @@ WORD_CURSORS = 8
 class Batch(NamedTuple):
     """Messages of one sender to one group, as they are in a ring."""
 
-    group: str
-    """Empty: the group that the ring is for."""
     sender: int
     origin: int
     batch: int
@@ -88,27 +88,23 @@ def encode_batch(
     numbers: Sequence[int],
     payloads: Sequence[bytes],
     *,
-    group: str = "",
     is_enveloped: bool = False,
 ) -> bytes:
     """Return the body of a record with messages for applications."""
     count = len(payloads)
     size, sizes = _sizes(payloads)
-    name = group.encode()
     flags = (NUMBERED if numbers else 0) | (ENVELOPED if is_enveloped else 0)
-    head = _HEAD.pack(sender, origin, batch, first, cluster, count, size, flags, len(name))
+    head = _HEAD.pack(sender, origin, batch, first, cluster, count, size, flags)
     if numbers:
-        return b"".join((head, name, pack(f"<{count}Q", *numbers), sizes, *payloads))
-    return b"".join((head, name, sizes, *payloads))
+        return b"".join((head, pack(f"<{count}Q", *numbers), sizes, *payloads))
+    return b"".join((head, sizes, *payloads))
 
 
 def parse_batch(body: memoryview) -> Batch:
     """Return what ``encode_batch`` encoded, copied once; raises ValueError."""
     try:
-        sender, origin, batch, first, cluster, count, size, flags, length = _HEAD.unpack_from(body)
+        sender, origin, batch, first, cluster, count, size, flags = _HEAD.unpack_from(body)
         at = _HEAD.size
-        name = str(body[at : at + length], "utf-8")
-        at += length
         numbers: tuple[int, ...] = ()
         _check_count(count, len(body) - at)
         if flags & NUMBERED:
@@ -117,12 +113,10 @@ def parse_batch(body: memoryview) -> Batch:
         if max(numbers, default=first) > SEQUENCE_MAX:
             raise ValueError("a message has a number that no sender gives")
         payloads = _cut(body, at, count, size)
-    except (struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
         raise ValueError(str(error)) from None
     is_enveloped = bool(flags & ENVELOPED)
-    return Batch(
-        name, sender, origin, batch, cluster, first, numbers, payloads, is_enveloped
-    )
+    return Batch(sender, origin, batch, cluster, first, numbers, payloads, is_enveloped)
 
 
 def encode_sent(group: int, payloads: Sequence[bytes], *, is_enveloped: bool) -> bytes:
@@ -227,11 +221,7 @@ class Here(msgspec.Struct, frozen=True, tag="here"):
     """Answers ``AreYouThere``."""
 
 
-class Goodbye(msgspec.Struct, frozen=True, tag="goodbye"):
-    """The application closes; what is in its ring is still sent."""
-
-
-FromApplication = Hello | Subscribe | Ask | Here | Goodbye
+FromApplication = Hello | Subscribe | Ask | Here
 
 
 # Frames of the controller
@@ -265,7 +255,7 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     number: int
-    """By which the application names it when it sends; 0: a pattern, which cannot be sent to."""
+    """By which the application names it when it sends."""
     group: int
     """The group's number in the cluster."""
     is_empty: bool
@@ -289,8 +279,6 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 class ViewTold(msgspec.Struct, frozen=True, tag="view"):
     """A group has a new view."""
 
-    names: tuple[str, ...]
-    """The group or pattern of the application that it concerns."""
     view: msgspec.Raw
     is_member: bool
     """True for those who joined it, False for those who opened it."""
@@ -314,13 +302,6 @@ class FlushTold(msgspec.Struct, frozen=True, tag="flushed"):
 
     number: int
     unconfirmed: msgspec.Raw
-
-
-class GroupEnded(msgspec.Struct, frozen=True, tag="ended"):
-    """The controller's node has lost a group, or itself."""
-
-    name: str
-    reason: str
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
@@ -349,7 +330,6 @@ FromController = (
     | EmptinessTold
     | LostTold
     | FlushTold
-    | GroupEnded
     | Counted
     | NodeTold
     | AreYouThere
@@ -371,8 +351,8 @@ def parse_application(frame: bytes) -> FromApplication | None:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     if isinstance(found, Subscribe):
-        if sum(map(len, (found.join, found.open, found.leave, found.close))) > NAMES_MAX:
-            return None
+        names = (*found.join, *found.open, *found.leave, *found.close)
+        return found if len(names) <= NAMES_MAX else None
     return found
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from quicksilver.analysis.errors import BadInputError
+from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.node import sync
-from quicksilver.node.errors import QuicksilverError
+from quicksilver.node.errors import NeedsNodeError, QuicksilverError
 from quicksilver.recorder.client import RecorderClient
 from quicksilver.recorder.coverage import Coverage
 from quicksilver.spark.errors import PublishError
@@ -167,4 +168,7 @@ class Destination:
 
 def _sent_so_far(group: sync.Group[bytes]) -> int:
     """Return the sequence number of a flushed group's next message."""
-    return 0 if group.sender is None else group.sender.next_sequence
+    sender = group.sender
+    if sender is not None and not isinstance(sender, GroupSender):
+        raise NeedsNodeError("publishing with a recorder")
+    return 0 if sender is None else sender.next_sequence
