@@ -73,7 +73,10 @@ def controller(
     )
 
     async def serve() -> None:
-        server = Controller(settings)
+        try:
+            server = Controller(settings)
+        except SocketPathError as error:
+            raise CommandError(str(error)) from None
         try:
             await server.start()
             _announce(settings.path, server.core.session.node, is_json=as_json)
@@ -81,10 +84,7 @@ def controller(
         finally:
             await server.close()
 
-    try:
-        run_async(serve())
-    except SocketPathError as error:
-        raise CommandError(str(error)) from None
+    run_async(serve())
     return 0
 
 

@@ -55,6 +55,10 @@ class Desk(Protocol):
 
     def handle_frame(self, application: Application, frame: local.FromApplication) -> None: ...
 
+    def handle_progress(self) -> None:
+        """An application may have read on in a ring that was full."""
+        ...
+
     def flush(self, application: Application, number: int) -> None: ...
 
     def handle_gone(self, application: Application, reason: str) -> None:
@@ -233,6 +237,7 @@ class Application:
             os.eventfd_read(self._bell)
         # Frames first: a request that was made before a leave stays before it.
         self._read_socket()
+        self._desk.handle_progress()
         self.read_own()
 
     def read_own(self) -> bool:

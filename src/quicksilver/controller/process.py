@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -91,10 +90,16 @@ class Controller:
     """Serves applications until it is closed; lives in one event loop."""
 
     def __init__(self, options: ControllerOptions) -> None:
+        """Take the path; raises SocketPathError, and what keeps a node from being made."""
         if not is_supported():
             raise NeedsNodeError("a machine that is not Linux on x86-64")
         self.options = options
-        self.core = NodeCore(options.gms, replace(options.node, on_unconfirmed=self._note_lost))
+        self._listener = listen_local(options.path)
+        try:
+            self.core = NodeCore(options.gms, replace(options.node, on_unconfirmed=self._note_lost))
+        except BaseException:
+            self._close_listener()
+            raise
         self.applications: set[Application] = set()
         self.cut_offs = 0
         """How many applications were cut off or have died."""
@@ -103,18 +108,14 @@ class Controller:
         self._number = 0
         self._identity = (0, 0)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._listener: socket.socket | None = None
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     # Life
 
     async def start(self) -> None:
-        """Connect the node and listen; raises what keeps it from that."""
-        self._listener = listen_local(self.options.path)
+        """Connect the node, then let applications in; raises what keeps it from that."""
         self.core.start()
-        await asyncio.wait_for(
-            asyncio.wrap_future(self.core.welcome), self.core.options.connect_timeout_s
-        )
+        await self._wait(self.core.welcome)
         self._identity = (self.core.session.node, self.core.session.cluster)
         self._loop.add_reader(self._listener.fileno(), self._accept)
         self._spawn(self._tick())
@@ -125,11 +126,8 @@ class Controller:
 
     async def close(self) -> None:
         """Let the applications go, send what they have sent, and leave the cluster."""
-        if self._listener is not None:
-            self._loop.remove_reader(self._listener.fileno())
-            self._listener.close()
-            with suppress(OSError):
-                os.unlink(self.options.path)
+        self._loop.remove_reader(self._listener.fileno())
+        self._close_listener()
         for application in list(self.applications):
             application.refuse("the controller ends")
         if self.core.failure is None and not self.core.is_closed:
@@ -139,6 +137,11 @@ class Controller:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.to_thread(self.core.close)
+
+    def _close_listener(self) -> None:
+        self._listener.close()
+        with suppress(OSError):
+            os.unlink(self.options.path)
 
     def _spawn(self, work: Awaitable[Any]) -> None:
         task = asyncio.ensure_future(work)
@@ -151,7 +154,6 @@ class Controller:
             self._ended.set_exception(task.exception())  # type: ignore[arg-type]  # not None
 
     def _accept(self) -> None:
-        assert self._listener is not None
         try:
             sock, _ = self._listener.accept()
         except OSError:
@@ -429,6 +431,11 @@ class Controller:
         if self.core.thread.is_sleeping and not lane.is_blocked:
             self.core.thread.wake()
         return True
+
+    def handle_progress(self) -> None:
+        for group in self._groups.values():
+            if group.joined is not None and group.joined.pending:
+                self.core.call(group.joined.write_pending)
 
     def _tell_room(self) -> None:
         with suppress(RuntimeError):
