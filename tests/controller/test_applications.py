@@ -316,6 +316,35 @@ def test_nobody_listens(tmp_path: Path) -> None:
         sync.connect(f"unix:{tmp_path}/nothing")
 
 
+def test_whoever_waits_in_send_is_told_that_the_controller_is_gone(
+    gms: str, tmp_path: Path
+) -> None:
+    """Even if it has not read what it was sent."""
+    path = str(tmp_path / "controller")
+    with (
+        connect_sync(gms) as remote,
+        running_controller(gms, path, ring_bytes=1 << 16) as running,
+    ):
+        member = remote.join("busy", queue_bytes=1000)
+        node = running.connect()
+        group = node.join("busy", queue_bytes=1000)
+        for _ in range(200):
+            member.send(bytes(1000))
+
+        def send_on() -> None:
+            while True:
+                group.send(bytes(10_000))
+
+        running.loop.call_soon_threadsafe(running.stop.set)
+        with pytest.raises(quicksilver.ControllerLostError):
+            send_on()
+        with pytest.raises(quicksilver.ControllerLostError):
+            node.flush()
+        node.close()
+        while member.queued_bytes:
+            member.receive_batch(timeout=5)
+
+
 def test_the_socket_is_the_users_alone_and_its_own(gms: str, running: Running) -> None:
     """A second controller is refused; a socket that a dead one left is replaced."""
     assert stat.S_IMODE(os.stat(running.path).st_mode) == 0o600

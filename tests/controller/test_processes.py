@@ -137,6 +137,7 @@ def test_a_frozen_application_that_is_waited_for_is_cut_off(tmp_path: Path) -> N
         assert "held others up" in found["error"]
         assert found["is_in_order"]
         assert found["count"] < all_.sent
+        assert found["dropped"] == 0, "it was given messages after a gap"
 
 
 def test_a_frozen_application_that_drops_is_overtaken(tmp_path: Path) -> None:

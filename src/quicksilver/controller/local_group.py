@@ -137,6 +137,8 @@ class LocalSink:
         self._on_emptiness = on_emptiness
         self._on_room = on_room
         self._is_pausing = False
+        self._is_waking = False
+        """True while the core thread is to wake readers at the end of its turn."""
         self._floor = 0
         if is_member:
             self.descriptor, memory = make_memory(
@@ -230,7 +232,10 @@ class LocalSink:
                 is_enveloped=is_enveloped,
             )
             self._put(body, end - start)
-        self._wake_readers()
+        if not self._is_waking:
+            # Once a turn, not once a packet: whoever wakes finds several records.
+            self._is_waking = True
+            self._core.call(self._wake_readers)
 
     def _put(self, body: bytes, messages: int) -> None:
         writer = self.writer
@@ -267,7 +272,6 @@ class LocalSink:
         if not self._is_pausing:
             self._is_pausing = True
             self._core.session.pause(self.name)
-            self._wake_readers()
 
     def write_pending(self) -> None:
         """Applications have read on: write what had to wait, and go on receiving."""
@@ -282,6 +286,7 @@ class LocalSink:
             self._on_room(self)
 
     def _wake_readers(self) -> None:
+        self._is_waking = False
         fence()
         for application in self.readers:
             application.wake_if_asleep()

@@ -241,6 +241,11 @@ class RingReader:
         self._is_overtaken = False
         """False: a body whose beginning is not here began before this reader did."""
 
+    @property
+    def head(self) -> int:
+        """Where what was written so far ends, as the writer says."""
+        return self._words[_HEAD]
+
     def has_more(self) -> bool:
         """Return whether something was written that was not read yet."""
         return self._words[_HEAD] != self.cursor

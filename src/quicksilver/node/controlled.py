@@ -186,6 +186,7 @@ class ControlledCore:
             name,
             on_frame=self._handle_frame,
             on_lost=self._handle_lost,
+            on_end=self._handle_end,
             on_failure=self._handle_failure,
             timeout_s=options.connect_timeout_s,
         )
@@ -260,22 +261,30 @@ class ControlledCore:
             error = ControllerUnreachableError(self.path, printable(reason))
         self.failure = error
         NODE.error("%s", error)
-        self._end_all(error)
+        self._fail_requests(error)
+
+    def _handle_end(self) -> None:
+        """All that was in the rings has been read."""
+        if self.failure is not None:
+            self._end_all(self.failure)
 
     def _handle_failure(self, traceback: str) -> None:
         self.failure = CoreFailedError(traceback)
         NODE.error("%s", self.failure)
         self._end_all(self.failure)
 
-    def _end_all(self, error: Exception) -> None:
+    def _fail_requests(self, error: Exception) -> None:
         if not self._welcome.done():
             fail(self._welcome, error)
         self.promises.fail_all(error)
         self._requests.clear()
         self._flushes.clear()
+        self.room.set()
+
+    def _end_all(self, error: Exception) -> None:
+        self._fail_requests(error)
         for sink in [*self._sinks.values(), *self._openers.values()]:
             sink.fail_on_core(error)
-        self.room.set()
 
     # Groups
 
@@ -515,9 +524,10 @@ class ControlledCore:
                     del self._openers[sink.name]
             fail(request.future, error)
         elif not frame.request:
-            self.failure = self.failure or error
-            NODE.error("%s", error)
-            self._end_all(error)
+            if not self._welcome.done():
+                self.failure = error
+                fail(self._welcome, error)
+            self.thread.note_lost(frame.reason)
 
     def _handle_emptiness(self, frame: local.EmptinessTold) -> None:
         target = self._targets.get(frame.name)
@@ -555,7 +565,10 @@ class ControlledCore:
 
         return take
 
-    def _misser(self, sink: GroupBase[Any]) -> Callable[[int], None]:
+    def _misser(self, sink: GroupBase[Any]) -> Callable[[int], None] | None:
+        if not sink.may_drop:
+            return None
+
         def note(count: int) -> None:
             sink.missed_on_core(count)
             GROUPS.warning("dropped %d messages of %s: it is behind", count, printable(sink.name))

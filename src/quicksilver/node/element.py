@@ -72,20 +72,29 @@ Deliver = Callable[[local.Batch], None]
 class _Incoming:
     """The ring of one group."""
 
-    __slots__ = ("deliver", "missed", "on_missed", "reader", "slot")
+    __slots__ = ("deliver", "end", "missed", "on_missed", "reader", "slot")
 
     def __init__(
         self,
         reader: RingReader,
         slot: int,
         deliver: Deliver,
-        on_missed: Callable[[int], None],
+        on_missed: Callable[[int], None] | None,
     ) -> None:
         self.reader = reader
         self.slot = slot
         self.deliver = deliver
         self.on_missed = on_missed
+        """Told how many messages were overwritten; None: the controller waits, so none are."""
         self.missed = 0
+        self.end: int | None = None
+        """Where the messages end that are still to be read, once the controller is lost. One that
+        was cut off may find a ring that goes on for others."""
+
+    def has_more(self) -> bool:
+        if self.end is not None:
+            return self.reader.cursor < self.end and self.reader.has_more()
+        return self.reader.has_more()
 
 
 class Element:
@@ -102,6 +111,7 @@ class Element:
         *,
         on_frame: Callable[[local.FromController], None],
         on_lost: Callable[[str], None],
+        on_end: Callable[[], None],
         on_failure: Callable[[str], None],
         timeout_s: float,
     ) -> None:
@@ -117,6 +127,7 @@ class Element:
         self._name = name
         self._on_frame = on_frame
         self._on_lost = on_lost
+        self._on_end = on_end
         self._on_failure = on_failure
         self._timeout_s = timeout_s
         self._requests: deque[Callable[[], None]] = deque()
@@ -173,7 +184,7 @@ class Element:
             try:
                 self._stream.send(local.encode(frame))
             except ConnectionError as error:
-                self._note_lost(str(error))
+                self.note_lost(str(error))
 
     def send_behind(self, kind: int, body: bytes) -> None:
         """Tell the controller something that must not overtake what was sent before."""
@@ -181,7 +192,11 @@ class Element:
         self._put(kind, body, 0, 0)
 
     def add_ring(
-        self, ring: local.Ring, descriptor: int, deliver: Deliver, on_missed: Callable[[int], None]
+        self,
+        ring: local.Ring,
+        descriptor: int,
+        deliver: Deliver,
+        on_missed: Callable[[int], None] | None,
     ) -> None:
         """Read a group's ring from now on; takes the descriptor. Raises RingError."""
         try:
@@ -223,7 +238,7 @@ class Element:
             if self._stream is not None:
                 self._loop()
         except (RingError, ConnectionError) as error:
-            self._note_lost(str(error))
+            self.note_lost(str(error))
         except Exception:  # noqa: BLE001  # whatever it is, the application must hear of it
             self._on_failure(traceback.format_exc())
         finally:
@@ -234,7 +249,7 @@ class Element:
             sock = connect_local(self.path, self._timeout_s)
         except OSError as error:
             self.last_error = error.strerror or str(error)
-            self._note_lost(self.last_error)
+            self.note_lost(self.last_error)
             return
         self._stream = LocalStream(sock, local.FRAME_BYTES_MAX, WAITING_BYTES_MAX)
         self._poller.register(self._waker.fileno())
@@ -270,25 +285,29 @@ class Element:
             stream.flush()
             frames = stream.receive()
         except ConnectionError as error:
-            self._note_lost(str(error))
+            self.note_lost(str(error))
             return
         for frame in frames:
             found = local.parse_controller(frame)
             if found is None:
-                self._note_lost("it says what no controller of this version says")
+                self.note_lost("it says what no controller of this version says")
                 return
             self._on_frame(found)
 
-    def _note_lost(self, reason: str) -> None:
-        """Nothing more will come, but what is in the rings is still read."""
-        if self._lost is None:
-            self._lost = reason
-            if self._stream is not None:
-                self._poller.unregister(self._stream.fileno())
+    def note_lost(self, reason: str) -> None:
+        """Nothing can be sent any more, but what is in the rings is still read."""
+        if self._lost is not None:
+            return
+        self._lost = reason
+        if self._stream is not None:
+            self._poller.unregister(self._stream.fileno())
+        for each in self._incoming.values():
+            each.end = each.reader.head
+        self._on_lost(reason)
 
     def _has_rest(self) -> bool:
         """Whether the rings hold messages that the application has not got."""
-        return any(each.reader.has_more() for each in self._incoming.values())
+        return any(each.has_more() for each in self._incoming.values())
 
     # Receiving
 
@@ -296,22 +315,12 @@ class Element:
         is_busy = False
         words = self._words
         for name, incoming in list(self._incoming.items()):
-            reader = incoming.reader
-            if not reader.has_more() or name in self.paused:
+            if not incoming.has_more() or name in self.paused:
                 continue
             is_busy = True
-            for _ in range(TURN_RECORDS):
-                batch = reader.read(_parse_record)
-                if batch is None:
-                    break
-                incoming.deliver(batch)
-                if name in self.paused:
-                    break
+            self._read_ring(name, incoming)
             assert words is not None
-            words[local.WORD_CURSORS + incoming.slot] = reader.cursor
-            if reader.missed != incoming.missed:
-                incoming.on_missed(reader.missed - incoming.missed)
-                incoming.missed = reader.missed
+            words[local.WORD_CURSORS + incoming.slot] = incoming.reader.cursor
         if is_busy:
             fence()
             assert words is not None
@@ -319,6 +328,25 @@ class Element:
                 words[local.WORD_RING_FULL] = 0
                 self._ring_bell()
         return is_busy
+
+    def _read_ring(self, name: str, incoming: _Incoming) -> None:
+        reader = incoming.reader
+        for _ in range(TURN_RECORDS):
+            batch = reader.read(_parse_record)
+            if batch is None:
+                return
+            if reader.missed != incoming.missed:
+                if incoming.on_missed is None:
+                    # The controller has given up waiting: what follows the gap is not for it.
+                    self._incoming.pop(name)
+                    self._read_socket()  # it may have said why
+                    self.note_lost("it did not wait for this application")
+                    return
+                incoming.on_missed(reader.missed - incoming.missed)
+                incoming.missed = reader.missed
+            incoming.deliver(batch)
+            if name in self.paused or not incoming.has_more():
+                return
 
     # Sending
 
@@ -433,8 +461,7 @@ class Element:
         if self.lane.outbox and not self.lane.is_blocked and self._own is not None:
             return self._lost is None
         return any(
-            each.reader.has_more() and name not in self.paused
-            for name, each in self._incoming.items()
+            each.has_more() and name not in self.paused for name, each in self._incoming.items()
         )
 
     def _end(self) -> None:
@@ -446,7 +473,7 @@ class Element:
                 if not (self._unsent or self.lane.outbox) or time.monotonic() > until:
                     break
                 time.sleep(0.002)
-        self._on_lost(self._lost or "it was closed")
+        self._on_end()
         if self._stream is not None:
             self._stream.close()
         self._poller.close()

@@ -149,11 +149,9 @@ def parse_flush(body: memoryview) -> int:
 
 
 def _sizes(payloads: Sequence[bytes]) -> tuple[int, bytes]:
-    size = len(payloads[0])
-    sizes = list(map(len, payloads))
-    if sizes.count(size) == len(sizes):
-        return size, b""
-    return VARIED, pack(f"<{len(sizes)}I", *sizes)
+    if len({*map(len, payloads)}) == 1:
+        return len(payloads[0]), b""
+    return VARIED, pack(f"<{len(payloads)}I", *map(len, payloads))
 
 
 def _check_count(count: int, room: int) -> None:
