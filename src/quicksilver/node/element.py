@@ -181,10 +181,9 @@ class Element:
     def send_frame(self, frame: local.FromApplication) -> None:
         """Tell the controller something, past all messages that wait."""
         if self._stream is not None and self._lost is None:
-            try:
+            # Why the other end has closed is said by what it sent before: that is read first.
+            with suppress(ConnectionError):
                 self._stream.send(local.encode(frame))
-            except ConnectionError as error:
-                self.note_lost(str(error))
 
     def send_behind(self, kind: int, body: bytes) -> None:
         """Tell the controller something that must not overtake what was sent before."""
@@ -282,7 +281,8 @@ class Element:
         if self._lost is not None or stream is None:
             return
         try:
-            stream.flush()
+            with suppress(ConnectionError):
+                stream.flush()
             frames = stream.receive()
         except ConnectionError as error:
             self.note_lost(str(error))
