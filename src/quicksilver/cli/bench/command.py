@@ -325,6 +325,12 @@ def controller(
     ] = 4,
     size: Size = 1000,
     seconds: Seconds = 3.0,
+    rate: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Messages per second, to measure latency; 0 sends as fast as it goes."
+        ),
+    ] = 0.0,
     rounds: Rounds = 3,
     interface: Interface = "lo",
     as_json: Json = False,
@@ -334,7 +340,11 @@ def controller(
 
     def pair() -> dict[str, Any]:
         return measure_sharing(
-            applications=applications, size=size, seconds=seconds, interface=interface
+            applications=applications,
+            size=size,
+            seconds=seconds,
+            interface=interface,
+            rate=rate,
         )
 
     title = f"controller, {applications} applications"

@@ -11,11 +11,13 @@ import os
 import sys
 import tempfile
 import time
+from array import array
 from typing import Any
 
 import msgspec
 
 from quicksilver.lab.child import next_order, run_child, tell, wait_for_end
+from quicksilver.lab.instruments import Latency, summarise_ages
 from quicksilver.lab.load import COMPLETE_S, Go, LoadReady, Sender, SenderResult, Sent
 from quicksilver.lab.processes import Child, Children
 from quicksilver.lab.worker import start_worker
@@ -35,6 +37,8 @@ class AppSpec(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """Of the GMS, or of the controller."""
     interface: str = ""
+    is_stamped: bool = False
+    """Messages begin with when they were sent: note how old they are."""
 
 
 class AppResult(msgspec.Struct, frozen=True, kw_only=True, tag="received", tag_field="event"):
@@ -46,6 +50,7 @@ class AppResult(msgspec.Struct, frozen=True, kw_only=True, tag="received", tag_f
     first_at: float
     last_at: float
     cpu_s: float
+    latency: Latency | None
 
 
 class ControllerReady(msgspec.Struct, frozen=True, tag="ready", tag_field="event"):
@@ -66,7 +71,7 @@ def run_app() -> None:
         **options,
     )
     with node:
-        arrivals = _Arrivals()
+        arrivals = _Arrivals(is_stamped=spec.is_stamped)
         group = node.join(GROUP)
         group.on_batch(arrivals.take)
         tell(LoadReady())
@@ -84,6 +89,7 @@ def run_app() -> None:
                 first_at=arrivals.first_at,
                 last_at=arrivals.last_at,
                 cpu_s=time.process_time() - used,
+                latency=summarise_ages(arrivals.ages),
             )
         )
         wait_for_end()
@@ -92,7 +98,9 @@ def run_app() -> None:
 class _Arrivals:
     """An application's work; called on the thread that receives."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_stamped: bool) -> None:
+        self.ages: array[float] = array("d")
+        self._is_stamped = is_stamped
         self.count = 0
         self.disorders = 0
         self.first_at = self.last_at = 0.0
@@ -104,16 +112,19 @@ class _Arrivals:
         if batch.first != self.count:
             self.disorders += 1
         self.count += len(batch.payloads)
+        if self._is_stamped:
+            for payload in batch.payloads:
+                self.ages.append(self.last_at - int.from_bytes(payload[:8], "little") / 1e9)
 
 
 def measure_sharing(
-    *, applications: int, size: int, seconds: float, interface: str
+    *, applications: int, size: int, seconds: float, interface: str, rate: float = 0.0
 ) -> dict[str, Any]:
-    """Measure both ways, one after the other."""
+    """Measure both ways, one after the other; with a rate, how old messages are as well."""
     result: dict[str, Any] = {"applications": applications, "size": size}
     lost = disorders = 0
     for way in WAYS:
-        found = _measure(way, applications, size, seconds, interface)
+        found = _measure(way, applications, size, seconds, interface, rate)
         lost += found.pop("lost")
         disorders += found.pop("disorders")
         result |= {f"{name}_{way}": value for name, value in found.items()}
@@ -125,12 +136,12 @@ def measure_sharing(
 
 
 def _measure(
-    way: str, applications: int, size: int, seconds: float, interface: str
+    way: str, applications: int, size: int, seconds: float, interface: str, rate: float
 ) -> dict[str, Any]:
     with Children() as children, tempfile.TemporaryDirectory() as folder:
         gms = children.start_gms()
         controller: Child | None = None
-        spec = AppSpec(address=gms, interface=interface)
+        spec = AppSpec(address=gms, interface=interface, is_stamped=rate > 0)
         if way == "shared":
             path = os.path.join(folder, "controller")
             arguments = ("--path", path, "--gms", gms, "--interface", interface, "--json")
@@ -138,7 +149,7 @@ def _measure(
                 "controller", "quicksilver.cli.main", "controller", *arguments
             )
             controller.expect(ControllerReady, READY_S)
-            spec = AppSpec(address=f"unix:{path}")
+            spec = AppSpec(address=f"unix:{path}", is_stamped=rate > 0)
         text = msgspec.json.encode(spec).decode()
         apps = [
             children.start_python(f"application {place}", __name__, text)
@@ -146,7 +157,9 @@ def _measure(
         ]
         for app in apps:
             app.expect(LoadReady, READY_S)
-        load = Sender(gms=gms, name="sender", interface=interface, size=size, seconds=seconds)
+        load = Sender(
+            gms=gms, name="sender", interface=interface, size=size, seconds=seconds, rate=rate
+        )
         sender = start_worker(children, load)
         sender.expect(LoadReady, READY_S)
         used = 0.0 if controller is None else _cpu_s(controller.pid)
@@ -161,7 +174,10 @@ def _measure(
     deliveries = max(1, sum(one.count for one in got))
     apps_s = sum(one.cpu_s for one in got)
     rates = [one.count / max(1e-9, one.last_at - one.first_at) for one in got]
+    ages = [one.latency for one in got if one.latency is not None]
     return {
+        **({"p50_us": round(1e6 * max(age.p50_s for age in ages))} if ages else {}),
+        **({"p99_us": round(1e6 * max(age.p99_s for age in ages))} if ages else {}),
         "messages_per_second": round(min(rates)),
         "receiving_cpu_us_per_delivery": round((apps_s + controller_s) / deliveries * 1e6, 3),
         "application_cpu_us_per_delivery": round(apps_s / deliveries * 1e6, 3),
