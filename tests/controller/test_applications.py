@@ -19,9 +19,11 @@ from quicksilver.multicast.sending.unconfirmed import Reason
 from quicksilver.net.frames import encode_frame
 from quicksilver.net.local_socket import LocalStream, SocketPathError, connect_local
 from quicksilver.net.shared_ring import map_memory
+from quicksilver.recorder.history import FolderHistory
 from quicksilver.wire import local
 from tests.controller.service import Running, running_controller
-from tests.node.service import connect_sync, running_gms, take_sync
+from tests.node.service import connect, connect_sync, running_gms, take_sync
+from tests.recorder.test_process import recording
 
 pytestmark = pytest.mark.integration
 
@@ -138,6 +140,60 @@ def test_what_may_be_lost_is_told_to_those_who_sent(running: Running) -> None:
         assert one.flush(10) == ()
         assert two.flush(10) == ()
         other.send(b"z")
+
+
+def test_an_exclusion_of_the_machine_is_told_as_to_a_node(gms: str, running: Running) -> None:
+    """What nobody acknowledged may be lost: flush says so; then all goes on under a new number."""
+    controller = running.controller
+    assert controller is not None
+    with (
+        connect_sync(gms, queue_bytes=1000, receive_buffer_bytes=1 << 18) as remote,
+        running.connect() as one,
+        running.connect() as two,
+    ):
+        member = remote.join("cut")
+        group, other = one.join("cut"), two.join("cut")
+        group.wait_members(2)
+        before = one.id
+        for _ in range(40):
+            group.send(bytes(8000))
+        wait_until(lambda: controller.core.session.pending_bytes() > 0)
+        environment = controller.core.session.engine.environment
+        controller.core.call(lambda: environment.end_incarnation("it is for a test"))
+        wait_until(lambda: one.exclusions == two.exclusions == 1 and one.id == two.id != before)
+        while member.queued_bytes:
+            member.receive_batch(timeout=1)
+        with pytest.raises(quicksilver.UnconfirmedError) as caught:
+            one.flush(10)
+        assert {each.group for each in caught.value.messages} == {"cut"}
+        assert two.flush(10) == ()
+        assert len(payloads_of(other, 40)) == 40
+        group.wait_members(2)
+        group.send(b"again")
+        assert payloads_of(other, 1) == [b"again"]
+        with pytest.raises(quicksilver.TimedOutError):
+            group.receive(timeout=0.05)
+
+
+def test_history_comes_before_what_is_live(gms: str, running: Running, tmp_path: Path) -> None:
+    """It is merged in the application, so a machine that is in the group already changes nothing."""
+
+    async def record() -> None:
+        async with recording(gms, tmp_path / "log", "kept"), connect(gms) as feed:
+            out = await feed.open("kept")
+            await out.wait_members(1)
+            for number in range(100):
+                await out.send(b"%d" % number)
+            await feed.flush()
+
+    asyncio.run(asyncio.wait_for(record(), 30))
+    with running.connect() as one, running.connect() as late, connect_sync(gms) as feed:
+        one.join("kept")
+        group = late.join("kept", history=FolderHistory(tmp_path / "log"))
+        out = feed.open("kept")
+        out.wait_members(1)
+        out.send(b"live")
+        assert payloads_of(group, 101) == [*(b"%d" % n for n in range(100)), b"live"]
 
 
 def test_messages_sent_before_a_group_is_left_are_sent(gms: str, running: Running) -> None:

@@ -113,7 +113,8 @@ def pub(
         with waiting_for_gms(gms):
             node = stack.enter_context(made)
         stack.enter_context(serving_metrics(node, metrics_port))
-        stack.enter_context(sampling(node.core))
+        if tracer is not None:
+            stack.enter_context(sampling(node.core))
         targets = node.open_all(names, behind=behind)
         _wait_for_members(targets, flush)
         started = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,7 +99,10 @@ async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
             printer.write([encode("ready", {"node": node.id, "groups": plan.names})])
         else:
             remark(f"ready: node {node.id} has joined {', '.join(plan.names)}")
-        with serving_metrics(node, plan.metrics_port), sampling(node.core):
+        with ExitStack() as meanwhile:
+            meanwhile.enter_context(serving_metrics(node, plan.metrics_port))
+            if node_options.tracer is not None:
+                meanwhile.enter_context(sampling(node.core))
             work: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(_print_messages(group, printer)) for group in groups
             ]
