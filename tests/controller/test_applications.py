@@ -161,8 +161,7 @@ def test_an_exclusion_of_the_machine_is_told_as_to_a_node(gms: str, running: Run
         environment = controller.core.session.engine.environment
         controller.core.call(lambda: environment.end_incarnation("it is for a test"))
         wait_until(lambda: one.exclusions == two.exclusions == 1 and one.id == two.id != before)
-        while member.queued_bytes:
-            member.receive_batch(timeout=1)
+        member.on_batch(lambda batch: None)
         with pytest.raises(quicksilver.UnconfirmedError) as caught:
             one.flush(10)
         assert {each.group for each in caught.value.messages} == {"cut"}
@@ -176,7 +175,7 @@ def test_an_exclusion_of_the_machine_is_told_as_to_a_node(gms: str, running: Run
 
 
 def test_history_comes_before_what_is_live(gms: str, running: Running, tmp_path: Path) -> None:
-    """It is merged in the application, so a machine that is in the group already changes nothing."""
+    """It is merged in the application: that the machine is in the group changes nothing."""
 
     async def record() -> None:
         async with recording(gms, tmp_path / "log", "kept"), connect(gms) as feed:
