@@ -206,6 +206,29 @@ def test_messages_sent_before_a_group_is_left_are_sent(gms: str, running: Runnin
         assert payloads_of(member, 20) == [b"%d" % number for number in range(20)]
 
 
+def test_a_group_may_be_left_and_joined_again_without_waiting(gms: str, running: Running) -> None:
+    """The second request must not overtake the first, which goes behind messages."""
+
+    async def main() -> list[bytes]:
+        async with (
+            quicksilver.connect(running.address) as node,
+            quicksilver.connect(gms, interface="lo") as remote,
+        ):
+            sender = await remote.open("again")
+            for _ in range(20):
+                group = await node.join("again")
+                for _ in range(50):
+                    await group.send(bytes(1000))
+                leaving = asyncio.ensure_future(node.leave(group))
+                await asyncio.sleep(0)
+                leaving.cancel()
+            group = await node.join("again")
+            await sender.send(b"heard")
+            return [(await group.receive(5)).payload]
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)) == [b"heard"]
+
+
 def test_the_machine_leaves_a_group_with_its_last_application(gms: str, running: Running) -> None:
     """Memberships follow the applications."""
     with connect_sync(gms) as remote:

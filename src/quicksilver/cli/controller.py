@@ -53,6 +53,7 @@ def controller(
     """
     from quicksilver.cli.logs import start_logging
     from quicksilver.cli.running import node_options, run_async
+    from quicksilver.cli.waiting import waiting_for_gms
     from quicksilver.controller.process import Controller, ControllerOptions
     from quicksilver.net.local_socket import SocketPathError
     from quicksilver.net.shared_ring import CAPACITY_MAX, CAPACITY_MIN
@@ -78,7 +79,8 @@ def controller(
         except SocketPathError as error:
             raise CommandError(str(error)) from None
         try:
-            await server.start()
+            with waiting_for_gms(gms):
+                await server.start()
             _announce(settings.path, server.core.session.node, is_json=as_json)
             await server.wait()
         finally:

@@ -43,23 +43,27 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        self._runs: deque[tuple[int, list[bytes]]] = deque()
+        self._runs: deque[tuple[int, list[bytes], bool]] = deque()
+        """Application, payloads, and whether these have envelopes."""
         self._at = 0
         """How much of the first run was echoed."""
 
-    def add(self, application: int, payloads: list[bytes]) -> None:
-        self._runs.append((application, payloads))
+    def add(self, application: int, payloads: list[bytes], *, is_enveloped: bool) -> None:
+        self._runs.append((application, payloads, is_enveloped))
 
-    def take(self, payloads: Sequence[bytes]) -> list[tuple[int, int, int]]:
-        """Return who sent these messages: application (0: unknown), first place, end."""
+    def take(self, payloads: Sequence[bytes], *, is_enveloped: bool) -> list[tuple[int, int, int]]:
+        """Return who sent these messages: application (0: unknown), first place, end.
+
+        What had envelopes is given without them.
+        """
         found: list[tuple[int, int, int]] = []
         at, count = 0, len(payloads)
         while at < count:
-            if not self._seek(payloads[at]):
+            if not self._seek(payloads[at], is_enveloped=is_enveloped):
                 found.append((0, at, at + 1))
                 at += 1
                 continue
-            application, run = self._runs[0]
+            application, run, _ = self._runs[0]
             end = min(count, at + len(run) - self._at)
             found.append((application, at, end))
             self._at += end - at
@@ -69,13 +73,12 @@ class Origins:
             at = end
         return found
 
-    def _seek(self, payload: bytes) -> bool:
+    def _seek(self, payload: bytes, *, is_enveloped: bool) -> bool:
         """Go to the message that is echoed next; False, and stay, if nobody here sent it."""
         start = self._at
-        for place, (_, run) in enumerate(self._runs):
-            for at in range(start, len(run)):
-                # With an envelope, which was taken off, the echo is the end of what was sent.
-                if run[at] is payload or run[at].endswith(payload):
+        for place, (_, run, has_envelopes) in enumerate(self._runs):
+            for at in range(start, len(run) if has_envelopes == is_enveloped else 0):
+                if run[at] is payload or (is_enveloped and run[at].endswith(payload)):
                     for _ in range(place):
                         self._runs.popleft()
                     self._at = at
@@ -218,7 +221,7 @@ class LocalSink:
         numbers = messages.sequences
         parts = [(0, 0, len(payloads))]
         if messages.sender == session.node:
-            parts = self.origins.take(bodies)
+            parts = self.origins.take(bodies, is_enveloped=is_enveloped)
         for origin, start, end in parts:
             is_all = end - start == len(payloads)
             body = local.encode_batch(

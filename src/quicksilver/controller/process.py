@@ -92,7 +92,7 @@ class Controller:
     def __init__(self, options: ControllerOptions) -> None:
         """Take the path; raises SocketPathError, and what keeps a node from being made."""
         if not is_supported():
-            raise NeedsNodeError("a machine that is not Linux on x86-64")
+            raise NeedsNodeError("a machine without Linux 5.1 or newer on x86-64")
         self.options = options
         self._listener = listen_local(options.path)
         try:
@@ -192,7 +192,10 @@ class Controller:
 
     async def _subscribe(self, application: Application, wanted: local.Subscribe) -> None:
         async with application.lock:
+            had = application.joined | application.opened
             try:
+                if len(application.names) + len(wanted.join) + len(wanted.open) > local.NAMES_MAX:
+                    raise _RefusalError("the application has had too many groups; connect again")
                 for name in wanted.leave:
                     await self._leave(application, name)
                 for name in wanted.close:
@@ -203,9 +206,9 @@ class Controller:
                 places = [self._place(application, name) for name in (*wanted.join, *wanted.open)]
             except (QuicksilverError, ValueError, TimeoutError, OSError) as error:
                 application.tell(local.Refused(wanted.request, _why(error)))
-                for name in wanted.join:
+                for name in set(wanted.join) - had:
                     await self._leave(application, name)
-                for name in wanted.open:
+                for name in set(wanted.open) - had:
                     await self._close(application, name)
                 return
             frame = local.Subscribed(wanted.request, tuple(places), tuple(r for r, _ in rings))
@@ -233,6 +236,8 @@ class Controller:
         self, application: Application, name: str, wanted: local.Subscribe
     ) -> tuple[local.Ring, int]:
         check_group_name(name)
+        if name in application.joined:
+            raise _RefusalError(f"the application has joined {name!r} already")
         async with self._changing(name) as group:
             self._choose(group, name, wanted)
             if group.joined is None:
@@ -420,7 +425,7 @@ class Controller:
             if lane.room < 0:
                 return False
         if group.joined is not None:
-            group.joined.origins.add(application.number, payloads)
+            group.joined.origins.add(application.number, payloads, is_enveloped=is_enveloped)
         if is_enveloped:
             for payload in payloads:
                 session.put_enveloped(sender, payload)

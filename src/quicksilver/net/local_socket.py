@@ -105,7 +105,7 @@ class LocalStream:
         room = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize)
         while True:
             try:
-                data, ancillary, _, _ = self._sock.recvmsg(
+                data, ancillary, flags, _ = self._sock.recvmsg(
                     RECEIVE_BYTES, room, socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
@@ -117,6 +117,8 @@ class LocalStream:
                     found = array.array("i")
                     found.frombytes(rights[: len(rights) - len(rights) % found.itemsize])
                     self.descriptors.extend(found)
+            if flags & socket.MSG_CTRUNC:
+                raise ConnectionAbortedError("too many files are open; raise `ulimit -n`")
             if not data:
                 if frames:
                     return frames

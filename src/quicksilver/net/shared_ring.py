@@ -34,6 +34,7 @@ import platform
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from struct import Struct
 from typing import TypeVar
 
@@ -76,9 +77,18 @@ class RingError(QuicksilverError):
         return f"shared memory is damaged: {self.problem}"
 
 
+@cache
 def is_supported() -> bool:
-    """Return whether this machine orders memory as rings need it."""
-    return hasattr(os, "memfd_create") and platform.machine() in ("x86_64", "AMD64")
+    """Return whether this machine has what rings need: its order of memory, and sealed files."""
+    if not hasattr(os, "memfd_create") or platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        descriptor, memory = make_memory("quicksilver-probe", 4096, is_shared_writable=False)
+    except OSError:
+        return False  # a kernel before 5.1
+    os.close(descriptor)
+    memory.close()
+    return True
 
 
 _LOCK = threading.Lock()

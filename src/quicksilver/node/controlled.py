@@ -160,7 +160,10 @@ class _Request:
         joining: tuple[GroupBase[Any], ...],
         opening: tuple[GroupBase[Any], ...],
         empty: Empty,
+        gone: tuple[str, ...] = (),
     ) -> None:
+        self.gone = gone
+        """Groups that are left or closed."""
         self.future = future
         self.joining = joining
         self.opening = opening
@@ -172,7 +175,7 @@ class ControlledCore:
 
     def __init__(self, path: str, options: NodeOptions) -> None:
         if not is_supported():
-            raise NeedsNodeError("a machine that is not Linux on x86-64")
+            raise NeedsNodeError("a machine without Linux 5.1 or newer on x86-64")
         _check_options(options)
         self.path = path
         self.options = options
@@ -203,6 +206,9 @@ class ControlledCore:
         self._targets: dict[str, SendTarget] = {}
         self._number = 0
         self._requests: dict[int, _Request] = {}
+        self._going: Counter[str] = Counter()
+        """Groups that the application leaves, until the controller has answered: whoever joins
+        one of them again must not overtake that."""
         self._asked: dict[int, Future[NodeStats]] = {}
         self._flushed: Counter[str] = Counter()
         """Messages that an ended flush was about, by group, and …"""
@@ -324,20 +330,39 @@ class ControlledCore:
                 if sink.name in self._sinks:
                     fail(future, AlreadyJoinedError(sink.name))
                     return
-            self._number += 1
             choice = empty or self.options.empty
-            self._requests[self._number] = _Request(future, joining, opening, choice)
+            gone = (*leaving, *closing)
             self._forget(leaving, closing)
             self._sinks.update((sink.name, sink) for sink in joining)
             self._openers.update((sink.name, sink) for sink in opening)
-            frame = msgspec.structs.replace(wanted, request=self._number, empty=choice)
-            if leaving or closing:
-                self.thread.send_behind(local.KIND_FRAME, local.encode(frame))
-            else:
-                self.thread.send_frame(frame)
+            frame = msgspec.structs.replace(wanted, empty=choice)
+            self._ask(_Request(future, joining, opening, choice, gone), frame)
 
         self.thread.submit(request)
         return future
+
+    def _ask(self, request: _Request, frame: local.Subscribe) -> None:
+        """Send a request; one that leaves groups goes behind the messages that were sent."""
+        self._number += 1
+        self._requests[self._number] = request
+        is_behind = bool(request.gone) or any(
+            name in self._going for name in (*frame.join, *frame.open)
+        )
+        self._going.update(request.gone)
+        frame = msgspec.structs.replace(frame, request=self._number)
+        if is_behind:
+            self.thread.send_behind(local.KIND_FRAME, local.encode(frame))
+        else:
+            self.thread.send_frame(frame)
+
+    def _take_request(self, number: int) -> _Request | None:
+        """Return what was asked for; the controller has answered."""
+        request = self._requests.pop(number, None)
+        for name in () if request is None else request.gone:
+            self._going[name] -= 1
+            if not self._going[name]:
+                del self._going[name]
+        return request
 
     def withdraw(self, sinks: Iterable[GroupSink]) -> None:
         """Take a request to join or open back, whether or not it took effect already."""
@@ -348,8 +373,8 @@ class ControlledCore:
             closing = tuple(s.name for s in given_up if self._openers.get(s.name) is s)
             if leaving or closing:
                 self._forget(leaving, closing)
-                frame = local.Subscribe(request=0, leave=leaving, close=closing)
-                self.thread.send_behind(local.KIND_FRAME, local.encode(frame))
+                asked = _Request(self.promises.make(), (), (), "wait", (*leaving, *closing))
+                self._ask(asked, local.Subscribe(request=0, leave=leaving, close=closing))
 
         if not self.is_closed and self.failure is None:
             self.thread.submit(undo)
@@ -482,7 +507,7 @@ class ControlledCore:
         settle(self._welcome, frame.node)
 
     def _handle_subscribed(self, frame: local.Subscribed) -> None:
-        request = self._requests.pop(frame.request, None)
+        request = self._take_request(frame.request)
         descriptors = self.thread.take_descriptors(len(frame.rings))
         joining = {} if request is None else {sink.name: sink for sink in request.joining}
         for ring, descriptor in zip(frame.rings, descriptors, strict=True):
@@ -514,7 +539,7 @@ class ControlledCore:
 
     def _handle_refused(self, frame: local.Refused) -> None:
         error = ControllerRefusedError(frame.reason)
-        request = self._requests.pop(frame.request, None)
+        request = self._take_request(frame.request)
         if request is not None:
             for sink in request.joining:
                 if self._sinks.get(sink.name) is sink:
