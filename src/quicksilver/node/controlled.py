@@ -262,12 +262,12 @@ class ControlledCore:
     def _handle_lost(self, reason: str) -> None:
         if self.is_closed or self.failure is not None:
             return
-        error: Exception = ControllerLostError(self.path, printable(reason))
-        if not self._welcome.done():
-            error = ControllerUnreachableError(self.path, printable(reason))
-        self.failure = error
-        NODE.error("%s", error)
-        self._fail_requests(error)
+        if self._welcome.done():
+            self.failure = ControllerLostError(self.path, printable(reason))
+            NODE.error("%s", self.failure)
+        else:  # whoever connects is told
+            self.failure = ControllerUnreachableError(self.path, printable(reason))
+        self._fail_requests(self.failure)
 
     def _handle_end(self) -> None:
         """All that was in the rings has been read."""
