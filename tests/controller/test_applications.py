@@ -363,6 +363,9 @@ def test_choices_about_a_group_hold_for_the_machine(running: Running) -> None:
         one.open("shared", empty="drop")
         with pytest.raises(quicksilver.ControllerRefusedError, match="choose the same"):
             two.open("shared", empty="error")
+        with pytest.raises(quicksilver.ControllerRefusedError, match="choose the same"):
+            two.join_all(["other", "shared"], empty="wait")
+        two.join_all(["other", "shared"])
         two.join("twice")
         with pytest.raises(quicksilver.AlreadyJoinedError):
             two.join("twice")
@@ -386,6 +389,21 @@ def test_an_empty_group_is_an_error_if_that_was_chosen(gms: str, running: Runnin
 
         wait_until(is_sent)
         assert payloads_of(member, 1) == [b"there"]
+
+
+def test_many_groups_are_joined_at_once(gms: str, running: Running) -> None:
+    """One request to the GMS, not one after the other."""
+    names = [f"group-{number}" for number in range(150)]
+    with running.connect() as one, running.connect() as two, connect_sync(gms) as remote:
+        groups = one.join_all(names)
+        others = two.join_all(names[::-1])
+        for group in remote.open_all(names):
+            group.send(group.name.encode())
+        for group in (*groups, *others):
+            assert payloads_of(group, 1) == [group.name.encode()]
+        with pytest.raises(quicksilver.ControllerRefusedError, match="too many groups"):
+            one.join_all([f"more-{number}" for number in range(1000)])
+        one.leave(*groups)
 
 
 def test_nobody_listens(tmp_path: Path) -> None:

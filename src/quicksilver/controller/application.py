@@ -197,12 +197,19 @@ class Application:
 
     # Slots and numbers
 
-    def take_slot(self) -> int | None:
-        return self._free.pop() if self._free else None
+    def slots_left(self) -> int:
+        return len(self._free)
+
+    def take_slot(self) -> int:
+        return self._free.pop()
 
     def free_slot(self, slot: int | None) -> None:
         if slot is not None:
             self._free.append(slot)
+
+    def names_of(self, is_member: bool) -> set[str]:
+        """Return the groups that it has joined, or those that it has opened."""
+        return self.joined if is_member else self.opened
 
     def number_of(self, name: str) -> int:
         """Return by which number it names a group when it sends."""

@@ -116,9 +116,9 @@ class LocalSink:
     def __init__(
         self,
         core: NodeCore,
+        *,
         name: str,
         ring_capacity: int,
-        *,
         is_member: bool,
         on_view: Callable[[LocalSink, View], None],
         on_emptiness: Callable[[LocalSink], None],

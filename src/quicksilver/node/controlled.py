@@ -24,9 +24,10 @@ from quicksilver.multicast.events import FlushEnded, MessagesUnconfirmed
 from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.send_queue import SendQueue
-from quicksilver.multicast.sending.unconfirmed import Notes, Reason, Unconfirmed
+from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.shared_ring import is_supported
-from quicksilver.node.element import Element, SendTarget
+from quicksilver.node.controlled_session import ControlledSession, SendTarget
+from quicksilver.node.element import Element
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -55,11 +56,7 @@ from quicksilver.wire.packets import Messages
 
 if TYPE_CHECKING:
     from quicksilver.node.core import GroupSink
-    from quicksilver.node.ports import Known
     from quicksilver.node.requests import Requests
-
-EMPTY_BYTES_MAX = 1 << 20
-"""What an application may send to a group while nobody is in it, before ``send`` waits."""
 
 OWN_OPTIONS = frozenset(
     {
@@ -80,77 +77,6 @@ _decode_view = msgspec.msgpack.Decoder(View).decode
 _decode_stats = msgspec.msgpack.Decoder(NodeStats).decode
 
 
-class ControlledSession:
-    """What groups need of a session: queues on the way to the controller."""
-
-    def __init__(self, name: str, element: Element) -> None:
-        self.name = name
-        self.node = 0
-        self.cluster = 0
-        self.idle_lane = SendQueue(0)
-        self.idle_lane.room = -1
-        self._element = element
-        self._put_back = Notes()
-        self._twins: dict[SendTarget, SendTarget] = {}
-        self._flushes = 0
-        self.on_flush: Callable[[int], None] = lambda _: None
-
-    @property
-    def directory(self) -> Known:
-        raise NeedsNodeError("retain")
-
-    def send(self, sender: SendTarget, payload: bytes) -> SendQueue:
-        if sender.is_empty:
-            sender.waited += len(payload)
-        lane = sender.lane
-        size = len(payload)
-        lane.outbox.put(sender, payload)
-        lane.room -= size  # no call in between: see ``SendQueue``
-        return lane
-
-    def put_enveloped(self, sender: SendTarget, payload: bytes) -> SendQueue:
-        twin = self._twins.get(sender)
-        if twin is None:
-            twin = SendTarget(sender.name, sender.lane, sender.number, is_enveloped=True)
-            self._twins[sender] = twin
-            sender.lane.outbox.attach(twin)
-        if sender.is_empty:
-            sender.waited += len(payload)
-        return self.send(twin, payload)
-
-    def may_wait(self, sender: SendTarget, size: int) -> bool:
-        return not sender.waited or sender.waited + size <= EMPTY_BYTES_MAX
-
-    def waiting_bytes(self) -> int:
-        return self._element.lane.queued_bytes()
-
-    def send_from(self, sender: Any, source: Any) -> None:
-        raise NeedsNodeError("send_from")
-
-    def groups_for(self, pattern: str) -> tuple[str, ...]:
-        return ()
-
-    def pause(self, name: str) -> None:
-        self._element.paused.add(name)
-
-    def resume(self, name: str) -> None:
-        self._element.paused.discard(name)
-
-    # What ``Flushes`` needs
-
-    def flush(self) -> int:
-        self._flushes += 1
-        self._element.send_behind(local.KIND_FLUSH, local.encode_flush(self._flushes))
-        self.on_flush(self._flushes)
-        return self._flushes
-
-    def put_back_unconfirmed(self, messages: Iterable[Unconfirmed]) -> None:
-        self._put_back.add(messages)
-
-    def take_put_back(self) -> tuple[Unconfirmed, ...]:
-        return self._put_back.take()
-
-
 class _Request:
     """A change of memberships that the controller has not answered."""
 
@@ -159,7 +85,6 @@ class _Request:
         future: Future[dict[str, int]],
         joining: tuple[GroupBase[Any], ...],
         opening: tuple[GroupBase[Any], ...],
-        empty: Empty,
         gone: tuple[str, ...] = (),
     ) -> None:
         self.gone = gone
@@ -167,7 +92,6 @@ class _Request:
         self.future = future
         self.joining = joining
         self.opening = opening
-        self.empty = empty
 
 
 class ControlledCore:
@@ -320,7 +244,8 @@ class ControlledCore:
             close=closing,
             waits=not any(sink.may_drop for sink in joining),
             behind=None if behind is None else str(behind),
-            empty=empty,
+            # Who chooses nothing takes what another application of the machine has chosen.
+            empty=empty or (None if self.options.empty == "wait" else self.options.empty),
         )
 
         def request() -> None:
@@ -330,13 +255,11 @@ class ControlledCore:
                 if sink.name in self._sinks:
                     fail(future, AlreadyJoinedError(sink.name))
                     return
-            choice = empty or self.options.empty
             gone = (*leaving, *closing)
             self._forget(leaving, closing)
             self._sinks.update((sink.name, sink) for sink in joining)
             self._openers.update((sink.name, sink) for sink in opening)
-            frame = msgspec.structs.replace(wanted, empty=choice)
-            self._ask(_Request(future, joining, opening, choice, gone), frame)
+            self._ask(_Request(future, joining, opening, gone), wanted)
 
         self.thread.submit(request)
         return future
@@ -373,7 +296,7 @@ class ControlledCore:
             closing = tuple(s.name for s in given_up if self._openers.get(s.name) is s)
             if leaving or closing:
                 self._forget(leaving, closing)
-                asked = _Request(self.promises.make(), (), (), "wait", (*leaving, *closing))
+                asked = _Request(self.promises.make(), (), (), (*leaving, *closing))
                 self._ask(asked, local.Subscribe(request=0, leave=leaving, close=closing))
 
         if not self.is_closed and self.failure is None:
@@ -471,7 +394,8 @@ class ControlledCore:
         elif isinstance(frame, local.ViewTold):
             view = _decode_view(frame.view)
             sink = (self._sinks if frame.is_member else self._openers).get(view.group)
-            if sink is not None:
+            # One that came while the group was joined may be told twice.
+            if sink is not None and (sink.view is None or sink.view.number < view.number):
                 sink.view_on_core(view)
         elif isinstance(frame, local.EmptinessTold):
             self._handle_emptiness(frame)
@@ -519,13 +443,13 @@ class ControlledCore:
         if request is None:
             return
         for place in frame.places:
-            target = self._target(place, request.empty)
+            target = self._target(place)
             for sink in (*request.joining, *request.opening):
                 if sink.name == place.name and sink in self._sinks_of(sink.name):
                     sink.ready_on_core(target)
         settle(request.future, {place.name: place.group for place in frame.places})
 
-    def _target(self, place: local.Place, empty: Empty) -> SendTarget:
+    def _target(self, place: local.Place) -> SendTarget:
         target = self._targets.get(place.name)
         if target is None:
             lane = self.thread.lane
@@ -533,7 +457,7 @@ class ControlledCore:
             self._targets[place.name] = target
             lane.outbox.attach(target)
         target.id = place.group
-        target.empty = empty
+        target.empty = _empty(place.empty)
         target.is_empty = place.is_empty
         return target
 
@@ -558,6 +482,7 @@ class ControlledCore:
         target = self._targets.get(frame.name)
         if target is not None:
             target.is_empty = frame.is_empty
+            target.empty = _empty(frame.empty)
             target.waited = 0
         for sink in self._sinks_of(frame.name):
             sink.emptiness_on_core()
@@ -625,3 +550,7 @@ def _check_sinks(sinks: Iterable[GroupSink]) -> tuple[GroupBase[Any], ...]:
             raise NeedsNodeError("retain")
         found.append(sink)
     return tuple(found)
+
+
+def _empty(text: str) -> Empty:
+    return "drop" if text == "drop" else "error" if text == "error" else "wait"

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.net.local_socket import LocalStream, connect_local
 from quicksilver.net.poller import Poller, Waker
@@ -45,25 +44,6 @@ WAITING_BYTES_MAX = 1 << 30
 """What is queued for the socket: requests, of which few are under way at a time."""
 LAST_S = 1.0
 """How long the end of the thread waits for room in its own ring."""
-
-
-class SendTarget:
-    """A group as the application sends to it."""
-
-    __slots__ = ("empty", "id", "is_empty", "is_enveloped", "lane", "name", "number", "waited")
-
-    def __init__(self, name: str, lane: SendQueue, number: int, *, is_enveloped: bool) -> None:
-        self.name = name
-        self.lane = lane
-        self.number = number
-        """By which the controller knows the group."""
-        self.is_enveloped = is_enveloped
-        """Whether messages that are queued for it begin with an envelope."""
-        self.id = 0
-        self.is_empty = False
-        self.empty: Empty = "wait"
-        self.waited = 0
-        """Bytes that were sent while nobody is in the group."""
 
 
 Deliver = Callable[[local.Batch], None]

@@ -257,6 +257,8 @@ class Place(msgspec.Struct, frozen=True):
     group: int
     """The group's number in the cluster."""
     is_empty: bool
+    empty: str
+    """What happens to messages then: the machine's choice."""
 
 
 class Subscribed(msgspec.Struct, frozen=True, tag="subscribed"):
@@ -287,6 +289,7 @@ class EmptinessTold(msgspec.Struct, frozen=True, tag="emptiness"):
 
     name: str
     is_empty: bool
+    empty: str
 
 
 class LostTold(msgspec.Struct, frozen=True, tag="lost"):
