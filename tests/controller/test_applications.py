@@ -142,6 +142,7 @@ def test_what_may_be_lost_is_told_to_those_who_sent(running: Running) -> None:
         other.send(b"z")
 
 
+@pytest.mark.slow
 def test_an_exclusion_of_the_machine_is_told_as_to_a_node(gms: str, running: Running) -> None:
     """What nobody acknowledged may be lost: flush says so; then all goes on under a new number."""
     controller = running.controller
@@ -174,6 +175,7 @@ def test_an_exclusion_of_the_machine_is_told_as_to_a_node(gms: str, running: Run
             group.receive(timeout=0.05)
 
 
+@pytest.mark.slow
 def test_history_comes_before_what_is_live(gms: str, running: Running, tmp_path: Path) -> None:
     """It is merged in the application: that the machine is in the group changes nothing."""
 
@@ -195,6 +197,7 @@ def test_history_comes_before_what_is_live(gms: str, running: Running, tmp_path:
         assert payloads_of(group, 101) == [*(b"%d" % n for n in range(100)), b"live"]
 
 
+@pytest.mark.slow
 def test_messages_sent_before_a_group_is_left_are_sent(gms: str, running: Running) -> None:
     """Leaving must not overtake them, on whichever way it goes."""
     with running.connect() as one, connect_sync(gms) as remote:
@@ -206,6 +209,7 @@ def test_messages_sent_before_a_group_is_left_are_sent(gms: str, running: Runnin
         assert payloads_of(member, 20) == [b"%d" % number for number in range(20)]
 
 
+@pytest.mark.slow
 def test_a_group_may_be_left_and_joined_again_without_waiting(gms: str, running: Running) -> None:
     """The second request must not overtake the first, which goes behind messages."""
 
@@ -291,6 +295,7 @@ def test_one_that_drops_holds_nobody_up_and_counts_exactly(gms: str, tmp_path: P
         assert got == sorted(got, key=lambda payload: int.from_bytes(payload[:8], "little"))
 
 
+@pytest.mark.slow
 def test_messages_larger_than_the_ring_pass_both_ways(gms: str, tmp_path: Path) -> None:
     """Piece by piece."""
     path = str(tmp_path / "controller")
@@ -391,6 +396,7 @@ def test_an_empty_group_is_an_error_if_that_was_chosen(gms: str, running: Runnin
         assert payloads_of(member, 1) == [b"there"]
 
 
+@pytest.mark.slow
 def test_many_groups_are_joined_at_once(gms: str, running: Running) -> None:
     """One request to the GMS, not one after the other."""
     names = [f"group-{number}" for number in range(150)]
