@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -148,12 +148,11 @@ class Memberships:
         return frame, tuple(descriptor for _, descriptor in rings)
 
     async def forget(self, application: Application) -> None:
-        """Leave all that an application was in; it is gone."""
-        with suppress(QuicksilverError):
-            for name in sorted(application.joined):
-                await self._leave(application, name)
-            for name in sorted(application.opened):
-                await self._close(application, name)
+        """Leave all that an application was in; it is gone, so nobody waits for the GMS."""
+        for name in sorted(application.joined):
+            await self._leave(application, name)
+        for name in sorted(application.opened):
+            await self._close(application, name)
 
     async def _subscribe(self, groups: dict[str, _Group], wanted: local.Subscribe) -> None:
         """Have the node join and open what it is not in yet."""
@@ -196,7 +195,7 @@ class Memberships:
             if not sink.readers:
                 group.joined = None
                 sink.close()
-                await wait_for_core(self._core, self._core.subscribe(leave=[name]))
+                await self._wait_unless_gone(application, self._core.subscribe(leave=[name]))
 
     async def _close(self, application: Application, name: str) -> None:
         if name not in application.opened:
@@ -206,7 +205,11 @@ class Memberships:
             group.openers.discard(application)
             if not group.openers and group.opened is not None:
                 group.opened = None
-                await wait_for_core(self._core, self._core.subscribe(close=[name]))
+                await self._wait_unless_gone(application, self._core.subscribe(close=[name]))
+
+    async def _wait_unless_gone(self, application: Application, future: Future[Any]) -> None:
+        if not application.is_gone:
+            await wait_for_core(self._core, future)
 
     @asynccontextmanager
     async def _changing(self, name: str) -> AsyncIterator[_Group]:

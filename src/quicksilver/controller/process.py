@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from quicksilver.controller.application import Application, Sent, encode
+from quicksilver.controller.application import OUT_BYTES_MAX, Application, Sent, encode
 from quicksilver.controller.local_group import LocalSink
 from quicksilver.controller.memberships import Memberships, run_on_core, wait_for_core
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
@@ -39,6 +39,7 @@ TICK_S = 0.25
 LINGER_S = 10.0
 """How long what an application has sent may wait for the node after the application is gone."""
 CLOSE_S = 5.0
+PAUSE_S = 1.0
 
 T = TypeVar("T")
 
@@ -139,17 +140,37 @@ class Controller:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:
+        except BlockingIOError:
             return
-        stream = LocalStream(sock, local.FRAME_BYTES_MAX, 16 << 20)
+        except OSError as error:
+            self._pause_accepting(error)
+            return
+        stream = LocalStream(sock, local.FRAME_BYTES_MAX, OUT_BYTES_MAX)
         if stream.peer_user() not in (os.geteuid(), 0):
             stream.close()
             return
         self._number += 1
-        application = Application(self, stream, self._number, self._loop)
+        try:
+            application = Application(self, stream, self._number, self._loop)
+        except OSError as error:
+            stream.close()
+            self._pause_accepting(error)
+            return
         self.applications.add(application)
         if len(self.applications) > self.options.applications_max:
             application.refuse(f"it has {self.options.applications_max} applications already")
+
+    def _pause_accepting(self, error: OSError) -> None:
+        """There are too many open files, say: try again in a moment instead of all the time."""
+        LOG.warning("no application can connect: %s", error.strerror)
+        descriptor = self._listener.fileno()
+        self._loop.remove_reader(descriptor)
+
+        def go_on() -> None:
+            if self._listener.fileno() == descriptor:
+                self._loop.add_reader(descriptor, self._accept)
+
+        self._loop.call_later(PAUSE_S, go_on)
 
     # Frames
 
@@ -246,7 +267,8 @@ class Controller:
         if sender.is_empty and sender.empty == "wait" and not session.may_wait(sender, size):
             return False
         if lane.room < 0:
-            lane.on_room.append(self._tell_room)
+            if self._tell_room not in lane.on_room:
+                lane.on_room.append(self._tell_room)
             if lane.room < 0:
                 return False
         if joined is not None:

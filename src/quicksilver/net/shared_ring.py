@@ -97,10 +97,11 @@ _LOCK = threading.Lock()
 def fence() -> None:
     """Let no later load pass an earlier store: between "I sleep" and the last look, say.
 
-    Taking a free lock is an atomic exchange, which on x86-64 is a full barrier.
+    To take a lock is an atomic exchange, which on x86-64 is a full barrier. (To try to take one
+    that another thread has is a mere load: so this waits for it.)
     """
-    if _LOCK.acquire(blocking=False):
-        _LOCK.release()
+    with _LOCK:
+        pass
 
 
 def make_memory(name: str, size: int, *, is_shared_writable: bool) -> tuple[int, mmap.mmap]:
