@@ -210,6 +210,37 @@ def test_messages_sent_before_a_group_is_left_are_sent(gms: str, running: Runnin
 
 
 @pytest.mark.slow
+def test_what_an_application_had_sent_outlives_it(gms: str, running: Running) -> None:
+    """It lies in shared memory, behind what flow control holds back, when the process ends."""
+    with connect_sync(gms, queue_bytes=1000, receive_buffer_bytes=1 << 18) as remote:
+        member = remote.join("last")
+        node = running.connect()
+        group = node.open("last")
+        group.wait_members(1)
+        element = node._connected.thread
+        count = 0
+        controller = running.controller
+        assert controller is not None
+        (application,) = controller.applications
+        stuck = 0
+        while stuck < 20:  # the node can take no more, and the ring is full
+            count += group.post(count.to_bytes(8, "little") * 1000)
+            is_stuck = application.held is not None and element.lane.is_blocked
+            stuck = stuck + 1 if is_stuck else 0
+            if is_stuck:
+                time.sleep(0.005)
+        given = sum(element.counts.values()) - sum(m for _, _, m, _ in list(element._unsent))
+        assert application.has_unread()
+        node.close(timeout=0)
+        got: list[int] = []
+        member.on_batch(
+            lambda batch: got.extend(int.from_bytes(p[:8], "little") for p in batch.payloads)
+        )
+        wait_until(lambda: len(got) >= given)
+        assert got == list(range(len(got)))
+
+
+@pytest.mark.slow
 def test_a_group_may_be_left_and_joined_again_without_waiting(gms: str, running: Running) -> None:
     """The second request must not overtake the first, which goes behind messages."""
 

@@ -49,7 +49,7 @@ LAST_S = 1.0
 Deliver = Callable[[local.Batch], None]
 
 
-class _Incoming:
+class Incoming:
     """The ring of one group."""
 
     __slots__ = ("deliver", "end", "missed", "on_missed", "reader", "slot")
@@ -111,7 +111,7 @@ class Element:
         self._on_failure = on_failure
         self._timeout_s = timeout_s
         self._requests: deque[Callable[[], None]] = deque()
-        self._incoming: dict[str, _Incoming] = {}
+        self._incoming: dict[str, Incoming] = {}
         self._words: memoryview[int] | None = None
         self._own: RingWriter | None = None
         self._bell = -1
@@ -183,7 +183,7 @@ class Element:
         finally:
             os.close(descriptor)
         reader = RingReader(memory, ring.cursor, ring.messages)
-        self._incoming[ring.name] = _Incoming(reader, ring.slot, deliver, on_missed)
+        self._incoming[ring.name] = Incoming(reader, ring.slot, deliver, on_missed)
 
     def remove_ring(self, name: str) -> None:
         self._incoming.pop(name, None)
@@ -309,7 +309,7 @@ class Element:
                 self._ring_bell()
         return is_busy
 
-    def _read_ring(self, name: str, incoming: _Incoming) -> None:
+    def _read_ring(self, name: str, incoming: Incoming) -> None:
         reader = incoming.reader
         for _ in range(TURN_RECORDS):
             batch = reader.read(_parse_record)
