@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quicksilver.scopes.dissemination.holdings import Gap, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Sender
 from quicksilver.scopes.management.events import Event
 from quicksilver.trials.watch import VIOLATIONS_MAX, Violation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quicksilver.scopes.dissemination.holdings import Gap, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Sender
 from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.watch import ScopeWatcher
 
