@@ -98,6 +98,32 @@ def forwarded(record: Record, channel: Channel) -> Record:
     return tuple(wider)
 
 
+def cast(record: Record, scope: str, member: str) -> Record | None:
+    """Return the record with which a member of a scope gives a message to its mechanism.
+
+    The mechanism reaches all members at once, so each gets the message as if from the member
+    where it originated: only that one gives it to the mechanism. None: this member is not it.
+    """
+    own = Channel(scope, (member,), (member,), "", member)
+    return forwarded(record, own) if matches(record, own) else None
+
+
+def heard(record: Record, scope: str, path: Path) -> Record | None:
+    """Return the record of a message that the mechanism of a scope has brought to a node.
+
+    ``path`` leads from a member of the scope to the node. None: no honest node gives a message
+    with this record to the mechanism, or that member itself did.
+    """
+    if not record or len(record) > ENTRIES_MAX:
+        return None
+    origin = record[-1].origin
+    if record[-1] != Entry(scope, origin, origin) or origin == path[0]:
+        return None
+    channel = Channel(scope, (origin,), path, "", origin)
+    moved = forwarded(record, channel)
+    return moved if find_record_problem(moved, channel) is None else None
+
+
 def find_record_problem(record: Record, channel: Channel) -> str | None:
     """Return why no honest node sends a message with this record along a channel, or None.
 

@@ -8,6 +8,7 @@ from enum import Enum
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import Filter
 from quicksilver.scopes.management.messages import Peer
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 
 
@@ -82,6 +83,18 @@ class SourceOpened:
     channel: Channel
     filters: tuple[Filter, ...]
     where: Link | External
+    waits: bool = True
+    """Whether a slow target holds up publishers, or misses messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAwaited:
+    """This node is to carry messages along a channel whose target comes by itself: it makes a
+    link to this node and says for which channel."""
+
+    channel: Channel
+    filters: tuple[Filter, ...]
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +107,59 @@ class TargetOpened:
     """Messages will come to this node along a channel."""
 
     channel: Channel
+    where: Link | None = None
+    """The source, if this node is to make the link."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetClosed:
     channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOpened:
+    """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
+
+    topic: str
+    scope: str
+    where: External
+    path: tuple[str, ...]
+    """The scope's member that this node stands for, and so on down to this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismClosed:
+    topic: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPosted:
+    """This node is to host an agent; told again with every view of its domain."""
+
+    post: Post
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWithdrawn:
+    domain: DomainId
+    member: str
+    """The member that the agent spoke for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFound:
+    """Where the agent of another member of a domain is."""
+
+    domain: DomainId
+    member: str
+    where: Link
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    domain: DomainId
+    member: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +196,16 @@ Event = (
     | TopicFailed
     | PeersChanged
     | SourceOpened
+    | SourceAwaited
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | MechanismOpened
+    | MechanismClosed
+    | AgentPosted
+    | AgentWithdrawn
+    | PeerFound
+    | PeerLost
     | TopicLeft
     | OrdersTooLarge
     | PolicyRefused
