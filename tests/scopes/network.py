@@ -14,13 +14,18 @@ from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.events import (
+    AgentPosted,
+    AgentWithdrawn,
     Dial,
     Event,
+    PeerFound,
+    PeerLost,
     SourceClosed,
     SourceOpened,
     TargetClosed,
 )
 from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
 
 DELAY_S = 0.001
@@ -36,6 +41,14 @@ class Network:
         self.events: dict[str, list[Event]] = {}
         self.sources: dict[str, dict[Channel, None]] = {}
         """Channels that are open at each node, by its name."""
+        self.saved: dict[str, dict[str, bytes]] = {}
+        """What managers have on disk, by name."""
+        self.addresses: dict[str, str] = {}
+        """Who listens where."""
+        self.agents: dict[str, dict[AgentKey, Post]] = {}
+        """What each node hosts …"""
+        self.peers: dict[str, dict[AgentKey, str]] = {}
+        """… and at which nodes it has found other agents."""
         self.log: list[str] = []
         self.said: Counter[tuple[str, str]] = Counter()
         """How many messages but signs of life went from one manager to another."""
@@ -59,24 +72,33 @@ class Network:
         name: str,
         *owners: str,
         policy: str = "star",
+        recovery: str = "none",
         is_node: bool = False,
+        is_dialable: bool = True,
         starts: int = 1,
+        address: str = "",
+        **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again; its address is its name."""
-        config = self._config
+        """Start a manager, or start it again with its records; its address is its name, or it
+        cannot be dialled."""
+        config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         if not is_node:
-            config = replace(config, grace_s=10.0, settle_s=2.0 if starts > 1 else 0.0)
+            config = replace(config, grace_s=10.0)
+        self.addresses[address or name] = name
         manager = ScopeManager(
             name=name,
-            address=name,
+            address=(address or name) if is_dialable else "",
             owners=owners,
             policy_of=lambda _: parse_policy(policy),
+            recovery_of=lambda _: recovery,
             place=Link("tcp", name, name) if is_node else None,
             config=config,
-            first_number=1000 * (starts - 1),
+            saved=self.saved.setdefault(name, {}),
             now=self.now,
         )
         self.managers[name] = manager
+        self.agents[name] = {}
+        self.peers[name] = {}
         if is_node:
             self.forwarders[name] = Forwarder(
                 scope=owners[0] if owners else name,
@@ -156,6 +178,11 @@ class Network:
         is_busy = False
         for name in list(self.managers):
             manager = self.managers[name]
+            while (saved := manager.poll_saved()) is not None:
+                if saved.value is None:
+                    del self.saved[name][saved.name]
+                else:
+                    self.saved[name][saved.name] = saved.value
             while (dial := manager.poll_dial()) is not None:
                 is_busy = True
                 self._dial(name, dial)
@@ -218,13 +245,15 @@ class Network:
             forwarder.handle_answer(where, answer[1])
 
     def _dial(self, name: str, dial: Dial) -> None:
-        target = self.managers.get(dial.address)
+        there = self.addresses.get(dial.address, "")
+        target = self.managers.get(there)
+        assert target is None or target.address == dial.address
         if target is None:
             self.managers[name].handle_dialled(dial, None, self.now)
             return
         ours, theirs = self._conns + 1, self._conns + 2
         self._conns += 2
-        self._ends[ours] = (dial.address, theirs)
+        self._ends[ours] = (there, theirs)
         self._ends[theirs] = (name, ours)
         target.handle_accepted(theirs, self.now)
         self.managers[name].handle_dialled(dial, ours, self.now)
@@ -233,6 +262,15 @@ class Network:
         self.events[name].append(event)
         if name in self.forwarders:
             self.forwarders[name].handle_event(event)
+        match event:
+            case AgentPosted(post):
+                self.agents[name][key_of_post(post)] = post
+            case AgentWithdrawn(domain, member):
+                del self.agents[name][AgentKey(domain, member)]
+            case PeerFound(domain, member, where):
+                self.peers[name][AgentKey(domain, member)] = where.node
+            case PeerLost(domain, member):
+                del self.peers[name][AgentKey(domain, member)]
         if isinstance(event, SourceOpened):
             self.sources[name][event.channel] = None
         elif isinstance(event, SourceClosed):
@@ -259,11 +297,14 @@ def describe(message: say.Message) -> str:
         case say.Subscribe(topic, _, publishes, subscribes):
             what = [w for w, on in (("publisher", publishes), ("subscriber", subscribes)) if on]
             return f"{' and '.join(what) or 'nothing'} in {topic}"
-        case say.DomainView(topic, _, view, members):
-            return f"view {view} of {topic}: {' '.join(peer.scope for peer in members)}"
+        case say.PostAgent(post):
+            seats = " ".join(seat.member for seat in post.seats)
+            return f"host {':'.join(post.path)} among {seats}"
+        case say.WithdrawAgent(_, member):
+            return f"do not host {member}"
         case say.Orders(_, sources, targets):
             send = ", ".join(f"send {source.channel}" for source in sources)
-            take = ", ".join(f"take {channel}" for channel in targets)
+            take = ", ".join(f"take {target.channel}" for target in targets)
             return " and ".join(filter(None, (send, take))) or "do nothing"
         case say.RequestChannel(channel):
             return f"request {channel}"
@@ -271,6 +312,10 @@ def describe(message: say.Message) -> str:
             return f"{channel}: ask {address}"
         case say.OfferChannel(channel, Link() as link):
             return f"{channel} goes to {link.node}"
+        case say.Confirm(topic, installed, flushed):
+            return f"has session {installed} of {topic}, is done with {flushed}"
+        case say.PostsTold():
+            return "that is all"
         case say.TopicRefused(_, reason) | say.ChannelRefused(_, reason) | say.Refused(reason):
             return f"refused: {reason}"
         case _:
