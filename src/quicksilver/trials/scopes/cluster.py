@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from quicksilver.scopes.dissemination.forwarder import Forwarder
@@ -21,6 +21,10 @@ from quicksilver.trials.watch import Violation
 
 SETTLED_S = 1.5
 """A node counts as settled in a topic so long after it has asked for it, if nothing went wrong."""
+
+
+GRACE_S = 10.0
+"""How long owners keep a scope whose manager is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class ScopeCluster:
         self.watchers: list[ScopeWatcher] = [check(self) for check in checks]
         self._config = config or Config()
         self._make_node = make_node
-        self._saved: dict[str, list[bytes]] = {}
+        self._saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
         self._digest = blake2b(digest_size=16)
 
@@ -118,8 +122,10 @@ class ScopeCluster:
         machine: list[ManagerMachine] = []
 
         def make(now: float) -> ManagerMachine:
-            saved = self._saved.setdefault(name, [])
-            machine.append(ManagerMachine(scope, self._config, saved, now))
+            saved = self._saved.setdefault(name, {})
+            place = [each.name for each in self.plan.scopes].index(name)
+            config = replace(self._config, grace_s=GRACE_S, multicast=f"239.192.{place}.0/24:7400")
+            machine.append(ManagerMachine(scope, config, saved, now))
             return machine[0]
 
         host = self.internet.add(
@@ -197,6 +203,7 @@ class ScopeCluster:
             else:
                 self._deliver(node, delivery)
         while (event := node.node.poll_event()) is not None:
+            node.machine.handle_event(event)
             self._tell(node, event)
         for topic, sender, mark in node.machine.take_stable():
             for watcher in self.watchers:

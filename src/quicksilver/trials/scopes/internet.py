@@ -8,9 +8,8 @@ A host behind NAT can dial out of its network and cannot be dialled from outside
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from quicksilver.scopes.management.events import Dial
 from quicksilver.sim.events import EventQueue
 from quicksilver.sim.model import LinkModel
 from quicksilver.sim.network import VirtualNetwork
@@ -23,19 +22,27 @@ DIAL_S = 1.0
 """How long a dial to a place that nothing reaches takes to fail."""
 
 
+class Wish(Protocol):
+    """A connection that a machine wants."""
+
+    @property
+    def address(self) -> str: ...
+
+
 class Machine(Protocol):
     """What a host runs."""
 
     def handle_accepted(self, conn: int, now: float) -> None: ...
-    def handle_dialled(self, dial: Dial, conn: int | None, now: float) -> None: ...
+    def handle_dialled(self, dial: Any, conn: int | None, now: float) -> None: ...
     def handle_frame(self, conn: int, data: bytes, now: float) -> None: ...
     def handle_closed(self, conn: int, now: float) -> None: ...
+    def handle_sent(self, conn: int, size: int, now: float) -> None: ...
     def handle_datagram(self, data: bytes, now: float) -> None: ...
     def handle_timeout(self, now: float) -> None: ...
     def next_timeout(self) -> float | None: ...
     def poll_transmit(self) -> tuple[int, bytes] | None: ...
     def poll_close(self) -> int | None: ...
-    def poll_dial(self) -> Dial | None: ...
+    def poll_dial(self) -> Wish | str | None: ...
     def poll_datagram(self) -> tuple[Address, bytes] | None: ...
     def multicasts(self) -> frozenset[str]:
         """Return the addresses that it wants datagrams of."""
@@ -184,6 +191,7 @@ class Host:
             if stream is not None:
                 self.internet.frames += 1
                 stream.send(self, out[1])
+            machine.handle_sent(out[0], len(out[1]), self.now)
         while (closing := machine.poll_close()) is not None:
             stream = self._streams.get(closing)
             if stream is not None:
@@ -216,9 +224,10 @@ class Host:
 
     # Streams
 
-    def _dial(self, dial: Dial) -> None:
+    def _dial(self, dial: Wish | str) -> None:
         internet = self.internet
-        target = internet.hosts.get(dial.address)
+        address = dial if isinstance(dial, str) else dial.address
+        target = internet.hosts.get(address)
         if target is None:
             internet.events.after(2 * internet.latency_s(self, self), lambda: self._fail(dial))
         elif not internet.reaches(self, target) or not internet.may_dial(self, target):
@@ -227,10 +236,10 @@ class Host:
             wait_s = 2 * internet.latency_s(self, target)
             internet.events.after(wait_s, lambda: self._connect(dial, target))
 
-    def _fail(self, dial: Dial) -> None:
+    def _fail(self, dial: Wish | str) -> None:
         self.do(lambda: self.machine.handle_dialled(dial, None, self.now))
 
-    def _connect(self, dial: Dial, target: Host) -> None:
+    def _connect(self, dial: Wish | str, target: Host) -> None:
         if self.is_dead:
             return
         if target.is_dead:
