@@ -188,8 +188,8 @@ class Forwarder:
 
     def may_publish(self, topic: str) -> bool:
         """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
-        self._send_batches()
-        return self._windows.may_publish(topic)
+        batch = self._batches.get(topic)
+        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
@@ -410,6 +410,9 @@ class Forwarder:
 
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""
+        if not self._windows.is_any_closed():
+            return None
+        self._send_batches()
         return self._windows.poll_opened()
 
     def poll_lost(self) -> Channel | None:
