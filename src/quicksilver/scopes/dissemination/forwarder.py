@@ -47,6 +47,7 @@ from quicksilver.scopes.management.events import (
     Event,
     MechanismClosed,
     MechanismOpened,
+    SessionInstalled,
     SourceClosed,
     SourceOpened,
     TargetClosed,
@@ -187,8 +188,8 @@ class Forwarder:
 
     def may_publish(self, topic: str) -> bool:
         """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
-        self._send_batches()
-        return self._windows.may_publish(topic)
+        batch = self._batches.get(topic)
+        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
@@ -198,11 +199,6 @@ class Forwarder:
         """Whether all messages of this node below a number are everywhere (``windows``)."""
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
-
-    def set_session(self, topic: str, number: int) -> None:
-        """Messages that are published from now on belong to a session."""
-        self._send_batches()
-        self._sessions[topic] = number
 
     # Inputs from other protocols and from recovery
 
@@ -279,6 +275,8 @@ class Forwarder:
                 self._windows.handle_posted(post.domain, post.path[0], post.topics)
             case AgentWithdrawn(domain, member):
                 self._windows.handle_posted(domain, member, ())
+            case SessionInstalled(topic, number):
+                self._sessions[topic] = number
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
                 self._windows.handle_left(topic)
@@ -402,8 +400,19 @@ class Forwarder:
         """
         return self._deliveries.popleft() if self._deliveries else None
 
+    def poll_arrived(self) -> list[Name]:
+        """Return the streams that have got something since this was last asked."""
+        if self._batches:
+            self._send_batches()
+        arrived = list(self.holdings.arrived)
+        self.holdings.arrived.clear()
+        return arrived
+
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""
+        if not self._windows.is_any_closed():
+            return None
+        self._send_batches()
         return self._windows.poll_opened()
 
     def poll_lost(self) -> Channel | None:
