@@ -205,6 +205,7 @@ class Network:
             sender = self._ends[theirs][0]
             if not isinstance(message, say.Alive):
                 self.said[sender, peer] += 1
+            if not isinstance(message, say.Alive | say.Confirm | say.PostsTold):
                 self.log.append(f"{sender} to {peer}: {describe(message)}")
             frame = say.parse(say.encode(message))
             assert frame == message
@@ -313,10 +314,6 @@ def describe(message: say.Message) -> str:
             return f"{channel}: ask {address}"
         case say.OfferChannel(channel, Link() as link):
             return f"{channel} goes to {link.node}"
-        case say.Confirm(topic, installed, flushed):
-            return f"has session {installed} of {topic}, is done with {flushed}"
-        case say.PostsTold():
-            return "that is all"
         case say.TopicRefused(_, reason) | say.ChannelRefused(_, reason) | say.Refused(reason):
             return f"refused: {reason}"
         case _:
