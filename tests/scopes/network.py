@@ -263,6 +263,7 @@ class Network:
             assert say.encode(message) == data
             if not isinstance(message, say.Alive):
                 self.said[sender, peer] += 1
+            if not isinstance(message, say.Alive | say.Confirm | say.PostsTold):
                 self.log.append(f"{sender} to {peer}: {describe(message)}")
         source = self._driven(sender) if sender in self.managers else None
         if isinstance(source, ScopeNode):
@@ -356,10 +357,6 @@ def describe(message: say.Message) -> str:
             return f"{channel}: ask {address}"
         case say.OfferChannel(channel, Link() as link):
             return f"{channel} goes to {link.node}"
-        case say.Confirm(topic, installed, flushed):
-            return f"has session {installed} of {topic}, is done with {flushed}"
-        case say.PostsTold():
-            return "that is all"
         case say.TopicRefused(_, reason) | say.ChannelRefused(_, reason) | say.Refused(reason):
             return f"refused: {reason}"
         case _:

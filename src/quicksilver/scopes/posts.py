@@ -109,7 +109,7 @@ def find_post_problem(post: Post, scope: str, owner: str) -> str | None:
         return f"its path {':'.join(post.path)!r} does not lead to {scope!r}"
     above = way[-2] if len(way) > 1 else post.domain.scope
     if above != owner:
-        return f"{owner!r} hands on what is {above!r}'s"
+        return f"{owner!r} hands on what belongs to {above!r}"
     members = [seat.member for seat in post.seats]
     if post.path[0] not in members:
         return f"{post.path[0]!r} has no seat in its view"

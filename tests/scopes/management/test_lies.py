@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -36,12 +37,13 @@ from quicksilver.scopes.management.events import (
     TargetOpened,
     TopicLeft,
 )
-from quicksilver.scopes.posts import DomainId, Post
+from quicksilver.scopes.posts import DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel, Entry
 from quicksilver.stdx.ranges import VALUE_MAX
 from tests.scopes.peers import Alone, source
 
 NAMES = ["lan", "n1", "n2", "campus", "", "x/y", "lan/t", "a b"]
+SEATS = [*NAMES, "lan:1", "campus:1", "campus:2"]
 TOPICS = ["lan/t", "campus/t", "bad"]
 SEEDS = range(60)
 
@@ -62,6 +64,27 @@ class Liar:
         ends = [(self.path(), self.path()), (mine, self.path()), (self.path(), mine)]
         return Channel(choice(NAMES), *choice(ends), choice(TOPICS), choice(NAMES))
 
+    def domain(self) -> DomainId:
+        return DomainId(self.rng.choice(NAMES), self.rng.choice([-1, 0, 1, 2, 1 << 62]))
+
+    def post(self) -> Post:
+        rng, choice = self.rng, self.rng.choice
+        path = choice([(self.me,), ("campus", self.me), ("campus:1", self.me), self.path()])
+        members = [path[0], *(choice(SEATS) for _ in range(rng.randint(0, 3)))]
+        seats = tuple(Seat(m, choice([-1, 0, 1, 2]), choice(["", "q"])) for m in members)
+        domain = choice([self.domain(), DomainId("campus", rng.randint(1, 3))])
+        return Post(domain, rng.randint(-1, 9), "ring", path, seats, tuple(TOPICS), is_top=True)
+
+    def sessions(self) -> tuple[say.Session, ...]:
+        numbers = self.rng.sample([-1, 1, 2, 3, 4], self.rng.randint(0, 3))
+        flavour = say.Flavour(ordering=self.rng.choice(["fifo", "fifo", "odd"]))
+        return tuple(say.Session(n, flavour, self.rng.random() < 0.5) for n in numbers)
+
+    def media(self) -> tuple[say.Medium, ...]:
+        where = External("multicast", "239.1.1.1:7")
+        names = [self.rng.choice(NAMES) for _ in range(self.rng.randint(0, 2))]
+        return tuple(say.Medium(name, where, (name, self.me)) for name in names)
+
     def message(self) -> say.Message:
         rng, choice = self.rng, self.rng.choice
         yes, no = rng.random() < 0.5, rng.random() < 0.5
@@ -69,7 +92,7 @@ class Liar:
         targets = tuple(
             say.Target(self.channel(), rng.choice(["", "q"])) for _ in range(rng.randint(0, 2))
         )
-        places: list[Link | External | say.Referral] = [
+        places: list[Any] = [
             say.Referral("q"),
             Link("tcp", "a", "b"),
             External("qsm", "g"),
@@ -84,11 +107,22 @@ class Liar:
             say.Alive(),
             say.Subscribe(choice(TOPICS), rng.randint(-5, 1 << 63), yes, no),
             say.TopicRefused(choice(TOPICS), "no"),
-            say.Orders(choice(TOPICS), sources, targets, yes, no),
+            say.Orders(choice(TOPICS), sources, targets, is_first=yes, is_last=no),
             say.Orders(choice(TOPICS), sources, targets),
-            say.RequestChannel(self.channel()),
-            say.OfferChannel(self.channel(), choice(places)),
-            say.ChannelRefused(self.channel(), "no"),
+            say.Orders(choice(TOPICS), (), (), self.media(), self.sessions(), yes),
+            say.RequestChannel(self.channel(), yes),
+            say.OfferChannel(self.channel(), choice(places), yes),
+            say.ChannelRefused(self.channel(), "no", yes),
+            say.PostAgent(self.post()),
+            say.PostAgent(self.post()),
+            say.WithdrawAgent(self.domain(), choice(SEATS)),
+            say.PostsTold(),
+            say.Confirm(choice(TOPICS), rng.randint(-5, 1 << 63), rng.randint(-5, 5)),
+            say.RequestAgent(self.domain(), self.path()),
+            say.OfferAgent(self.domain(), self.path(), choice(places[:2])),
+            say.AgentRefused(self.domain(), self.path(), "no"),
+            say.Inspect(choice([*TOPICS, ""]), rng.choice([-1, 0, 1, 1 << 62])),
+            say.Inspected("", 0, (), 0),
         ]
         return choice(messages)
 
@@ -98,7 +132,8 @@ def test_managers_stand_whatever_peers_say(seed: int) -> None:
     is_node = seed % 2 == 0
     liar = Liar(seed, "n1" if is_node else "lan")
     rng = liar.rng
-    alone = Alone(liar.me, "campus", "other", is_node=is_node)
+    recovery = ["none", "ring"][seed % 4 // 2]
+    alone = Alone(liar.me, "campus", "other", is_node=is_node, recovery=recovery)
     manager = alone.manager
     conns: list[int] = []
     for number in range(1, 300):
@@ -120,6 +155,8 @@ def test_managers_stand_whatever_peers_say(seed: int) -> None:
             manager.subscribe(rng.choice(TOPICS), publishes=yes, subscribes=no, now=alone.now)
         elif what < 0.53:
             manager.handle_link_lost(liar.channel(), alone.now)
+            manager.handle_peer_lost(liar.domain(), rng.choice(SEATS), alone.now)
+            manager.handle_flushed(rng.choice(TOPICS), rng.randint(-1, 5), alone.now)
         elif conns:
             message = say.parse(say.encode(liar.message()))
             assert message is not None

@@ -147,6 +147,7 @@ class Arranger:
         self._set_part(topic, member, part)
         if known is not None and part.wants_any:
             known.confirmed.add(name)
+            self.has_new_posts = self.has_new_posts or not known.has_posts
         elif known is not None:
             known.confirmed.discard(name)
 
@@ -273,6 +274,7 @@ class Arranger:
             case say.WithdrawAgent(domain, member):
                 self.held.handle_withdrawn(owner.address, AgentKey(domain, member))
             case say.PostsTold():
+                owner.has_told_posts = True
                 self.held.handle_told(owner.address)
 
     def note_change(self, topic: str) -> None:
@@ -446,11 +448,18 @@ class Arranger:
             if known is not None and known.has_posts:
                 self._tell(member, message)
         for each in self._members.by_name.values():
-            if each.conn is not None and not each.has_posts and each.confirmed:
+            if not each.has_posts and each.confirmed:
                 self.tell_posts(each)
 
     def tell_posts(self, member: Member) -> None:
-        """Tell a member of all agents that are its, whatever it was told before."""
+        """Tell a member of all agents that are its, whatever it was told before.
+
+        A manager that has started again does so once it knows what its owners want.
+        """
+        owners = [asked for asked, _ in self._owners.asked.values()]
+        is_sure = self.is_owner_settled or all(owner.has_told_posts for owner in owners)
+        if member.conn is None or not self.is_settled or not is_sure:
+            return
         member.has_posts = True
         for post in self.handing.of_member(member.name):
             self._tell(member.name, say.PostAgent(post))

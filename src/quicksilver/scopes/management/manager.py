@@ -451,7 +451,7 @@ class ScopeManager:
 
     def _forget_unconfirmed(self, member: Member) -> None:
         self._arranger.forget_unconfirmed(member)
-        if member.conn is not None and not member.has_posts and self._arranger.is_settled:
+        if not member.has_posts:
             self._arranger.tell_posts(member)
 
     # Owners
