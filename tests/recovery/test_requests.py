@@ -41,6 +41,9 @@ class Shelf(Folding[Books]):
         self.heard |= content
         return content | self.has
 
+    def hear(self, content: Books, origin: int, now: float) -> None:
+        self.heard |= content
+
     def blank(self, content: Books) -> Books:
         return frozenset()
 

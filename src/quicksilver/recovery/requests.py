@@ -137,7 +137,7 @@ class RequestsAgent(GatheringAgent[Content]):
 
     def _hear(self, content: Content, origin: int, now: float) -> None:
         """Take what another member reports; what follows for the round is the leader's task."""
-        self.rounds.visit(content, origin, now)
+        self.rounds.hear(content, origin, now)
         self._note_wanted(now)
 
     # Questions and answers

@@ -176,6 +176,9 @@ class Folding(Rounds[Content]):
     def merge(self, content: Content, other: Content) -> Content:
         """Return the reports of two sets of members, which have nobody in common."""
 
+    def hear(self, content: Content, origin: int, now: float) -> None:
+        """Another member's report has come here as well, though the leader asked for it."""
+
     # Things that members give each other; agents may see to that (``requests``).
 
     def wanted(self) -> Sequence[Hashable]:
