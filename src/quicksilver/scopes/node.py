@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -31,8 +30,7 @@ from quicksilver.scopes.dissemination.frames import (
     is_link_frame,
     parse_frame,
 )
-from quicksilver.scopes.dissemination.holdings import Name
-from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Packet
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.links import Links
 from quicksilver.scopes.management import messages as say
@@ -52,6 +50,7 @@ from quicksilver.scopes.management.events import (
 )
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.posts import DomainId
+from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.errors import QuicksilverError
 
@@ -72,35 +71,6 @@ LINK_SILENT_S = 10.0
 
 LINK_IDLE_S = 60.0
 """A link that was not needed for so long is ended."""
-
-
-class Agents(Protocol):
-    """A node's agents in recovery domains (``scopes.reliability``)."""
-
-    def handle_event(self, event: Event, now: float) -> None:
-        """The node's manager has said something."""
-
-    def handle_arrived(self, name: Name, now: float) -> None:
-        """Messages of a stream have come, or were published here, since the last input."""
-
-    def handle_message(self, where_from: str, data: bytes, now: float) -> None:
-        """The agents of a node have said something."""
-
-    def handle_timeout(self, now: float) -> None: ...
-
-    def next_timeout(self) -> float | None: ...
-
-    def poll_message(self) -> tuple[Link, bytes] | None:
-        """Return what to say to the agents of which node; it need not arrive.
-
-        A link without an address is one to a node that cannot be dialled, and has made a link.
-        """
-
-    def poll_repair(self) -> tuple[Channel, Packet] | None:
-        """Return messages that others have given (``Forwarder.handle_repair``)."""
-
-    def poll_given_up(self) -> tuple[str, Sender, int] | None:
-        """Return below which number what is missing of a stream cannot be had any more."""
 
 
 MakeAgents = Callable[[Forwarder, Callable[[str], bool]], Agents]
@@ -451,7 +421,7 @@ class ScopeNode:
         arrived = forwarder.poll_arrived()
         if self.agents is not None:
             for name in arrived:
-                self.agents.handle_arrived(name, now)
+                self.agents.handle_arrived(name.topic, name.sender, now)
 
     def _dial(self, address: str, purpose: Dial | Link) -> None:
         self._wanted.setdefault(address, deque()).append(purpose)

@@ -10,7 +10,7 @@ from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node import ScopeNode, WindowOpened
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes.internet import Host, Internet
@@ -159,8 +159,11 @@ class ScopeCluster:
         for topic in plan.joins:
             self.join(node, topic)
         for topic in plan.opens:
-            node.host.do(lambda topic=topic: node.node.open(topic, self.now))
+            self.open(node, topic)
         return node
+
+    def open(self, node: NodeLife, topic: str) -> None:
+        node.host.do(lambda: node.node.open(topic, self.now))
 
     def join(self, node: NodeLife, topic: str) -> None:
         node.joined.add(topic)
@@ -218,7 +221,7 @@ class ScopeCluster:
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
-    def _tell(self, node: NodeLife, event: Event) -> None:
+    def _tell(self, node: NodeLife, event: Event | WindowOpened) -> None:
         for watcher in self.watchers:
             watcher.on_event(node, event)
 
@@ -236,9 +239,9 @@ class ScopeCluster:
 
     def spoken(self) -> int:
         """Return how many frames and datagrams were sent, besides signs of life."""
-        machines = [machine for _, machine in self.managers.values()]
-        nodes = [node.machine for node in self.lives]
-        return sum(each.spoken for each in (*machines, *nodes))
+        return sum(machine.spoken for _, machine in self.managers.values()) + sum(
+            node.machine.spoken for node in self.lives
+        )
 
     def digest(self) -> str:
         return self._digest.hexdigest()

@@ -49,7 +49,7 @@ def _draw_scopes(rng: Rng) -> tuple[ScopePlan, ...]:
                 name = f"{owner}/{'n' if is_network else 's'}{place}"
                 # A few networks have two owners.
                 others = [other for other in level if other != owner]
-                owners = (owner,)
+                owners: tuple[str, ...] = (owner,)
                 if is_network and others and rng.chance(0.15):
                     owners = (owner, rng.choice(others))
                 scope = _draw_scope(rng, name, owners, name if is_network else "root")

@@ -123,7 +123,9 @@ class NodeMachine:
             scope=scope.name,
             config=config,
             copies_bytes_max=copies_bytes,
-            make_agents=lambda forwarder: make_agents(plan.name, forwarder, seed=seed),
+            make_agents=lambda forwarder, subscribes: make_agents(
+                lower=forwarder.holdings, subscribes=subscribes, seed=seed
+            ),
             now=now,
         )
         self._multicasts: dict[tuple[str, str], str] = {}
