@@ -174,6 +174,7 @@ class ScopeCluster:
     def leave(self, node: NodeLife, topic: str) -> None:
         node.joined.discard(topic)
         node.settled_at.pop(topic, None)
+        node.machine.forget_topic(topic)
         node.host.do(lambda: node.node.leave(topic, self.now))
 
     def crash_node(self, name: str) -> None:

@@ -164,7 +164,7 @@ class Host:
         waiting, self._waiting = self._waiting or [], None
         for work in waiting:
             self.do(work)
-        self._ring()
+        self._wake()
 
     def do(self, work: Callable[[], None]) -> None:
         """Give the machine an input, or keep it while the process is frozen."""
@@ -211,12 +211,15 @@ class Host:
         due = self.machine.next_timeout()
         if due is not None and (self._alarm is None or due < self._alarm):
             self._alarm = due
-            self.internet.events.at(due, self._ring)
+            self.internet.events.at(due, lambda: self._ring(due))
 
-    def _ring(self) -> None:
-        if self.is_dead or self._waiting is not None:
-            return
-        self._alarm = None
+    def _ring(self, alarm: float) -> None:
+        if alarm == self._alarm:
+            self._alarm = None
+            if not self.is_dead and self._waiting is None:
+                self._wake()
+
+    def _wake(self) -> None:
         due = self.machine.next_timeout()
         if due is not None and due <= self.now:
             self.machine.handle_timeout(self.now)

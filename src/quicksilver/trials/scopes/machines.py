@@ -114,10 +114,9 @@ class NodeMachine:
         make_agents: Callable[..., Agents] = Agents,
     ) -> None:
         self.spoken = 0
-        address = "" if scope.is_behind_nat else plan.name
         self.node = make_node(
             name=plan.name,
-            address=address,
+            address=plan.name,
             owners=(scope.name,),
             life=life,
             scope=scope.name,
@@ -186,10 +185,17 @@ class NodeMachine:
     def multicasts(self) -> frozenset[str]:
         return frozenset(self._multicasts.values())
 
+    def forget_topic(self, topic: str) -> None:
+        """The node has left a topic: it knows nothing of its streams any more."""
+        for key in [key for key in self._marks if key[0] == topic]:
+            del self._marks[key]
+
     def take_stable(self) -> Iterator[tuple[str, Sender, int]]:
-        """Yield which streams are stable further than before."""
+        """Yield which streams of topics that the node has joined are stable elsewhere now."""
         for name, stream in self.node.forwarder.holdings.streams.items():
             key = name.topic, name.sender
+            if not self.node.subscribes(name.topic):
+                continue
             if stream.stable != self._marks.get(key, 0):
                 self._marks[key] = stream.stable
                 yield name.topic, name.sender, stream.stable
