@@ -550,12 +550,15 @@ class Forwarder:
 
 def _check(messages: Sequence[bytes], attributes: dict[str, str]) -> int:
     """Return how many bytes messages take in a packet; raise ``MessageTooLargeError``."""
-    if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
-        raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
-    longest = max((len(text) for each in attributes.items() for text in each), default=0)
-    if longest > TEXT_BYTES_MAX:
-        raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
-    size = max(map(len, messages), default=0)
+    if attributes:
+        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
+            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
+        longest = max(len(text) for each in attributes.items() for text in each)
+        if longest > TEXT_BYTES_MAX:
+            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
+    size = sum(map(len, messages))
     if size > PAYLOAD_BYTES_MAX:
-        raise MessageTooLargeError("bytes", size, PAYLOAD_BYTES_MAX)
-    return sum(map(len, messages)) + 5 * len(messages)
+        longest = max(map(len, messages))
+        if longest > PAYLOAD_BYTES_MAX:
+            raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
+    return size + 5 * len(messages)
