@@ -34,7 +34,7 @@ from quicksilver.recovery.rounds import (
     Token,
     Wake,
 )
-from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.management.events import (
@@ -156,7 +156,7 @@ class Agents:
         self._make_rounds = make_rounds
         self._where: dict[AgentKey, Link] = {}
         self._by_domain: dict[DomainId, list[Hosted]] = {}
-        self._outputs: deque[tuple[Link, bytes]] = deque()
+        self._outputs: deque[tuple[Link | External, bytes]] = deque()
         self._local: deque[Frame] = deque(maxlen=OUTPUTS_MAX)
         """Between two agents of this node in the same domain."""
         self._stable: deque[tuple[str, Sender, int]] = deque(maxlen=OUTPUTS_MAX)
@@ -225,7 +225,7 @@ class Agents:
         times = [hosted.agent.next_timeout() for hosted in self.hosted.values()]
         return min((time for time in times if time is not None), default=None)
 
-    def poll_message(self) -> tuple[Link, bytes] | None:
+    def poll_message(self) -> tuple[Link | External, bytes] | None:
         """Return what is to be sent where.
 
         A link without an address is to a node that has made one to this node, or will.

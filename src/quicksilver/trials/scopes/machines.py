@@ -122,7 +122,8 @@ class NodeMachine:
             scope=scope.name,
             config=config,
             copies_bytes_max=copies_bytes,
-            make_agents=lambda forwarder, subscribes: make_agents(
+            seed=seed,
+            make_agents=lambda forwarder, subscribes, seed: make_agents(
                 lower=forwarder.holdings, subscribes=subscribes, seed=seed
             ),
             now=now,
