@@ -83,7 +83,7 @@ class Network:
         cannot be dialled."""
         config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         if not is_node:
-            config = replace(config, grace_s=10.0)
+            config = replace(config, grace_s=20.0)
         self.addresses[address or name] = name
         manager = ScopeManager(
             name=name,

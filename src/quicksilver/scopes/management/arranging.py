@@ -52,7 +52,6 @@ from quicksilver.scopes.management.topics import (
 )
 from quicksilver.scopes.names import root_of
 from quicksilver.scopes.posts import AgentKey, DomainId, find_post_problem
-from quicksilver.scopes.routing import EVERY
 
 PROTOCOL_MAX = 64
 """Characters of the name of a recovery protocol."""
@@ -219,18 +218,17 @@ class Arranger:
         policy = self._choices.policy_of(name)
         saved = self._savings.get(f"topic/{name}", SavedTopic) or SavedTopic()
         protocol = NO_RECOVERY if self._node is not None else self._choices.recovery_of(name)
-        where = None
+        where, refused = None, ""
         if policy.mechanism is not None and self._node is None:
             if self._addresses is not None and policy.mechanism == "multicast":
                 self._addresses.assign(name, saved.address)
             found = find_medium(policy.mechanism, name, self._addresses)
             if isinstance(found, str):
-                self._events.append(PolicyRefused(name, EVERY, f"{found}; a star serves"))
-                policy = Star()
+                policy, refused = Star(), f"{found}; a star serves"
             else:
                 where = found
         topic = Topic(name, policy, protocol[:PROTOCOL_MAX], is_root=root_of(name) == self.name)
-        topic.where = where
+        topic.where, topic.refused = where, refused
         topic.sessions.sessions, topic.sessions.pending = saved.sessions, saved.pending
         self.topics[name] = topic
         return topic
@@ -431,8 +429,11 @@ class Arranger:
                 member.told[topic.name] = orders
                 for part in split_orders(orders):
                     self._tell(name, part)
-        for origin, problem in topic.problems().items():
-            self._events.append(PolicyRefused(topic.name, origin, problem))
+        problems = topic.problems()
+        for origin, problem in problems.items():
+            if topic.told_problems.get(origin) != problem:
+                self._events.append(PolicyRefused(topic.name, origin, problem))
+        topic.told_problems = problems
         for channel, reason in plan.refused.items():
             if before is None or before.refused.get(channel) != reason:
                 self._events.append(ChannelRefused(topic.name, channel, reason))

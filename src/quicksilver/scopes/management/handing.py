@@ -110,6 +110,10 @@ class Handing:
         """Return the member that an agent was handed to, and how."""
         return self._handed.get(key)
 
+    def all(self) -> list[tuple[str, Post]]:
+        """Return all agents, and who each was handed to."""
+        return list(self._handed.values())
+
     def of_member(self, member: str) -> list[Post]:
         return [post for name, post in self._handed.values() if name == member]
 

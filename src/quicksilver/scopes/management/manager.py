@@ -31,6 +31,7 @@ from quicksilver.scopes.management.deadlines import (
     Dissolve,
     ForgetMember,
     ForgetParts,
+    ForgetTopics,
     RetryOwner,
     SayAlive,
     Settle,
@@ -47,7 +48,7 @@ from quicksilver.scopes.management.events import (
     Purpose,
 )
 from quicksilver.scopes.management.hosting import Hosting
-from quicksilver.scopes.management.inspection import answer_inspect
+from quicksilver.scopes.management.inspection import Account, answer_inspect
 from quicksilver.scopes.management.locating import EndKey, Locator
 from quicksilver.scopes.management.members import Member, Members, Strangers
 from quicksilver.scopes.management.messages import (
@@ -69,7 +70,8 @@ VISITORS_MAX = 10_000
 """Connections of those who ask for channels, for agents or for an account of the scope."""
 
 SETTLE_MORE_S = 0.1
-"""Once all members of a manager that started again are back: for what they want of topics."""
+"""Once all members of a manager that started again have said what they want of a topic: for
+what they want of others."""
 
 
 def recover_nothing(topic: str) -> str:
@@ -167,6 +169,7 @@ class ScopeManager:
         if self._members.by_name:
             self._arranger.is_settled = self._arranger.is_owner_settled = False
             self._timers.set(Settle(), now + config.settle_s)
+        self._timers.set(ForgetTopics(), now + config.grace_s_max)
 
     # What the scope's own applications and agents want, if it is a node
 
@@ -289,12 +292,13 @@ class ScopeManager:
                         self._forget_unconfirmed(self._members.by_name[name])
                 case Settle():
                     self._arranger.is_settled = True
-                    self._arranger.forget_saved_topics()
                     self._arranger.note_all()
                     self._timers.set(SettleOwners(), now + self._config.settle_s)
                 case SettleOwners():
                     self._arranger.is_owner_settled = True
                     self._arranger.note_all()
+                case ForgetTopics():
+                    self._arranger.forget_saved_topics()
                 case Dissolve():
                     for topic in self._arranger.domains.dissolve(now):
                         self._arranger.note_change(topic)
@@ -340,8 +344,13 @@ class ScopeManager:
 
     def _schedule(self, now: float) -> None:
         """Have changes worked out soon, all together."""
+        if not self._arranger.is_settled:
+            deadline = self._timers.deadline(Settle())
+            if self._members.is_complete() and (deadline or 0.0) > now + SETTLE_MORE_S:
+                self._timers.set(Settle(), now + SETTLE_MORE_S)
+            return
         has_work = self._arranger.changed or self._arranger.has_new_posts
-        if has_work and self._arranger.is_settled and WorkOut() not in self._timers:
+        if has_work and WorkOut() not in self._timers:
             self._timers.set(WorkOut(), now + self._config.collect_s)
 
     def _schedule_dissolve(self) -> None:
@@ -385,13 +394,23 @@ class ScopeManager:
                     self.name, self._place, posts, handing, addresses, message
                 )
             case say.Inspect():
-                answer, is_known = answer_inspect(self, message), True
+                answer, is_known = answer_inspect(self._account(), message), True
             case _:
                 self.counters["unexpected"] += 1
                 return False
         self.counters["questions_refused"] += not is_known
         self._out.append((conn, answer))
         return is_known
+
+    def _account(self) -> Account:
+        return Account(
+            self.name,
+            self.address,
+            self._members,
+            self._owners,
+            self._arranger,
+            None if self._place is None else Node(self._carrier, self._hosting),
+        )
 
     def _tell_found(self) -> None:
         while (found := self._locator.poll_found()) is not None:
@@ -420,8 +439,6 @@ class ScopeManager:
             self._timers.cancel(ForgetMember(name))
             if (known.address, known.is_member) != (register.address, register.is_member):
                 self._arranger.handle_member_changed(member)
-        if not self._arranger.is_settled and self._members.is_complete():
-            self._timers.set(Settle(), now + SETTLE_MORE_S)
 
     def _handle_member(self, member: Member, message: Message, now: float) -> None:
         member.heard_at = now

@@ -277,12 +277,12 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Inspected(msgspec.Struct, frozen=True, array_like=True, tag=20):
-    """Some of the rows, and how many there are."""
+    """Some of the rows, and the number of the first one that is not here; 0: these are all."""
 
     topic: Name
     first: int
     rows: Annotated[tuple[Row, ...], msgspec.Meta(max_length=ROWS_MAX)]
-    count: int
+    next: int
 
 
 Message = (
