@@ -79,15 +79,15 @@ class Network:
         address: str = "",
         **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again with its records; its address is its name, or it
-        cannot be dialled."""
+        """Start a manager, or start it again with its records; its address is its name."""
         config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         if not is_node:
             config = replace(config, grace_s=20.0)
         self.addresses[address or name] = name
         manager = ScopeManager(
             name=name,
-            address=(address or name) if is_dialable else "",
+            address=address or name,
+            is_dialable=is_dialable,
             owners=owners,
             policy_of=lambda _: parse_policy(policy),
             recovery_of=lambda _: recovery,

@@ -41,6 +41,7 @@ class Account:
 
     name: str
     address: str
+    is_dialable: bool
     members: Members
     owners: Owners
     arranger: Arranger
@@ -86,7 +87,8 @@ def _tell(account: Account) -> Iterator[Row]:
         "scope",
         account.name,
         role="scope" if account.node is None else "node",
-        address=account.address or "cannot be dialled",
+        address=account.address,
+        dialable=_yes(account.is_dialable),
         state=state,
         members=len(account.members.by_name),
         topics=len(arranger.topics),

@@ -102,12 +102,14 @@ class ScopeManager:
         recovery_of: Callable[[str], str] = recover_nothing,
         flavour_of: Callable[[str], Flavour] = plain_flavour,
         place: Link | None,
+        is_dialable: bool = True,
         config: Config | None = None,
         saved: Mapping[str, bytes] | None = None,
         now: float,
     ) -> None:
-        """``address``: where this manager listens; empty: it cannot be dialled. ``owners``:
-        addresses of their managers. ``policy_of`` gives the forwarding policy of a topic,
+        """``address``: where this manager listens. ``is_dialable``: whether its owners and their
+        other members reach it there; its own members must. ``owners``: addresses of their
+        managers. ``policy_of`` gives the forwarding policy of a topic,
         ``recovery_of`` the recovery protocol (``none``: this scope recovers nothing), and
         ``flavour_of`` what the first session of a topic promises that is rooted here.
         ``place``: where messages are sent to this scope if it is a node, else None. ``saved``:
@@ -118,6 +120,7 @@ class ScopeManager:
         assert problem is None, problem
         self.name = name
         self.address = address
+        self._is_dialable = is_dialable
         self._config = config = config if config is not None else Config()
         self._place = place
         self._savings = Savings(saved or {})
@@ -141,7 +144,7 @@ class ScopeManager:
         )
         self._carrier = Carrier(self._locator, self._events)
         """Ends of channels, if this scope is a node …"""
-        self._hosting = Hosting(self._locator, self._events, is_dialable=bool(address))
+        self._hosting = Hosting(self._locator, self._events, is_dialable=is_dialable)
         """… and agents."""
         self._arranger = Arranger(
             name,
@@ -222,7 +225,7 @@ class ScopeManager:
         register = say.Register(
             PROTOCOL_VERSION,
             self.name,
-            self.address,
+            self.address if self._is_dialable else "",
             is_member=True,
             grace_s=self._config.grace_s,
         )
@@ -406,6 +409,7 @@ class ScopeManager:
         return Account(
             self.name,
             self.address,
+            self._is_dialable,
             self._members,
             self._owners,
             self._arranger,
