@@ -302,6 +302,9 @@ def describe(message: say.Message) -> str:
         case say.PostAgent(post):
             seats = " ".join(seat.member for seat in post.seats)
             return f"host {':'.join(post.path)} among {seats}"
+        case say.ReviseAgent(_, member, _, _, gone, come):
+            new = " ".join(seat.member for seat in come)
+            return f"{member} is among {new} and not {' '.join(gone)}"
         case say.WithdrawAgent(_, member):
             return f"do not host {member}"
         case say.Orders(_, sources, targets):

@@ -499,7 +499,7 @@ class ScopeManager:
                     self.counters["orders_refused"] += 1
                 elif (orders := gather_orders(owner, message)) is not None:
                     self._arranger.handle_orders(orders)
-            case say.PostAgent() | say.WithdrawAgent() | say.PostsTold():
+            case say.PostAgent() | say.ReviseAgent() | say.WithdrawAgent() | say.PostsTold():
                 self._arranger.handle_posts(owner, message)
             case say.Alive():
                 pass
@@ -510,6 +510,8 @@ class ScopeManager:
         problem = next(filter(None, map(find_scope_name_problem, (name, *names))), None)
         if problem is None and (self.name == name or self.name in names):
             problem = f"{name!r} belongs to {self.name!r} itself"
+        if problem is None and self._owners.is_taken(name, owner):
+            problem = f"another owner is named {name!r}, and topics have one root"
         if problem is not None:
             owner.name, owner.above = "", ()
             self._retry_owner(owner, problem, now)
