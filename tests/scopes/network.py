@@ -91,16 +91,16 @@ class Network:
         make_agents: MakeAgents = make_agents,
         **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again with its records; its address is its name, or it
-        cannot be dialled."""
+        """Start a manager, or start it again with its records; its address is its name."""
         config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         self.addresses[address or name] = name
         self._owners[name] = owners
-        at = (address or name) if is_dialable else ""
+        at = address or name
         if is_node:
             node = ScopeNode(
                 name=name,
                 address=at,
+                is_dialable=is_dialable,
                 owners=owners,
                 life=starts,
                 now=self.now,
@@ -118,11 +118,12 @@ class Network:
             manager = ScopeManager(
                 name=name,
                 address=at,
+                is_dialable=is_dialable,
                 owners=owners,
                 policy_of=lambda _: parse_policy(policy),
                 recovery_of=lambda _: recovery,
                 place=None,
-                config=replace(config, grace_s=10.0),
+                config=replace(config, grace_s=20.0),
                 saved=self.saved.setdefault(name, {}),
                 now=self.now,
             )
@@ -376,6 +377,9 @@ def describe(message: say.Message) -> str:
         case say.PostAgent(post):
             seats = " ".join(seat.member for seat in post.seats)
             return f"host {':'.join(post.path)} among {seats}"
+        case say.ReviseAgent(_, member, _, _, gone, come):
+            new = " ".join(seat.member for seat in come)
+            return f"{member} is among {new} and not {' '.join(gone)}"
         case say.WithdrawAgent(_, member):
             return f"do not host {member}"
         case say.Orders(_, sources, targets):

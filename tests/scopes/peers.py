@@ -25,13 +25,12 @@ class Alone:
         recovery: str = "none",
         config: Config | None = None,
         saved: dict[str, bytes] | None = None,
-        address: str | None = None,
     ) -> None:
         self.now = 0.0
         self.saved = {} if saved is None else saved
         self.manager = ScopeManager(
             name=name,
-            address=name if address is None else address,
+            address=name,
             owners=owners,
             policy_of=lambda _: parse_policy(policy),
             recovery_of=lambda _: recovery,

@@ -113,6 +113,7 @@ class ScopeNode:
         *,
         name: str,
         address: str,
+        is_dialable: bool = True,
         owners: tuple[str, ...],
         life: int,
         now: float,
@@ -136,6 +137,7 @@ class ScopeNode:
         self.manager = ScopeManager(
             name=name,
             address=address,
+            is_dialable=is_dialable,
             owners=owners,
             policy_of=lambda _: parse_policy("star"),
             place=Link("tcp", address, name) if place is None else place,

@@ -12,6 +12,7 @@ has a colon.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -71,6 +72,15 @@ class AgentKey(NamedTuple):
 
 def key_of_post(post: Post) -> AgentKey:
     return AgentKey(post.domain, post.path[0])
+
+
+def seat_rank(domain: DomainId, seat: Seat) -> tuple[bool, bytes]:
+    """Return what seats are sorted by: those that can be dialled first, then by lot.
+
+    A lot depends on two names alone (rendezvous hashing), so who comes or goes moves nobody else.
+    """
+    text = f"{domain.scope}:{domain.number} {seat.member}".encode("utf-8", "surrogatepass")
+    return not seat.address, blake2b(text, digest_size=8).digest()
 
 
 def part_name(scope: str, number: int) -> str:

@@ -79,6 +79,11 @@ class Owners:
                 names.update(dict.fromkeys(owner.above))
         return tuple(names)[:ABOVE_MAX]
 
+    def is_taken(self, name: str, owner: Owner) -> bool:
+        """Whether another owner that is there has a name."""
+        others = (each for each in self.by_address.values() if each is not owner)
+        return any(each.is_there and each.name == name for each in others)
+
     def for_topic(self, topic: str) -> Owner | None:
         """Return the owner to ask for a topic: the one that was, if it still leads there."""
         root = root_of(topic)

@@ -30,7 +30,8 @@ class ManagerMachine:
         """Frames that were sent, besides signs of life."""
         self.manager = ScopeManager(
             name=scope.name,
-            address="" if scope.is_behind_nat else scope.name,
+            address=scope.name,
+            is_dialable=not scope.is_behind_nat,
             owners=scope.owners,
             policy_of=lambda _: parse_policy(scope.policy),
             recovery_of=lambda _: scope.recovery,
