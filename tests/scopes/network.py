@@ -67,6 +67,8 @@ class Network:
         """Whether a datagram does not reach a node."""
         self._config = Config(**settings)
         self._owners: dict[str, tuple[str, ...]] = {}
+        self._hidden: set[str] = set()
+        """Scopes that cannot be dialled from outside of them."""
         self._conns = 0
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
@@ -96,6 +98,8 @@ class Network:
         self.addresses[address or name] = name
         self._owners[name] = owners
         at = address or name
+        if not is_dialable:
+            self._hidden.add(name)
         if is_node:
             node = ScopeNode(
                 name=name,
@@ -297,15 +301,20 @@ class Network:
         machine = self._driven(name)
         ours: int | None = None
         there = self.addresses.get(address, "")
-        # Who cannot be dialled from outside can be from inside.
-        known = {address, ""} if there in self._owners[name] else {address}
-        if there in self.managers and self.managers[there].address in known:
+        # What is hidden can be dialled from inside.
+        around = {scope for scope in self._hidden if self._is_inside(there, scope)}
+        is_open = all(self._is_inside(name, scope) for scope in around)
+        if there in self.managers and is_open:
             ours, theirs = self._conns + 1, self._conns + 2
             self._conns += 2
             self._ends[ours] = (there, theirs)
             self._ends[theirs] = (name, ours)
             self._driven(there).handle_accepted(theirs, self.now)
         machine.handle_dialled(dial, ours, self.now)  # type: ignore[arg-type]  # its own dial
+
+    def _is_inside(self, name: str, scope: str) -> bool:
+        owners = self._owners.get(name, ())
+        return name == scope or any(self._is_inside(each, scope) for each in owners)
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)

@@ -95,7 +95,7 @@ def test_what_was_refused_is_explained() -> None:
     network.add("X", policy="multicast")
     for name in "AB":
         network.add(name, "X", is_node=True, is_dialable=False)
-        network.managers[name].subscribe(T, publishes=True, subscribes=True, now=network.now)
+        network.want(name, T, "ps")
     network.run(1.0)
     rows = inspect(network.managers["X"], T)
     assert of_kind(rows, "refused")[f"A-B, {T}:A"]["why"].startswith("neither end can be dialled")

@@ -165,7 +165,7 @@ class TestScale:
             network.add(department, "X", policy=policy)
             for laptop in (f"{department}n{number}" for number in range(2)):
                 network.add(laptop, department, is_node=True)
-                network.nodes[laptop].want(T, publishes=True, subscribes=True, now=network.now)
+                network.want(laptop, T, "ps")
                 nodes.append(laptop)
         network.run(2.0)
         for node in (nodes[0], nodes[7], nodes[19]):
