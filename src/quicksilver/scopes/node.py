@@ -113,7 +113,6 @@ class ScopeNode:
         *,
         name: str,
         address: str,
-        is_dialable: bool = True,
         owners: tuple[str, ...],
         life: int,
         now: float,
