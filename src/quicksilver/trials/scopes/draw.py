@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes import plan as plans
 from quicksilver.trials.scopes.plan import NodePlan, Plan, ScopePlan
@@ -56,6 +58,12 @@ def _draw_scopes(rng: Rng) -> tuple[ScopePlan, ...]:
                 found.append(scope)
                 below.append(name)
         level = below
+    # Of two networks that cannot be dialled neither reaches the other, and a scope whose nodes
+    # are all hidden cannot be dialled either: only one network, and right below the root.
+    hidden = [place for place, scope in enumerate(found) if levels == 1 and scope.owners]
+    if hidden and rng.chance(0.3):
+        place = rng.choice(hidden)
+        found[place] = replace(found[place], is_behind_nat=True)
     return tuple(found)
 
 
@@ -69,7 +77,6 @@ def _draw_scope(rng: Rng, name: str, owners: tuple[str, ...], network: str) -> S
         policy=rng.choice(policies),
         recovery=rng.choice(RECOVERIES),
         network=network,
-        is_behind_nat=is_network and bool(owners) and rng.chance(0.15),
     )
 
 
