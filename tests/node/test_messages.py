@@ -16,6 +16,7 @@ from quicksilver.node.inbox import (
     cost,
 )
 from quicksilver.node.options import Overflow, parse_gms_address
+from quicksilver.wire.ids import NodeId
 
 
 def batch(first: int, count: int = 1, size: int = 36) -> Batch:
@@ -152,7 +153,7 @@ class TestAddresses:
 
 
 def view(number: int, group: str = "g", members: int = 1) -> View:
-    return View(group, number, tuple(range(members)))
+    return View(group, number, tuple(NodeId(member) for member in range(members)))
 
 
 class TestKeptViews:

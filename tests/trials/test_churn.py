@@ -1,4 +1,4 @@
-"""What a node that stays keeps of peers that come, leave, fail and come back: nothing that grows."""
+"""What a node that stays keeps of peers that come, leave and fail: nothing that grows."""
 
 from __future__ import annotations
 
@@ -140,8 +140,11 @@ def test_a_region_that_is_come_back_to_goes_on_with_its_numbers() -> None:
     send_numbered(a, "g", 5)
     cluster.run(5.0)
     (stream,) = a.engine.outgoing.streams.live()
-    a.change(leave=())
-    a.host.submit(lambda: a.session.subscribe(close=["g"]))
+
+    def close() -> None:
+        a.session.subscribe(close=["g"])
+
+    a.host.submit(close)
     a.senders.clear()
     a.opened.clear()
     a.ready.clear()

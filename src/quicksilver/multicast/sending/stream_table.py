@@ -29,7 +29,7 @@ LEFT_MAX = 10_000
 take about 2 MB."""
 
 FLOWS_MAX = 1024
-"""Regions of which it is remembered how fast they were, though no stream goes there: 1.6 KB each."""
+"""Regions of which it is remembered how fast the last stream was; 1.6 KB each."""
 
 FINISHED_MAX = 1024
 """Streams that all have acknowledged and whose length is remembered."""
