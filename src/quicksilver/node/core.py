@@ -391,6 +391,8 @@ class NodeCore:
                 waiting = self._waiting.get(left.name, [])
                 if left in waiting:
                     waiting.remove(left)
+                if not waiting:
+                    self._waiting.pop(left.name, None)
                 left.fail_on_core(ClosedError(f"group {left.name!r}"))
                 if not self.has_group(left.name):
                     self.requests.forget_on_core(left.name)

@@ -221,6 +221,8 @@ class Soak:
         more = record.exclusions - place.exclusions
         place.exclusions = record.exclusions
         self._exclusions += more
+        for reason in record.excluded_for:
+            self._note(f"{place.name} was {reason}")
         if more > 0 and not place.is_harmed and record.at - place.harmed_at > 10.0:
             self._unprovoked += more
             self._note(f"{place.name} was excluded, nothing had happened")
