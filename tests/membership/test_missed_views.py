@@ -32,6 +32,16 @@ def _cluster() -> tuple[Cluster, list[SimNode]]:
     return cluster, nodes
 
 
+def lose_connection(cluster: Cluster, node: SimNode) -> None:
+    """Break a node's connection to the GMS, and let it take most of its grace to come back."""
+    number = node._connection
+    assert number is not None
+    cluster.gms.disconnect(number)
+    node.handle_closed(number, "reset")
+    node.freeze(0.45)
+    cluster.run(0.05)
+
+
 @pytest.mark.parametrize(("changes", "exclusions"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 def test_who_missed_a_view_comes_back_as_a_new_node(changes: int, exclusions: int) -> None:
     """One change while it was away leads straight to the view that it is given. With
@@ -39,12 +49,10 @@ def test_who_missed_a_view_comes_back_as_a_new_node(changes: int, exclusions: in
     had it resumed, it would have a gap although it stayed."""
     cluster, nodes = _cluster()
     away = nodes[0]
-    cluster.gms.restart(0.1)
-    away.freeze(1.5)
-    cluster.run(0.5)
+    lose_connection(cluster, away)
     for node in nodes[1 : 1 + changes]:
         node.join("another")
-        cluster.run(0.2)
+        cluster.run(0.1)
     cluster.run(3.0)
     assert away.exclusions == exclusions
     assert cluster.is_settled()
@@ -57,12 +65,10 @@ def test_a_restart_of_the_gms_between_hides_no_view(changes: int, exclusions: in
     to need not be the one that made them."""
     cluster, nodes = _cluster()
     away = nodes[0]
-    cluster.gms.restart(0.1)
-    away.freeze(1.5)
-    cluster.run(0.5)
+    lose_connection(cluster, away)
     for node in nodes[1 : 1 + changes]:
         node.join("another")
-        cluster.run(0.2)
+        cluster.run(0.1)
     cluster.gms.restart(0.2)
     cluster.run(4.0)
     assert away.exclusions == exclusions
