@@ -93,7 +93,7 @@ class Member:
         self.is_down = False
         self.tokens_released = 0
         self.roll_calls = 0
-        self.stack: AgentStack[Minimum] = AgentStack(self.make_agent)
+        self.stack: AgentStack[Minimum] = AgentStack()
 
     def make_agent(self, domain: Domain) -> Agent[Minimum]:
         rounds = MinimumRounds(self, is_top=domain.parent is None)
@@ -182,7 +182,7 @@ class World:
         hierarchy = Hierarchy(tuple(self.members), self.size, self.failed)
         for node, member in self.members.items():
             if node not in self.failed:
-                member.stack.become_placed(hierarchy.domains_of(node))
+                member.stack.become_placed(hierarchy.domains_of(node), member.make_agent)
 
     def fail(self, *nodes: int) -> None:
         """The membership says that nodes are gone."""

@@ -382,7 +382,8 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
 
     def views(self, timeout: float | None = None) -> Stream[View]:
         """Iterate over the group's views, from the oldest that you have not taken; the last 1,024
-        are kept. Of a pattern, these are the views of all groups that match.
+        are kept, or fewer if those of all groups take more than 4 MB. Of a pattern, these are the
+        views of all groups that match.
 
         The iteration ends when none came for ``timeout`` seconds, when the group is left, or when
         the node is closed.

@@ -64,6 +64,7 @@ from quicksilver.node.errors import (
     UnconfirmedError,
 )
 from quicksilver.node.flushes import Flushes
+from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import Droppable, NodeLog
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
@@ -198,6 +199,8 @@ class NodeCore:
         """Groups that were opened for sending."""
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
+        self.views = KeptViews()
+        """The views that applications have not taken."""
         self.promises = Promises()
         self._flushes = Flushes(self.session, self._log, options.on_unconfirmed, self._sinks_of)
         self._requests: dict[int, Future[dict[str, int]]] = {}
@@ -388,6 +391,8 @@ class NodeCore:
                 waiting = self._waiting.get(left.name, [])
                 if left in waiting:
                     waiting.remove(left)
+                if not waiting:
+                    self._waiting.pop(left.name, None)
                 left.fail_on_core(ClosedError(f"group {left.name!r}"))
                 if not self.has_group(left.name):
                     self.requests.forget_on_core(left.name)

@@ -254,7 +254,7 @@ class GroupBase(Generic[T]):
                 batch = self._core.session.directory.batch
                 self.retained.handle_view(self.sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
-            self._inbox.views.append(view)
+            self._core.views.put(self._inbox.views, view)
         self.notify()
 
     def unconfirmed_on_core(self, messages: Unconfirmed) -> None:

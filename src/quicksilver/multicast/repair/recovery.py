@@ -69,7 +69,7 @@ class RegionRecovery:
             wake_s_min=config.token_wake_s,
             in_flight_max=config.tokens_in_flight,
         )
-        self.stack: AgentStack[Gathered] = AgentStack(self._make_agent)
+        self.stack: AgentStack[Gathered] = AgentStack()
         self._timeout: float | None = None
         self._is_timeout_known = False
         """Whether ``_timeout`` is when agents next have something to do. Asked twice a turn of
@@ -93,7 +93,11 @@ class RegionRecovery:
         size = self._env.settings.partition_size
         self._is_timeout_known = False
         hierarchy = hierarchy_of(self.region.view.members, size, self._failed)
-        self.stack.become_placed(hierarchy.domains_of(self._env.node))
+        self.stack.become_placed(hierarchy.domains_of(self._env.node), self._make_agent)
+
+    def close(self) -> None:
+        """The view or the incarnation is over; nothing may be asked of it any more."""
+        self.stack.close()
 
     # Inputs
 
