@@ -205,9 +205,10 @@ class Agents:
             return
         peer = AgentKey(frame.domain, hosted.post.seats[frame.origin].member)
         where = self._where.get(peer)
-        if where is None:
+        if where is None or (where.node != origin and not where.address):
             # It cannot be dialled, or was not found yet: answer where the question came from.
-            if len(self._where) < PEERS_MAX:
+            # It may have moved since it last asked.
+            if peer in self._where or len(self._where) < PEERS_MAX:
                 self._where[peer] = Link("", "", origin)
         elif where.node != origin:
             self.counters["strangers"] += 1
