@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quicksilver.scopes.management.domains import TOPICS_BYTES_MAX, Domains, Party
+from quicksilver.scopes.management.handing import find_host
 from quicksilver.scopes.management.saving import Numbers, Savings
-from quicksilver.scopes.posts import DomainId, parse_part
+from quicksilver.scopes.posts import DomainId, Post, Seat, parse_part
 
 
 class Scope:
@@ -98,6 +99,42 @@ def test_a_part_has_two_domains_where_only_some_of_its_topics_go_on_above() -> N
     scope.domains.handle_topic("C/wide", "ring", is_top=True)
     scope.update()
     assert scope.shape() == {("C/wide", "L/local"): {"A", "B"}}
+
+
+def test_what_is_above_a_part_may_be_in_the_same_scope() -> None:
+    """Of a topic that is rooted here and has two parts, its own domain alone is at the top."""
+    scope = Scope()
+    scope.want("A", "L/x")
+    scope.want("B", "L/x", "L/y")
+    scope.update()
+    tops = {(d.is_part, d.topics): d.is_top for d in scope.domains.by_id.values()}
+    assert tops == {(True, ("L/x",)): False, (True, ("L/y",)): True, (False, ("L/x",)): True}
+
+
+def test_an_agent_goes_where_the_agent_is_that_leads_what_it_speaks_for() -> None:
+    """X has given its part 5 and 6 to Q both, and the one that leads X's domain 7 counts."""
+    scope = Scope()
+    scope.want("A", "C/x")
+    scope.want("B", "C/y")
+    scope.update()
+    own = {d.seats[0].member: d.id.number for d in scope.domains.by_id.values()}
+    parts = {5: own["A"], 6: own["B"]}
+    held: dict[DomainId, list[Post]] = {}
+    for number, below in parts.items():
+        domain = DomainId("X", number)
+        seats = (Seat("L", below, "L"),)
+        held[domain] = [Post(domain, 1, "ring", ("L",), seats, ("C/x",), is_top=False)]
+    both = tuple(Seat(f"X:{number}", number, "X") for number in (6, 5))
+    seven = DomainId("X", 7)
+    held[seven] = [
+        Post(seven, 1, "ring", (f"X:{number}", "L"), both, ("C/x",), is_top=False)
+        for number in (5, 6)
+    ]
+    above = Post(
+        DomainId("W", 1), 1, "ring", ("X", "L"), (Seat("X", 7, "X"),), ("C/x",), is_top=True
+    )
+    assert find_host("L", scope.domains, held, above) == "B", "part 6 leads"
+    assert find_host("L", scope.domains, held, held[seven][0]) == "A"
 
 
 def test_topics_with_other_protocols_have_other_domains() -> None:

@@ -354,6 +354,21 @@ class TestContained:
         n1.tell(1, say.WithdrawAgent(DomainId("A", 1), "n1"))
         assert n1.events[-1] == AgentWithdrawn(DomainId("A", 1), "n1")
 
+    def test_what_an_owner_does_not_name_again_is_withdrawn(self) -> None:
+        """It may have started again without its records; other owners' agents stay."""
+        n1 = self.node()
+        for number in (1, 2):
+            n1.tell(1, self.post("A", "R/t", domain=DomainId("A", number)))
+        n1.tell(2, self.post("B", "S/u"))
+        n1.manager.handle_closed(1, n1.now)
+        n1.run(1.0)
+        n1.own("A", 3, "R")
+        n1.tell(3, self.post("A", "R/t", domain=DomainId("A", 2)))
+        assert not any(isinstance(event, AgentWithdrawn) for event in n1.events)
+        n1.tell(3, say.PostsTold())
+        gone = [event for event in n1.events if isinstance(event, AgentWithdrawn)]
+        assert gone == [AgentWithdrawn(DomainId("A", 1), "n1")]
+
     def test_posts_from_members_and_strangers_are_counted_and_dropped(self) -> None:
         lan = Alone("lan", recovery="ring")
         lan.join(1, "n1")

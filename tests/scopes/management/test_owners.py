@@ -78,6 +78,13 @@ class TestSeveralOwners:
         n1.own("A", 3, "R")
         assert subscribed(n1, 3) == []
 
+    def test_what_an_owner_arranged_ends_when_it_leads_there_no_more(self) -> None:
+        n1 = node("A")
+        n1.own("A", 1, "R")
+        n1.tell(1, say.Orders(T, (), (say.Target(BY_A),)))
+        n1.tell(1, say.Above(()))
+        assert n1.events[-1] == TargetClosed(BY_A)
+
 
 class TestWhatOwnersSay:
     def test_a_topic_that_is_refused_leaves_no_channel_open(self) -> None:

@@ -109,6 +109,20 @@ def test_acknowledgements_are_put_together_one_level_at_a_time() -> None:
     assert network.said["P", "X"] == before + 2
 
 
+def test_an_owner_that_starts_again_is_told_again_how_far_everybody_is() -> None:
+    q = Alone("Q", "X")
+    q.own("X", 1)
+    q.join(2, "n1")
+    q.tell(2, say.Subscribe("X/t", 0, publishes=True, subscribes=True))
+    q.tell(1, say.Orders("X/t", (), (), sessions=(Session(4, TOTAL),)))
+    q.tell(2, say.Confirm("X/t", 4, 3))
+    assert q.heard(1)[-1] == say.Confirm("X/t", 4, 3)
+    q.manager.handle_closed(1, q.now)
+    q.run(1.0, 2)
+    q.own("X", 3)
+    assert q.heard(3)[-1] == say.Confirm("X/t", 4, 3)
+
+
 def test_who_joins_during_a_change_begins_with_the_newest() -> None:
     network = lecture()
     old = number(network)

@@ -14,6 +14,8 @@ from quicksilver.scopes.management.events import (
     TargetClosed,
     TargetOpened,
 )
+from quicksilver.scopes.management.hosting import PEERS_ASKED_MAX
+from quicksilver.scopes.posts import DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 from tests.scopes.management.test_manager import T, want
 from tests.scopes.network import Network
@@ -121,6 +123,23 @@ class TestChannels:
         entering = {c for c, m in last.items() for t in m.targets if len(t.channel.target) > 1}
         assert len(entering) > 1, "whoever dials need not be dialled"
 
+    def test_sources_that_targets_dial_are_handed_to_those_who_can_be(self) -> None:
+        p = Alone("P", "X")
+        p.own("X", 1)
+        for conn, name, address in ((2, "a", ""), (3, "b", "b"), (4, "c", "")):
+            p.join(conn, name, address=address)
+            p.tell(conn, say.Subscribe("X/t", 0, publishes=True, subscribes=True))
+        there = [Channel("X", ("P",), (f"Q{number}",), "X/t", "P") for number in range(8)]
+
+        def carriers(address: str) -> set[int]:
+            p.clear()
+            p.tell(1, say.Orders("X/t", tuple(source(each, address) for each in there), ()))
+            told = [(conn, m) for conn, m in p.said if isinstance(m, say.Orders)]
+            return {c for c, m in told for s in m.sources if len(s.channel.source) > 1}
+
+        assert carriers("") == {3}
+        assert carriers("q") > {3}
+
     def test_a_target_that_lost_its_source_asks_anew(self) -> None:
         n1 = Alone("n1", "lan", is_node=True)
         n1.own("lan", 1)
@@ -154,6 +173,35 @@ class TestChannels:
 
 
 class TestAgents:
+    def test_a_peer_whose_manager_moved_is_asked_for_there(self) -> None:
+        n1 = Alone("n1", "lan", is_node=True)
+        n1.own("lan", 1)
+        n1.manager.subscribe("lan/t", publishes=True, subscribes=True, now=n1.now)
+        n1.run(0.02)
+        domain = DomainId("lan", 1)
+        n1.clear()
+        for view, address in ((1, "here"), (2, "there")):
+            seats = Seat("n1", 0, "n1"), Seat("n2", 0, address)
+            post = Post(domain, view, "ring", ("n1",), seats, ("lan/t",), is_top=True)
+            n1.tell(1, say.PostAgent(post))
+        assert [dial.address for dial in n1.dials] == ["here", "there"]
+
+    def test_in_a_large_domain_only_those_are_searched_for_that_agents_name(self) -> None:
+        """Else as many questions as the square of the members."""
+        n1 = Alone("n1", "lan", is_node=True)
+        n1.own("lan", 1)
+        n1.manager.subscribe("lan/t", publishes=True, subscribes=True, now=n1.now)
+        n1.run(0.02)
+        n1.clear()
+        seats = tuple(Seat(f"n{n}", 0, f"a{n}") for n in range(1, PEERS_ASKED_MAX + 2))
+        domain = DomainId("lan", 1)
+        post = Post(domain, 1, "ring", ("n1",), seats, ("lan/t",), is_top=True)
+        n1.tell(1, say.PostAgent(post))
+        assert n1.dials == []
+        n1.manager.want_peers(domain, ["n2", "n9", "nobody"], n1.now)
+        n1.drain()
+        assert [dial.address for dial in n1.dials] == ["a2", "a9"]
+
     def test_the_agent_that_cannot_be_dialled_finds_the_others(self) -> None:
         network = Network()
         network.add("X", recovery="ring")
