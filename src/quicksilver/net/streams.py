@@ -189,16 +189,7 @@ class FrameServer:
             # The exception was for wait_failed; do not warn if nobody waited.
             self._failed.exception()
 
-    def _listen(self, host: str, port: int) -> None:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listening.setblocking(False)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((host, port))
-            listening.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
-            listening.close()
-            raise ListenError(host, port, _explain(error)) from None
+    def _listen(self, listening: socket.socket) -> None:
         self._listening = listening
         self.address = listening.getsockname()[:2]
         self._start_accepting()
@@ -436,10 +427,28 @@ class FrameServer:
             self._timer = None
 
 
+def open_listener(host: str, port: int) -> socket.socket:
+    """Take a TCP port, for handlers that must know it at the beginning; 0 takes a free one.
+
+    Raises:
+        ListenError: the address is not this machine's, or the port is taken.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ListenError(host, port, _explain(error)) from None
+    return listening
+
+
 async def serve_frames(
     handler: FrameHandler,
-    host: str | None,
-    port: int,
+    host: str | socket.socket | None,
+    port: int = 0,
     *,
     input_bytes_max: int,
     on_note: Callable[[str], None] | None = None,
@@ -447,7 +456,8 @@ async def serve_frames(
 ) -> FrameServer:
     """Serve a handler on a TCP port; port 0 takes a free one.
 
-    Without a host it does not listen: there are only the connections that it makes.
+    Instead of a host it takes what ``open_listener`` returned. With None it does not listen:
+    there are only the connections that it makes.
     Frames longer than the handler allows end their connection, and so do incomplete
     ones that take more than ``input_bytes_max`` together. ``on_note`` is told, in one
     line, what whoever runs the server should know; without it that is
@@ -459,7 +469,7 @@ async def serve_frames(
     """
     server = FrameServer(handler, input_bytes_max, on_note, logger)
     if host is not None:
-        server._listen(host, port)
+        server._listen(open_listener(host, port) if isinstance(host, str) else host)
     server.call(lambda: None)  # it may have something to say at once
     return server
 
