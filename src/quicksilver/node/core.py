@@ -260,6 +260,9 @@ class NodeCore:
         if self._is_started:
             self._log.closed()
 
+    def check_supports(self, what: str) -> None:
+        """Raise ScopeLimitError for what this node cannot do: a node of a GMS can do all."""
+
     def check_alive(self) -> None:
         if self.failure is not None:
             raise self.failure
@@ -544,7 +547,7 @@ class NodeCore:
 
     def _handle_refused(self, event: WasRefused) -> None:
         self._log.refused(event.reason)
-        error = RefusedError(event.reason)
+        error = RefusedError(event.reason, event.scope)
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for number in event.requests:
