@@ -17,7 +17,7 @@ from quicksilver.scopes.management import events as told
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.manager import ScopeManager
-from quicksilver.scopes.store import ScopeStore, first_number
+from quicksilver.scopes.store import ScopeStore
 from quicksilver.stdx.text import printable
 from quicksilver.wire import gms
 from quicksilver.wire.ids import Address
@@ -89,7 +89,7 @@ async def serve_scope(
     parse_policy(options.policy)
     store = None if options.state is None else ScopeStore(options.state, options.name)
     try:
-        starts = 0 if store is None else store.begin()
+        starts = 0 if store is None else _count_start(store)
         listener = open_listener(options.host, options.port)
         address = listener.getsockname()[:2]
         manager = _make_manager(options, address, starts)
@@ -108,6 +108,13 @@ async def serve_scope(
             store.close()
 
 
+def _count_start(store: ScopeStore) -> int:
+    """Note one more start; return how many there were before."""
+    starts = int.from_bytes(store.load().get("starts", b""), "big")
+    store.save([("starts", (starts + 1).to_bytes(8, "big"))])
+    return starts
+
+
 def _make_manager(options: ScopeOptions, address: Address, starts: int) -> ScopeManager:
     config = options.config
     if starts and not config.settle_s:
@@ -119,7 +126,7 @@ def _make_manager(options: ScopeOptions, address: Address, starts: int) -> Scope
         policy_of=lambda _: parse_policy(options.policy),
         place=None,
         config=config,
-        first_number=first_number(starts),
+        first_number=starts << 32,
         now=asyncio.get_running_loop().time(),
     )
 
