@@ -1,9 +1,9 @@
 """Machines that talk to others of their kind, as handlers of frames.
 
-A machine without sockets says and is told messages over numbered connections, whoever made
-them (``PeerMachine``; a scope manager is one). Here its messages become frames. What a
-connection cannot carry yet waits, up to a limit: whoever does not read is cut off, so that
-nobody who is slow costs more than that.
+A machine without sockets says and is told frames over numbered connections, whoever made
+them (``PeerMachine``; a scope's manager is one, and a node of a scope). What a connection
+cannot carry yet waits, up to a limit: whoever does not read is cut off, so that nobody who is
+slow costs more than that.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from quicksilver.core.ports import ConnectionFinished, DialWanted, FrameTransmit
 OUTPUT_BYTES_MAX = 8 << 20
 """What may wait for one connection that does not take it."""
 
-M = TypeVar("M")
-D = TypeVar("D", bound="Addressed")
-
 
 class Addressed(Protocol):
     """A wish for a connection."""
@@ -28,7 +25,10 @@ class Addressed(Protocol):
     def address(self) -> str: ...
 
 
-class PeerMachine(Protocol[M, D]):
+D = TypeVar("D", bound=Addressed | str)
+
+
+class PeerMachine(Protocol[D]):
     """What ``PeerFrames`` drives; a connection that it closes itself is not told to it again."""
 
     def handle_accepted(self, conn: int, now: float) -> None: ...
@@ -37,46 +37,38 @@ class PeerMachine(Protocol[M, D]):
 
     def handle_closed(self, conn: int, now: float) -> None: ...
 
-    def handle_message(self, conn: int, message: M, now: float) -> None: ...
+    def handle_frame(self, conn: int, data: bytes, now: float) -> None: ...
 
-    def handle_bad_frame(self, conn: int, now: float) -> None: ...
+    def handle_sent(self, conn: int, size: int, now: float) -> None:
+        """A frame of this size has left, or nearly so: its connection was not full."""
+        ...
 
     def handle_timeout(self, now: float) -> None: ...
 
+    def frame_bytes_max(self, conn: int) -> int: ...
+
     def next_timeout(self) -> float | None: ...
 
-    def poll_transmit(self) -> tuple[int, M] | None: ...
+    def poll_transmit(self) -> tuple[int, bytes] | None: ...
 
     def poll_close(self) -> int | None: ...
 
     def poll_dial(self) -> D | None: ...
 
 
-class PeerFrames(Generic[M, D]):
+class PeerFrames(Generic[D]):
     """Drives a machine as ``serve_frames`` wants it."""
 
     def __init__(
         self,
-        machine: PeerMachine[M, D],
+        machine: PeerMachine[D],
         *,
-        parse: Callable[[bytes], M | None],
-        encode: Callable[[M], bytes],
-        frame_bytes_max: int,
         on_events: Callable[[], None] = lambda: None,
-        on_stranger: Callable[[bytes], bytes | None] = lambda _: None,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
     ) -> None:
-        """``on_events`` is called after every input, to take the machine's events.
-
-        ``on_stranger`` is asked about frames that are none of the machine's; what it returns is
-        the last that the connection gets. None: the machine is told that it was a bad one.
-        """
+        """``on_events`` is called before frames are taken, to take the machine's events."""
         self._machine = machine
-        self._parse = parse
-        self._encode = encode
-        self._frame_bytes_max = frame_bytes_max
         self._on_events = on_events
-        self._on_stranger = on_stranger
         self._output_bytes_max = output_bytes_max
         self._open: set[int] = set()
         """Connections that the machine knows."""
@@ -106,24 +98,12 @@ class PeerFrames(Generic[M, D]):
         self._machine.handle_dialled(dial, conn, now)
 
     def frame_bytes_max(self, conn: int) -> int:
-        return self._frame_bytes_max
+        return self._machine.frame_bytes_max(conn)
 
     def handle_frame(self, conn: int, frame: bytes, now: float) -> None:
         self._now = now
-        if conn not in self._open:
-            return  # it is being closed
-        message = self._parse(frame)
-        if message is not None:
-            self._machine.handle_message(conn, message, now)
-            return
-        answer = self._on_stranger(frame)
-        if answer is None:
-            self._machine.handle_bad_frame(conn, now)
-        else:
-            self._open.discard(conn)
-            self._ready.append(FrameTransmit(conn, answer))
-            self._finished.append(ConnectionFinished(conn))
-            self._machine.handle_closed(conn, now)
+        if conn in self._open:  # else it is being closed
+            self._machine.handle_frame(conn, frame, now)
 
     def handle_disconnected(self, conn: int, now: float, *, is_silent: bool) -> None:
         self._blocked.discard(conn)
@@ -155,13 +135,14 @@ class PeerFrames(Generic[M, D]):
             if conn not in self._blocked:
                 return self._take_waiting(conn)
         while (said := self._machine.poll_transmit()) is not None:
-            conn, message = said
+            conn, frame = said
             if conn not in self._open:
                 continue
-            frame = self._encode(message)
-            if conn not in self._blocked:
-                return FrameTransmit(conn, frame)
-            self._keep(conn, frame)
+            if conn in self._blocked:
+                self._keep(conn, frame)
+                continue
+            self._machine.handle_sent(conn, len(frame), self._now)
+            return FrameTransmit(conn, frame)
         self._take_closes()
         return self._ready.popleft() if self._ready else None
 
@@ -170,7 +151,9 @@ class PeerFrames(Generic[M, D]):
         if self._finished:
             return self._finished.popleft()
         dial = self._machine.poll_dial()
-        return None if dial is None else DialWanted(dial.address, dial)
+        if dial is None:
+            return None
+        return DialWanted(dial if isinstance(dial, str) else dial.address, dial)
 
     def _take_closes(self) -> None:
         """Note what the machine has closed, after all that it had to say."""
@@ -205,6 +188,7 @@ class PeerFrames(Generic[M, D]):
         self._waiting_bytes[conn] -= len(frame)
         if not frames:
             self._forget_output(conn)
+        self._machine.handle_sent(conn, len(frame), self._now)
         return FrameTransmit(conn, frame)
 
     def _forget_output(self, conn: int) -> None:

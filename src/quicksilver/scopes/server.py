@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -93,8 +94,9 @@ async def serve_scope(
         listener = open_listener(options.host, options.port)
         address = listener.getsockname()[:2]
         manager = _make_manager(options, address, starts)
+        frames = PeerFrames(ManagerFrames(manager), on_events=lambda: _take_events(manager))
         server = await serve_frames(
-            _make_frames(manager), listener, input_bytes_max=INPUT_BYTES_MAX, logger=LOGGER
+            frames, listener, input_bytes_max=INPUT_BYTES_MAX, logger=LOGGER
         )
         logging.getLogger(LOGGER).info("managing %s at %s:%d", options.name, *address)
         if on_listening is not None:
@@ -140,24 +142,57 @@ def _find_way_here(address: Address, owners: tuple[str, ...]) -> str:
     return f"{host}:{port}"
 
 
-def _make_frames(manager: ScopeManager) -> PeerFrames[say.Message, told.Dial]:
+class ManagerFrames:
+    """A manager that says and is told frames; whoever takes it for a GMS is told that it is none.
+
+    Nodes find out in this way what answers at an address (``wire.gms.Refused``).
+    """
+
+    def __init__(self, manager: ScopeManager) -> None:
+        self._manager = manager
+        self._refusals: deque[int] = deque()
+        self._closes: deque[int] = deque()
+        self.handle_accepted = manager.handle_accepted
+        self.handle_dialled = manager.handle_dialled
+        self.handle_closed = manager.handle_closed
+        self.handle_timeout = manager.handle_timeout
+        self.next_timeout = manager.next_timeout
+        self.poll_dial = manager.poll_dial
+        text = f"this is the manager of the scope {manager.name!r}, not a GMS"
+        self._refusal = gms.encode(gms.Refused(text, manager.name))
+
+    def handle_frame(self, conn: int, data: bytes, now: float) -> None:
+        message = say.parse(data)
+        if message is not None:
+            self._manager.handle_message(conn, message, now)
+        elif gms.parse_request(data) is None:
+            self._manager.handle_bad_frame(conn, now)
+        else:
+            self._manager.handle_closed(conn, now)
+            self._refusals.append(conn)
+
+    def handle_sent(self, conn: int, size: int, now: float) -> None:
+        """Managers say little: what waits is bounded by ``PeerFrames``."""
+
+    def frame_bytes_max(self, conn: int) -> int:
+        return say.FRAME_BYTES_MAX
+
+    def poll_transmit(self) -> tuple[int, bytes] | None:
+        if self._refusals:
+            conn = self._refusals.popleft()
+            self._closes.append(conn)
+            return conn, self._refusal
+        said = self._manager.poll_transmit()
+        return None if said is None else (said[0], say.encode(said[1]))
+
+    def poll_close(self) -> int | None:
+        return self._closes.popleft() if self._closes else self._manager.poll_close()
+
+
+def _take_events(manager: ScopeManager) -> None:
     log = logging.getLogger(LOGGER)
-
-    def take_events() -> None:
-        while (event := manager.poll_event()) is not None:
-            _report(log, event)
-
-    refusal = gms.encode(
-        gms.Refused(f"this is the manager of the scope {manager.name!r}, not a GMS", manager.name)
-    )
-    return PeerFrames(
-        manager,
-        parse=say.parse,
-        encode=say.encode,
-        frame_bytes_max=say.FRAME_BYTES_MAX,
-        on_events=take_events,
-        on_stranger=lambda frame: None if gms.parse_request(frame) is None else refusal,
-    )
+    while (event := manager.poll_event()) is not None:
+        _report(log, event)
 
 
 def _report(log: logging.Logger, event: told.Event) -> None:
