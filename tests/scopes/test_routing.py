@@ -97,7 +97,7 @@ class TestMechanisms:
         assert given is not None
         lines.append(f"  to the mechanism of Q with {describe(given)}")
         for node in "CDF":
-            record = heard(given, "Q", node)
+            record = heard(given, "Q", (node,))
             if record is None:
                 lines.append(f"{node} takes no notice")
                 continue
@@ -120,6 +120,13 @@ class TestMechanisms:
             "  and does not give it to the mechanism again",
         ]
 
+    def test_a_mechanism_may_be_of_a_scope_of_scopes(self) -> None:
+        """P and Q are members of X; node B stands for P in X's mechanism, and C for Q."""
+        given = cast(forwarded(begin("P", "A"), IN_P), "X", "P")
+        assert given == (Entry("X", "P", "P"),)
+        assert heard(given, "X", ("Q", "C")) == (Entry("X", "P", "Q"), Entry("Q", "C", "C"))
+        assert heard(given, "X", ("P", "B")) is None
+
     def test_a_node_gives_its_own_messages_to_the_mechanism_of_any_of_its_scopes(self) -> None:
         assert cast(begin("P", "A"), "P", "A") == (Entry("P", "A", "A"),)
         assert cast(begin("P", "A"), "room", "A") == (Entry("room", "A", "A"),)
@@ -136,7 +143,7 @@ class TestMechanisms:
         ],
     )
     def test_forged_records_bring_nothing(self, record: Record) -> None:
-        assert heard(record, "Q", "D") is None
+        assert heard(record, "Q", ("D",)) is None
 
 
 # Any hierarchy, any policies: every node gets a message once.

@@ -212,7 +212,7 @@ class TestLossyLinks:
     def test_what_no_honest_node_sends_is_counted_and_dropped(
         self, bad: bytes, counter: str
     ) -> None:
-        two = target(MechanismOpened(T, "P", GROUP))
+        two = target(MechanismOpened(T, "P", GROUP, ("B",)))
         two.handle_datagram(bad, 0.0)
         assert two.counters == {counter: 1}
         assert not two.holdings.streams
@@ -227,8 +227,8 @@ class TestMechanisms:
         """A message enters P at A and is multicast there; C carries it out of P."""
         names = ("A", "B", "C")
         nodes = {name: node(name) for name in names}
-        for each in nodes.values():
-            each.handle_event(MechanismOpened(T, "P", GROUP))
+        for name, each in nodes.items():
+            each.handle_event(MechanismOpened(T, "P", GROUP, (name,)))
         inward = Channel("X", ("Q", "Z"), ("P", "A"), T, "Q")
         outward = Channel("X", ("P", "C"), ("R", "E"), T, "Q")
         nodes["A"].handle_event(TargetOpened(inward))
@@ -258,8 +258,8 @@ class TestMechanisms:
 
     def test_what_a_node_publishes_is_multicast_in_each_of_its_scopes(self) -> None:
         one, two = node("A"), node("B", scope="Q")
-        one.handle_event(MechanismOpened("Q/T", "Q", GROUP))
-        two.handle_event(MechanismOpened("Q/T", "Q", GROUP))
+        one.handle_event(MechanismOpened("Q/T", "Q", GROUP, ("A",)))
+        two.handle_event(MechanismOpened("Q/T", "Q", GROUP, ("B",)))
         one.publish("Q/T", [b"x"], None, 0.0)
         (data,) = datagrams(one)
         two.handle_datagram(data, 0.0)
@@ -269,8 +269,8 @@ class TestMechanisms:
 
     def test_a_mechanism_that_was_closed_takes_and_brings_nothing(self) -> None:
         one, two = node("A"), node("B")
-        for each in (one, two):
-            each.handle_event(MechanismOpened(T, "P", GROUP))
+        for each, name in ((one, "A"), (two, "B")):
+            each.handle_event(MechanismOpened(T, "P", GROUP, (name,)))
         one.publish(T, [b"x"], None, 0.0)
         (data,) = datagrams(one)
         for each in (one, two):
