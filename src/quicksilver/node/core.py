@@ -203,6 +203,8 @@ class NodeCore:
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
+        self._is_no_gms = False
+        """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
 
     # Life
@@ -542,11 +544,14 @@ class NodeCore:
             settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
-        if not self.is_closed:
+        if not self.is_closed and not self._is_no_gms:
             self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:
-        self._log.refused(event.reason)
+        if event.scope:
+            self._is_no_gms = True
+        else:
+            self._log.refused(event.reason)
         error = RefusedError(event.reason, event.scope)
         if not self._welcome.done():
             self._welcome.set_exception(error)

@@ -61,6 +61,23 @@ class GmsUnreachableError(QuicksilverError):
         )
 
 
+class ScopeUnreachableError(GmsUnreachableError):
+    """The manager of a scope answers at its address, and then no more, or it does not let the
+    node in."""
+
+    def __init__(self, address: str, cause: str, scope: str) -> None:
+        super().__init__(address, cause)
+        self.args = (address, cause, scope)
+        self.scope = scope
+        """The scope that is managed there."""
+
+    def __str__(self) -> str:
+        return (
+            f"the manager of scope {self.scope!r} at {self.address} does not let this node in or "
+            f"does not answer ({self.cause}); look at its log"
+        )
+
+
 class NotConnectedError(QuicksilverError):
     """The node was used before it was connected."""
 

@@ -18,8 +18,8 @@ from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from quicksilver.node import aio, sync
-    from quicksilver.node.ports import Core
     from quicksilver.node.messages import NodeStats
+    from quicksilver.node.ports import Core
 
 PREFIX = "quicksilver"
 

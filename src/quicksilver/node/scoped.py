@@ -12,6 +12,7 @@ import itertools
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -21,6 +22,7 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
+from quicksilver.net.peers import PeerFrames
 from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
 from quicksilver.node.errors import (
@@ -36,10 +38,12 @@ from quicksilver.node.errors import (
     TimedOutError,
     UnconfirmedError,
 )
+from quicksilver.node.log import NODE
 from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import Promises, fail, settle
 from quicksilver.node.requests import Requests
+from quicksilver.node.scoped_datagrams import ScopedDatagrams
 from quicksilver.node.scoped_session import (
     ENVELOPED,
     ScopedLane,
@@ -48,9 +52,19 @@ from quicksilver.node.scoped_session import (
     Sources,
 )
 from quicksilver.node.scoped_thread import LoopThread
+from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
+from quicksilver.scopes.dissemination.packets import Gap
+from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
+from quicksilver.scopes.node import ScopeNode, WindowOpened
 from quicksilver.stdx.text import printable
+
+INPUT_BYTES_MAX = 256 << 20
+"""Frames that have not arrived completely, over all connections."""
+
+OUTPUT_BYTES_MAX = 64 << 20
+"""What waits for one connection; the node itself stops long before."""
 
 UNFINISHED_S = 2.0
 """How long to wait for the core thread to say what a node that closes leaves behind."""
@@ -90,12 +104,33 @@ class ScopedCore:
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
         name = _name_in(scope, options.name)
         self._listener = open_listener(self.interface.address, 0)
-        self._machine = self._make_machine(name)
+        host, port = self._listener.getsockname()[:2]
+        self._machine = ScopeNode(
+            name=name,
+            address=f"{host}:{port}",
+            owners=(manager,),
+            life=time.time_ns(),
+            scope=scope,
+            now=time.monotonic(),  # the event loop's clock
+        )
+        forwarder = self._machine.forwarder
+        assert forwarder is not None  # its scope is known
+        self._forwarder = forwarder
+        self._frames = PeerFrames(
+            self._machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX
+        )
         self.session = ScopedSession(name, PAYLOAD_BYTES_MAX)
-        self._sources = Sources(self._machine.sender)
+        self._sources = Sources(forwarder.sender)
         self.thread = LoopThread(self._serve, on_turn=self._turn, on_failure=self._handle_failure)
         self._server: FrameServer | None = None
+        self._datagrams: ScopedDatagrams | None = None
+        self._media: dict[tuple[str, str], External] = {}
+        """Mechanisms that are used, by topic and scope."""
+        self.missing = 0
+        """Messages that nobody could give any more."""
         self._welcome: Future[int] = Future()
+        self._is_welcome = False
+        """True while the manager answers."""
         self._last_problem = ""
         self._sinks: dict[str, ScopedSink] = {}
         """Groups that were joined."""
@@ -217,10 +252,13 @@ class ScopedCore:
 
     def _say_wants(self, topic: str) -> None:
         now = asyncio.get_running_loop().time()
-        joined = topic in self._sinks
-        self._machine.subscribe(
-            topic, publishes=joined or topic in self._openers, subscribes=joined, now=now
-        )
+        machine = self._machine
+        if topic in self._sinks:
+            machine.join(topic, now)
+        if topic in self._sinks or topic in self._openers:
+            machine.open(topic, now)
+        else:
+            machine.leave(topic, now)
 
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         raise ScopeLimitError("queues")
@@ -310,13 +348,30 @@ class ScopedCore:
     # Core thread
 
     async def _serve(self, stop: asyncio.Event) -> None:
+        self._datagrams = ScopedDatagrams(
+            self.interface,
+            self.options,
+            on_datagrams=self._take_datagrams,
+            poll=self._machine.poll_datagram,
+        )
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
         )
         try:
             await wait_first(stop, self._server.wait_failed)
         finally:
+            self._datagrams.close()
             await self._server.close()
+
+    def _take_datagrams(self, found: list[bytes]) -> None:
+        now = asyncio.get_running_loop().time()
+
+        def take() -> None:
+            for data in found:
+                self._machine.handle_datagram(data, now)
+
+        assert self._server is not None
+        self._server.call(take)
 
     def _turn(self) -> None:
         if self._server is not None:
@@ -338,7 +393,7 @@ class ScopedCore:
                 attributes = ENVELOPED if is_enveloped else None
                 first = machine.publish(topic, messages, attributes, now)
                 if is_echoed:
-                    own = machine.sender
+                    own = self._forwarder.sender
                     self._deliver(
                         self._sources.make_batch(topic, own, first, messages, is_enveloped)
                     )
@@ -353,10 +408,8 @@ class ScopedCore:
                 self._deliver(self._sources.batch_of(delivery))
         while (event := machine.poll_event()) is not None:
             self._handle_event(event)
-        while (topic := machine.poll_opened()) is not None:
-            lane = self.session.lanes.get(topic)
-            if lane is not None:
-                self._publish(lane)
+        if self._datagrams is not None:
+            self._datagrams.send()
         if self._flushes:
             self._settle_flushes()
 
@@ -375,12 +428,22 @@ class ScopedCore:
             printable(gap.topic),
         )
 
-    def _handle_event(self, event: told.Event) -> None:
+    def _handle_event(self, event: told.Event | WindowOpened) -> None:
         match event:
+            case WindowOpened(topic):
+                lane = self.session.lanes.get(topic)
+                if lane is not None:
+                    self._publish(lane)
+            case told.MechanismOpened(topic, scope, where):
+                self._handle_mechanism(topic, scope, where)
+            case told.MechanismClosed(topic, scope):
+                self._handle_mechanism(topic, scope, None)
             case told.OwnerJoined():
+                self._is_welcome = True
                 if not self._welcome.done():
                     settle(self._welcome, self.session.node)
             case told.OwnerLost(_, reason):
+                self._is_welcome = False
                 self._last_problem = reason
                 if self._welcome.done():
                     NODE.warning("the manager of %s is away: %s", self.scope, printable(reason))
@@ -390,6 +453,16 @@ class ScopedCore:
                 self._handle_joined(topic)
             case _:
                 pass
+
+    def _handle_mechanism(self, topic: str, scope: str, where: External | None) -> None:
+        """Listen where messages of a topic come by multicast; several topics may share that."""
+        assert self._datagrams is not None
+        old = self._media.pop((topic, scope), None)
+        if where is not None:
+            self._media[topic, scope] = where
+            self._datagrams.listen(where)
+        if old is not None and old not in self._media.values():
+            self._datagrams.leave(old)
 
     def _handle_joined(self, topic: str) -> None:
         """The topic's root knows that this node takes part."""
@@ -412,12 +485,12 @@ class ScopedCore:
 
     def _goals(self) -> dict[str, int]:
         """Return which numbers follow on all that was sent so far, by topic."""
-        mark = self._machine.flush_mark
+        mark = self._forwarder.flush_mark
         lanes = self.session.lanes.values()
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 
     def _settle_flushes(self) -> None:
-        is_stable = self._machine.is_stable
+        is_stable = self._forwarder.is_stable
         waiting = []
         for goals, future in self._flushes:
             left = {topic: goal for topic, goal in goals.items() if not is_stable(topic, goal)}
@@ -431,21 +504,28 @@ class ScopedCore:
         """Return which messages are not known to be everywhere."""
         found = []
         for topic, goal in sorted(self._goals().items()):
-            low = self._machine.stable_mark(topic)
-            if low < goal:
-                ranges = ((low, goal - 1),)
-                found.append(
-                    Unconfirmed(Reason.CLOSED, self.session.node, topic, goal - low, ranges, ())
-                )
+            stream = self._forwarder.holdings.find(topic, self._forwarder.sender)
+            low = 0 if stream is None else min(stream.stable, goal)
+            if not self._forwarder.is_stable(topic, goal) and low < goal:
+                node, ranges = self.session.node, ((low, goal - 1),)
+                found.append(Unconfirmed(Reason.CLOSED, node, topic, goal - low, ranges, ()))
         return tuple(found)
 
     def _stats_on_core(self) -> NodeStats:
         return NodeStats(
             node=self.session.node,
             cluster=0,
-            connected=self._machine.is_joined,
-            counters={**self._machine.counters, "missing": self.missing},
-            datagrams={},
+            connected=self._is_welcome,
+            counters={
+                **self._machine.counters,
+                **self._forwarder.counters,
+                "malformed_envelopes": self._sources.malformed,
+                "missing": self.missing,
+                "pending_bytes": self.session.waiting_bytes(),
+                "resent": self._forwarder.counters["repairs_given"],
+                "unconfirmed": 0,
+            },
+            datagrams={} if self._datagrams is None else self._datagrams.counters(),
             warnings=(),
         )
 

@@ -8,7 +8,7 @@ attribute, what its messages are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -178,7 +178,7 @@ class Sources:
         topic: str,
         sender: Sender,
         first: int,
-        messages: tuple[bytes, ...],
+        messages: Sequence[bytes],
         is_enveloped: bool,
     ) -> Batch | None:
         number, source = self.number_of(sender), sender.node
