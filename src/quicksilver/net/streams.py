@@ -167,6 +167,12 @@ class FrameServer:
         """
         self._guard(work)
 
+    def set_reading(self, conn: int, *, reads: bool) -> None:
+        """Let what a connection brings stay in the kernel, or read it again."""
+        stream = self._streams.get(conn)
+        if stream is not None:
+            stream.set_reading(reads=reads)
+
     async def wait_failed(self) -> None:
         """Wait for an exception of the handler, and raise it: the server has stopped."""
         await asyncio.shield(self._failed)
@@ -541,6 +547,14 @@ class _Stream(asyncio.Protocol):
         # Not ``writelines``: in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 it never says that a
         # reader has stopped, and buffers without bound (CVE-2024-12254).
         self._transport.write(encode_frame(frame))
+
+    def set_reading(self, *, reads: bool) -> None:
+        """Read, or leave what comes in the kernel; asking twice does no harm."""
+        assert self._transport is not None
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def finish(self) -> None:
         """Close once the last frames are out, or after a while."""

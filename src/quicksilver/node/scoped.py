@@ -22,7 +22,6 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
-from quicksilver.net.peers import PeerFrames
 from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
 from quicksilver.node.errors import (
@@ -44,6 +43,7 @@ from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import Promises, fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.scoped_datagrams import ScopedDatagrams
+from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
     ENVELOPED,
     ScopedLane,
@@ -116,10 +116,10 @@ class ScopedCore:
         forwarder = self._machine.forwarder
         assert forwarder is not None  # its scope is known
         self._forwarder = forwarder
-        self._frames = PeerFrames(
+        self._frames = NodeFrames(
             self._machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX
         )
-        self.session = ScopedSession(name, PAYLOAD_BYTES_MAX)
+        self.session = ScopedSession(name, PAYLOAD_BYTES_MAX, self._pause)
         self._sources = Sources(forwarder.sender)
         self.thread = LoopThread(self._serve, on_turn=self._turn, on_failure=self._handle_failure)
         self._server: FrameServer | None = None
@@ -357,11 +357,19 @@ class ScopedCore:
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
         )
+        self._frames.server = self._server
         try:
             await wait_first(stop, self._server.wait_failed)
         finally:
             self._datagrams.close()
+            self._frames.close()
             await self._server.close()
+
+    def _pause(self, paused: bool) -> None:
+        """The application is behind: messages stay in the kernel, and senders wait."""
+        self._frames.pause(paused=paused)
+        if self._datagrams is not None:
+            self._datagrams.pause(paused=paused)
 
     def _take_datagrams(self, found: list[bytes]) -> None:
         now = asyncio.get_running_loop().time()
