@@ -22,6 +22,7 @@ from quicksilver.scopes.dissemination.frames import (
     encode,
     parse_frame,
 )
+from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import (
@@ -344,9 +345,13 @@ class FakeAgents:
         self.repairs: deque[tuple[Channel, Packet]] = deque()
         self.given_up: deque[tuple[str, Sender, int]] = deque()
         self.events: list[Event] = []
+        self.arrived: list[Name] = []
 
     def handle_event(self, event: Event, now: float) -> None:
         self.events.append(event)
+
+    def handle_arrived(self, name: Name, now: float) -> None:
+        self.arrived.append(name)
 
     def handle_message(self, where_from: str, data: bytes, now: float) -> None:
         self.heard.append((where_from, data))
@@ -373,7 +378,7 @@ class TestAgents:
         agents: dict[str, FakeAgents] = {}
         for name in "ABC":
 
-            def make(forwarder: Forwarder, name: str = name) -> FakeAgents:
+            def make(forwarder: Forwarder, _: object, name: str = name) -> FakeAgents:
                 agents[name] = FakeAgents(forwarder)
                 return agents[name]
 
@@ -425,6 +430,18 @@ class TestAgents:
         network.nodes["B"].handle_timeout(network.now)
         network.settle()
         assert network.got["B"] == [("A", number) for number in range(5)]
+
+    def test_agents_are_told_which_streams_have_news(self) -> None:
+        network, agents = self.network()
+        for name, what in (("A", "p"), ("B", "s")):
+            network.want(name, T, what)
+        network.run(0.1)
+        network.nodes["A"].publish(T, [b"x"] * 3, None, network.now)
+        network.settle()
+        stream = Name(T, network.forwarders["A"].sender)
+        assert agents["A"].arrived == [stream]
+        assert agents["B"].arrived == [stream]
+        assert agents["C"].arrived == []
 
     def test_what_nobody_has_is_given_up_when_agents_say_so(self) -> None:
         network, agents = self.network()

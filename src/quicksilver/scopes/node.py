@@ -31,6 +31,7 @@ from quicksilver.scopes.dissemination.frames import (
     is_link_frame,
     parse_frame,
 )
+from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.links import Links
@@ -79,6 +80,9 @@ class Agents(Protocol):
     def handle_event(self, event: Event, now: float) -> None:
         """The node's manager has said something."""
 
+    def handle_arrived(self, name: Name, now: float) -> None:
+        """Messages of a stream have come, or were published here, since the last input."""
+
     def handle_message(self, where_from: str, data: bytes, now: float) -> None:
         """The agents of a node have said something."""
 
@@ -97,6 +101,10 @@ class Agents(Protocol):
 
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         """Return below which number what is missing of a stream cannot be had any more."""
+
+
+MakeAgents = Callable[[Forwarder, Callable[[str], bool]], Agents]
+"""Makes a node's agents; the function says whether applications subscribe to a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +145,7 @@ class ScopeNode:
         config: Config | None = None,
         copies_bytes_max: int = COPIES_BYTES,
         window_bytes: int = WINDOW_BYTES,
-        make_agents: Callable[[Forwarder], Agents] | None = None,
+        make_agents: MakeAgents | None = None,
     ) -> None:
         """``address``: where the host listens; empty: this node cannot be dialled.
 
@@ -209,25 +217,20 @@ class ScopeNode:
 
     def join(self, topic: str, now: float) -> None:
         """Subscribe to a topic, besides what was wanted of it."""
-        self.want(
-            topic,
-            publishes=topic in self._wants and self._wants[topic][0],
-            subscribes=True,
-            now=now,
-        )
+        publishes, _ = self._wants.get(topic, (False, False))
+        self.want(topic, publishes=publishes, subscribes=True, now=now)
 
     def open(self, topic: str, now: float) -> None:
         """Be a publisher of a topic, besides what was wanted of it; ``publish`` does it as well."""
-        self.want(
-            topic,
-            publishes=True,
-            subscribes=topic in self._wants and self._wants[topic][1],
-            now=now,
-        )
+        self.want(topic, publishes=True, subscribes=self.subscribes(topic), now=now)
 
     def leave(self, topic: str, now: float) -> None:
         """Subscribe and publish no more."""
         self.want(topic, publishes=False, subscribes=False, now=now)
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the applications want the messages of a topic."""
+        return self._wants.get(topic, (False, False))[1]
 
     def publish(
         self, topic: str, messages: Sequence[bytes], attributes: dict[str, str] | None, now: float
@@ -377,7 +380,7 @@ class ScopeNode:
         if self._forwarder is None:
             return None
         while (told := self._forwarder.poll_delivery()) is not None:
-            if self._wants.get(told.topic, (False, False))[1]:
+            if self.subscribes(told.topic):
                 return told
         return None
 
@@ -406,11 +409,13 @@ class ScopeNode:
             window_bytes=self._window_bytes,
         )
         if self._make_agents is not None:
-            self.agents = self._make_agents(self._forwarder)
+            self.agents = self._make_agents(self._forwarder, self.subscribes)
 
     def _turn(self, now: float) -> None:
         """Bring what parts have to tell each other to where it belongs."""
         self._now = now
+        while self.manager.poll_saved() is not None:
+            pass  # A node that starts again is a new one.
         is_busy = True
         while is_busy:
             is_busy = False
@@ -438,7 +443,15 @@ class ScopeNode:
                 forwarder.handle_repair(*repair, now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
+        self._tell_arrived(forwarder, now)
         return is_busy
+
+    def _tell_arrived(self, forwarder: Forwarder, now: float) -> None:
+        """Tell agents which streams have news."""
+        arrived = forwarder.poll_arrived()
+        if self.agents is not None:
+            for name in arrived:
+                self.agents.handle_arrived(name, now)
 
     def _dial(self, address: str, purpose: Dial | Link) -> None:
         self._wanted.setdefault(address, deque()).append(purpose)
@@ -534,6 +547,8 @@ class ScopeNode:
 
     def _poll_parts(self) -> bool:
         """Move one frame of the agents or the forwarder to its link; False: there is none."""
+        if self._forwarder is not None:
+            self._tell_arrived(self._forwarder, self._now)
         if self.agents is not None:
             said = self.agents.poll_message()
             if said is not None:

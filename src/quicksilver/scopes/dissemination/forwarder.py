@@ -47,6 +47,7 @@ from quicksilver.scopes.management.events import (
     Event,
     MechanismClosed,
     MechanismOpened,
+    SessionInstalled,
     SourceClosed,
     SourceOpened,
     TargetClosed,
@@ -199,11 +200,6 @@ class Forwarder:
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
 
-    def set_session(self, topic: str, number: int) -> None:
-        """Messages that are published from now on belong to a session."""
-        self._send_batches()
-        self._sessions[topic] = number
-
     # Inputs from other protocols and from recovery
 
     def handle_local(
@@ -279,6 +275,8 @@ class Forwarder:
                 self._windows.handle_posted(post.domain, post.path[0], post.topics)
             case AgentWithdrawn(domain, member):
                 self._windows.handle_posted(domain, member, ())
+            case SessionInstalled(topic, number):
+                self._sessions[topic] = number
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
                 self._windows.handle_left(topic)
@@ -401,6 +399,14 @@ class Forwarder:
         A ``Gap`` stands where messages are missing that nobody can give any more.
         """
         return self._deliveries.popleft() if self._deliveries else None
+
+    def poll_arrived(self) -> list[Name]:
+        """Return the streams that have got something since this was last asked."""
+        if self._batches:
+            self._send_batches()
+        arrived = list(self.holdings.arrived)
+        self.holdings.arrived.clear()
+        return arrived
 
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""
