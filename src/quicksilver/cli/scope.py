@@ -69,6 +69,25 @@ def run(
             "gossip:N or multicast.",
         ),
     ] = "star",
+    recovery: Annotated[
+        str,
+        typer.Option(
+            "--recovery",
+            metavar="PROTOCOL",
+            help="How members recover messages that were lost on the way to them: ring, star, "
+            "tree:N, gossip:N, requests, or none.",
+        ),
+    ] = "none",
+    multicast: Annotated[
+        str,
+        typer.Option(
+            "--multicast",
+            metavar="NETWORK:PORT",
+            help="Multicast addresses of this scope, for --policy multicast. "
+            "Example: 239.192.7.0/24:7400.",
+            show_default=False,
+        ),
+    ] = "",
     state: Annotated[
         str,
         typer.Option(
@@ -116,6 +135,8 @@ def run(
         port=port,
         owners=tuple(dict.fromkeys(map(_check_address, owner or ()))),
         policy=policy,
+        recovery=_check_recovery(recovery),
+        multicast=_check_multicast(policy, multicast),
         state=None if state == ":memory:" else Path(state),
         is_behind_nat=behind_nat,
     )
@@ -137,13 +158,15 @@ def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool
             "scope": settings.name,
             "owners": settings.owners,
             "policy": settings.policy,
+            "recovery": settings.recovery,
             "state": state,
         }
         emit("ready", fields)
         return
     owners = f"owned by {', '.join(settings.owners)}" if settings.owners else "no owner"
     kept = "state in memory" if settings.state is None else f"state in {state}"
-    say(f"scope {settings.name} ready at {where}, {owners}, policy {settings.policy}, {kept}")
+    how = f"policy {settings.policy}, recovery {settings.recovery}"
+    say(f"scope {settings.name} ready at {where}, {owners}, {how}, {kept}")
 
 
 def _check_address(text: str) -> str:
@@ -164,3 +187,28 @@ def _parse_listen(text: str) -> tuple[str, int]:
             f"--listen {text!r} is not an address: write HOST:PORT, with port 0 to 65535"
         )
     return host, int(port)
+
+
+def _check_recovery(text: str) -> str:
+    """Return a recovery protocol; raises MisuseError for what is none."""
+    name, _, number = text.partition(":")
+    if text in ("ring", "star", "requests", "none"):
+        return text
+    if name in ("tree", "gossip") and number.isascii() and number.isdigit() and 0 < int(number):
+        return text
+    known = "ring, star, tree:N, gossip:N, requests and none"
+    raise MisuseError(f"there is no recovery protocol {text!r}; there are {known}")
+
+
+def _check_multicast(policy: str, text: str) -> str:
+    """Return a range of multicast addresses; raises MisuseError for what is none."""
+    from quicksilver.scopes.management.mechanisms import AddressRange, BadRangeError
+
+    if policy == "multicast" and not text:
+        raise MisuseError("--policy multicast needs --multicast, such as 239.192.7.0/24:7400")
+    if text:
+        try:
+            AddressRange(text)
+        except BadRangeError as error:
+            raise MisuseError(str(error)) from None
+    return text

@@ -136,6 +136,8 @@ class ScopedCore:
         """Groups that were joined."""
         self._openers: dict[str, ScopedSink] = {}
         """Groups that were opened for sending."""
+        self._rooted: dict[str, None] = {}
+        """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
         """Groups that the manager has not answered for yet."""
         self._flushes: list[tuple[dict[str, int], Future[tuple[Unconfirmed, ...]]]] = []
@@ -247,6 +249,8 @@ class ScopedCore:
             self._joining.setdefault(sink.name, []).append((sink, future))
         for topic in dict.fromkeys((*(s.name for s in (*joining, *opening)), *leaving, *closing)):
             self._say_wants(topic)
+            if topic in self._rooted and topic in self._joining:
+                self._handle_joined(topic)
         if not joining and not opening:
             settle(future, {})
 
@@ -457,8 +461,11 @@ class ScopedCore:
                     NODE.warning("the manager of %s is away: %s", self.scope, printable(reason))
             case told.TopicFailed(topic, reason):
                 self._handle_refused(topic, reason)
-            case told.PeersChanged(topic):
+            case told.SessionInstalled(topic):
+                self._rooted[topic] = None
                 self._handle_joined(topic)
+            case told.TopicLeft(topic):
+                self._rooted.pop(topic, None)
             case _:
                 pass
 
