@@ -191,13 +191,12 @@ def _parse_listen(text: str) -> tuple[str, int]:
 
 def _check_recovery(text: str) -> str:
     """Return a recovery protocol; raises MisuseError for what is none."""
-    name, _, number = text.partition(":")
-    if text in ("ring", "star", "requests", "none"):
-        return text
-    if name in ("tree", "gossip") and number.isascii() and number.isdigit() and 0 < int(number):
-        return text
-    known = "ring, star, tree:N, gossip:N, requests and none"
-    raise MisuseError(f"there is no recovery protocol {text!r}; there are {known}")
+    from quicksilver.scopes.reliability.kinds import parse_protocol
+
+    if text != "none" and parse_protocol(text) is None:
+        known = "ring, star, tree:N, gossip:N, requests and none"
+        raise MisuseError(f"there is no recovery protocol {text!r}; there are {known}")
+    return text
 
 
 def _check_multicast(policy: str, text: str) -> str:

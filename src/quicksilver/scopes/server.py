@@ -75,7 +75,7 @@ OnListening = Callable[[Address], None]
 
 
 def run_scope(options: ScopeOptions, on_listening: OnListening | None = None) -> int:
-    """Manage a scope until SIGTERM or SIGINT, and return which; raises what ``serve_scope`` does.
+    """Manage a scope until SIGTERM or SIGINT, and return which; raises what the other does.
 
     Call it from the main thread.
     """
@@ -88,8 +88,8 @@ async def serve_scope(
     """Manage a scope until ``stop`` is set; ``on_listening`` is told the address.
 
     Raises:
-        ListenError, StoreError, BadPolicyError, BadRangeError: the user's to fix, each with one line that
-        says how.
+        ListenError, StoreError, BadPolicyError, BadRangeError: the user's to fix, each with one
+        line that says how.
     """
     parse_policy(options.policy)
     store = None if options.state is None else ScopeStore(options.state, options.name)
