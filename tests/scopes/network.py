@@ -66,6 +66,7 @@ class Network:
         self.is_lost: Callable[[str, bytes], bool] = lambda name, data: False
         """Whether a datagram does not reach a node."""
         self._config = Config(**settings)
+        self._owners: dict[str, tuple[str, ...]] = {}
         self._conns = 0
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
@@ -93,6 +94,7 @@ class Network:
         cannot be dialled."""
         config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         self.addresses[address or name] = name
+        self._owners[name] = owners
         at = (address or name) if is_dialable else ""
         if is_node:
             node = ScopeNode(
@@ -286,7 +288,9 @@ class Network:
         machine = self._driven(name)
         ours: int | None = None
         there = self.addresses.get(address, "")
-        if there in self.managers and self.managers[there].address == address:
+        # Who cannot be dialled from outside can be from inside.
+        known = {address, ""} if there in self._owners[name] else {address}
+        if there in self.managers and self.managers[there].address in known:
             ours, theirs = self._conns + 1, self._conns + 2
             self._conns += 2
             self._ends[ours] = (there, theirs)

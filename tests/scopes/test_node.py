@@ -334,6 +334,27 @@ class TestTargetsThatComeByThemselves:
         assert said(one) == [(10, CloseChannel(wrong))]
         assert one.counters["unknown_channels"] == 1
 
+    def test_a_network_behind_nat_with_multicast_inside_takes_part(self) -> None:
+        """Q's manager cannot be dialled; B makes the link to A and gives all to the mechanism."""
+        network = Network()
+        network.add("X")
+        network.add("P", "X")
+        network.add("Q", "X", policy="multicast", is_dialable=False, multicast="239.1.1.0/24:7000")
+        for name, scope, what in (("A", "P", "ps"), ("B", "Q", "ps"), ("C", "Q", "s")):
+            network.add(name, scope, is_node=True)
+            network.want(name, "X/T", what)
+        network.run(5.0)
+        assert network.publish("A", "X/T") == {"B": 1, "C": 1}
+        assert network.publish("B", "X/T") == {"A": 1, "C": 1}
+        for conn in network.conns("A", "B") + network.conns("A", "C"):
+            network.cut(conn)
+        network.nodes["A"].publish("X/T", [b"x"], None, network.now)
+        network.run(5.0)
+        assert network.publish("A", "X/T") == {"B": 1, "C": 1}
+        for name in "BC":
+            numbers = [number for who, number in network.got[name] if who == "A"]
+            assert numbers == [0, 1, 2], "nothing was lost meanwhile"
+
 
 class FakeAgents:
     """Agents that tell each other by hand what a test wants."""

@@ -188,8 +188,8 @@ class Forwarder:
 
     def may_publish(self, topic: str) -> bool:
         """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
-        self._send_batches()
-        return self._windows.may_publish(topic)
+        batch = self._batches.get(topic)
+        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
@@ -410,6 +410,9 @@ class Forwarder:
 
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""
+        if not self._windows.is_any_closed():
+            return None
+        self._send_batches()
         return self._windows.poll_opened()
 
     def poll_lost(self) -> Channel | None:
@@ -547,12 +550,15 @@ class Forwarder:
 
 def _check(messages: Sequence[bytes], attributes: dict[str, str]) -> int:
     """Return how many bytes messages take in a packet; raise ``MessageTooLargeError``."""
-    if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
-        raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
-    longest = max((len(text) for each in attributes.items() for text in each), default=0)
-    if longest > TEXT_BYTES_MAX:
-        raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
-    size = max(map(len, messages), default=0)
+    if attributes:
+        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
+            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
+        longest = max(len(text) for each in attributes.items() for text in each)
+        if longest > TEXT_BYTES_MAX:
+            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
+    size = sum(map(len, messages))
     if size > PAYLOAD_BYTES_MAX:
-        raise MessageTooLargeError("bytes", size, PAYLOAD_BYTES_MAX)
-    return sum(map(len, messages)) + 5 * len(messages)
+        longest = max(map(len, messages))
+        if longest > PAYLOAD_BYTES_MAX:
+            raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
+    return size + 5 * len(messages)
