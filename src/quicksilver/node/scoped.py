@@ -53,11 +53,12 @@ from quicksilver.node.scoped_session import (
 )
 from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.channels import External
-from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
+from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX, Forwarder
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
 from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.stdx.text import printable
 
 INPUT_BYTES_MAX = 256 << 20
@@ -112,10 +113,9 @@ class ScopedCore:
             life=time.time_ns(),
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
+            make_agents=_make_agents,
         )
-        forwarder = self._machine.forwarder
-        assert forwarder is not None  # its scope is known
-        self._forwarder = forwarder
+        self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
             self._machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX
         )
@@ -543,6 +543,11 @@ class ScopedCore:
             datagrams={} if self._datagrams is None else self._datagrams.counters(),
             warnings=(),
         )
+
+
+def _make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool]) -> Agents:
+    seed = int.from_bytes(os.urandom(8), "little")
+    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
 
 
 def _name_in(scope: str, name: str) -> str:

@@ -80,7 +80,7 @@ class Agents(Protocol):
     def handle_event(self, event: Event, now: float) -> None:
         """The node's manager has said something."""
 
-    def handle_arrived(self, name: Name, now: float) -> None:
+    def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
         """Messages of a stream have come, or were published here, since the last input."""
 
     def handle_message(self, where_from: str, data: bytes, now: float) -> None:
@@ -90,7 +90,7 @@ class Agents(Protocol):
 
     def next_timeout(self) -> float | None: ...
 
-    def poll_message(self) -> tuple[Link, bytes] | None:
+    def poll_message(self) -> tuple[Link | External, bytes] | None:
         """Return what to say to the agents of which node; it need not arrive.
 
         A link without an address is one to a node that cannot be dialled, and has made a link.
@@ -451,7 +451,7 @@ class ScopeNode:
         arrived = forwarder.poll_arrived()
         if self.agents is not None:
             for name in arrived:
-                self.agents.handle_arrived(name, now)
+                self.agents.handle_arrived(*name, now)
 
     def _dial(self, address: str, purpose: Dial | Link) -> None:
         self._wanted.setdefault(address, deque()).append(purpose)
@@ -552,7 +552,10 @@ class ScopeNode:
         if self.agents is not None:
             said = self.agents.poll_message()
             if said is not None:
-                self._links.send(said[0], encode(AgentSays(self.name, said[1])), self._now)
+                if isinstance(said[0], Link):
+                    self._links.send(said[0], encode(AgentSays(self.name, said[1])), self._now)
+                else:
+                    self.counters["unreachable"] += 1
                 self._note_dials()
                 return True
         if self._forwarder is None:
