@@ -147,6 +147,72 @@ def run(
     raise interruption(number)
 
 
+Manager = Annotated[
+    str,
+    typer.Option(
+        "--manager",
+        metavar="HOST:PORT",
+        envvar="QUICKSILVER_MANAGER",
+        help="Manager of the scope to begin with.",
+    ),
+]
+
+
+@app.command()
+def tree(manager: Manager = "127.0.0.1:7501", as_json: options.Json = False) -> int:
+    """Show a scope and all scopes and nodes below it, as their managers tell it now."""
+    import asyncio
+
+    from quicksilver.cli.output import emit, say
+    from quicksilver.cli.scope_view import as_rows, draw_tree, look
+
+    top = asyncio.run(look(_check_address(manager)))
+    if as_json:
+        for row in as_rows(top):
+            emit("scope", row)
+    else:
+        say("\n".join(draw_tree(top)))
+    return 0
+
+
+@app.command()
+def explain(
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Name of the topic, a path: campus/news.", show_default=False
+        ),
+    ],
+    manager: Manager = "127.0.0.1:7501",
+    as_json: options.Json = False,
+) -> int:
+    """Show who forwards the messages of a topic to whom, by which mechanism, and why.
+
+    Begins with one scope and goes down to its nodes.
+    """
+    import asyncio
+
+    from quicksilver.cli import scope_view
+    from quicksilver.cli.output import emit, say
+    from quicksilver.scopes.names import find_topic_name_problem
+
+    problem = find_topic_name_problem(topic)
+    if problem is not None:
+        raise MisuseError(problem)
+    top = asyncio.run(scope_view.look(_check_address(manager), topic))
+    lines = scope_view.explain(top)
+    if not any(row.kind != "nothing" for _, told in top.walk() for row in told.about):
+        raise CommandError(f"nobody in {top.name!r} or below takes part in {topic!r}")
+    if as_json:
+        for _, told in top.walk():
+            for row in told.about:
+                if row.kind != "nothing":
+                    emit(row.kind.replace(" ", "_"), {"scope": told.name, "name": row.name, "facts": row.facts})
+    else:
+        say("\n".join(lines))
+    return 0
+
+
 def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool) -> None:
     from quicksilver.cli.output import emit, say
 
