@@ -24,7 +24,7 @@ from quicksilver.scopes.management.events import (
     SourceOpened,
 )
 from quicksilver.scopes.management.manager import ScopeManager
-from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened
+from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened, make_agents
 from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
 
@@ -87,7 +87,7 @@ class Network:
         is_dialable: bool = True,
         starts: int = 1,
         address: str = "",
-        make_agents: MakeAgents | None = None,
+        make_agents: MakeAgents = make_agents,
         **settings: str,
     ) -> ScopeManager:
         """Start a manager, or start it again with its records; its address is its name, or it

@@ -6,6 +6,8 @@ from collections import deque
 from random import Random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from quicksilver.scopes import links as linking
 from quicksilver.scopes import node as noding
@@ -361,7 +363,7 @@ class FakeAgents:
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
-        self.out: deque[tuple[Link, bytes]] = deque()
+        self.out: deque[tuple[Link | External, bytes]] = deque()
         self.heard: list[tuple[str, bytes]] = []
         self.repairs: deque[tuple[Channel, Packet]] = deque()
         self.given_up: deque[tuple[str, Sender, int]] = deque()
@@ -371,8 +373,8 @@ class FakeAgents:
     def handle_event(self, event: Event, now: float) -> None:
         self.events.append(event)
 
-    def handle_arrived(self, name: Name, now: float) -> None:
-        self.arrived.append(name)
+    def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
+        self.arrived.append(Name(topic, sender))
 
     def handle_message(self, where_from: str, data: bytes, now: float) -> None:
         self.heard.append((where_from, data))
@@ -382,7 +384,7 @@ class FakeAgents:
     def next_timeout(self) -> float | None:
         return None
 
-    def poll_message(self) -> tuple[Link, bytes] | None:
+    def poll_message(self) -> tuple[Link | External, bytes] | None:
         return self.out.popleft() if self.out else None
 
     def poll_repair(self) -> tuple[Channel, Packet] | None:
@@ -399,11 +401,11 @@ class TestAgents:
         agents: dict[str, FakeAgents] = {}
         for name in "ABC":
 
-            def make(forwarder: Forwarder, _: object, name: str = name) -> FakeAgents:
+            def make(forwarder: Forwarder, *_: object, name: str = name) -> FakeAgents:
                 agents[name] = FakeAgents(forwarder)
                 return agents[name]
 
-            network.add(name, "P", is_node=True, make_agents=make)
+            network.add(name, "P", is_node=True, make_agents=make)  # type: ignore[arg-type]  # fakes
         return network, agents
 
     def test_agents_talk_over_links(self) -> None:
@@ -417,6 +419,16 @@ class TestAgents:
         agents["B"].out.append((Link("tcp", "", "C"), b"answer"))
         network.settle()
         assert network.nodes["B"].counters["unreachable"] == 1
+
+    def test_agents_may_talk_to_all_by_a_mechanism(self) -> None:
+        network, agents = self.network()
+        group = External("multicast", "239.1.1.1:7000")
+        for name in "AB":
+            network.hears[name].add(group)
+        agents["A"].out.append((group, b"request"))
+        network.settle()
+        assert [len(agents[name].heard) for name in "ABC"] == [0, 1, 0]
+        assert agents["B"].heard == [("A", b"request")]
 
     def test_agents_hear_what_the_manager_says(self) -> None:
         network, agents = self.network()
@@ -474,6 +486,15 @@ class TestAgents:
         b.handle_timeout(0.0)
         gap = b.poll_delivery()
         assert gap == (T, sender, 0, 4)
+
+
+@given(st.binary(max_size=64))
+@example(encode(OpenChannel(AB)))
+def test_any_bytes_are_a_datagram_or_counted(data: bytes) -> None:
+    node = alone()
+    node.handle_datagram(data, 0.0)
+    if frames.parse_datagram(data) is None:
+        assert node.counters["malformed"] == 1
 
 
 def test_publishers_are_told_when_there_is_room_again() -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -29,9 +28,9 @@ from quicksilver.scopes.dissemination.frames import (
     Probe,
     encode,
     is_link_frame,
+    parse_datagram,
     parse_frame,
 )
-from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.links import Links
@@ -52,6 +51,7 @@ from quicksilver.scopes.management.events import (
 )
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.posts import DomainId
+from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.errors import QuicksilverError
 
@@ -74,37 +74,13 @@ LINK_IDLE_S = 60.0
 """A link that was not needed for so long is ended."""
 
 
-class Agents(Protocol):
-    """A node's agents in recovery domains (``scopes.reliability``)."""
-
-    def handle_event(self, event: Event, now: float) -> None:
-        """The node's manager has said something."""
-
-    def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
-        """Messages of a stream have come, or were published here, since the last input."""
-
-    def handle_message(self, where_from: str, data: bytes, now: float) -> None:
-        """The agents of a node have said something."""
-
-    def handle_timeout(self, now: float) -> None: ...
-
-    def next_timeout(self) -> float | None: ...
-
-    def poll_message(self) -> tuple[Link | External, bytes] | None:
-        """Return what to say to the agents of which node; it need not arrive.
-
-        A link without an address is one to a node that cannot be dialled, and has made a link.
-        """
-
-    def poll_repair(self) -> tuple[Channel, Packet] | None:
-        """Return messages that others have given (``Forwarder.handle_repair``)."""
-
-    def poll_given_up(self) -> tuple[str, Sender, int] | None:
-        """Return below which number what is missing of a stream cannot be had any more."""
+MakeAgents = Callable[[Forwarder, Callable[[str], bool], int], Agents]
+"""Makes a node's agents; the function says whether applications subscribe to a topic, the number
+is a seed."""
 
 
-MakeAgents = Callable[[Forwarder, Callable[[str], bool]], Agents]
-"""Makes a node's agents; the function says whether applications subscribe to a topic."""
+def make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool], seed: int) -> Agents:
+    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +121,15 @@ class ScopeNode:
         config: Config | None = None,
         copies_bytes_max: int = COPIES_BYTES,
         window_bytes: int = WINDOW_BYTES,
-        make_agents: MakeAgents | None = None,
+        seed: int = 0,
+        make_agents: MakeAgents = make_agents,
     ) -> None:
         """``address``: where the host listens; empty: this node cannot be dialled.
 
         ``owners``: addresses of managers. ``scope``: the name of the scope that this node is a
         member of; None: the first owner that answers says it, and until then nothing can be
         published. ``life``: higher each time that the node starts. ``place``: where messages
-        are sent to this node, ``tcp`` at its address if None.
+        are sent to this node, ``tcp`` at its address if None. ``seed``: of what agents draw by lot.
         """
         self.counters: Counter[str] = Counter()
         self.name = name
@@ -171,6 +148,7 @@ class ScopeNode:
         self._life = life
         self._copies_bytes_max = copies_bytes_max
         self._window_bytes = window_bytes
+        self._seed = seed
         self._make_agents = make_agents
         self._silent_s = (config or Config()).silent_s
         self._wants: dict[str, tuple[bool, bool]] = {}
@@ -316,8 +294,13 @@ class ScopeNode:
         self._now = now
 
     def handle_datagram(self, data: bytes, now: float) -> None:
-        if self._forwarder is not None:
-            self._forwarder.handle_datagram(data, now)
+        frame = parse_datagram(data)
+        if frame is None or self._forwarder is None:
+            self.counters["malformed"] += 1
+        elif not isinstance(frame, AgentSays):
+            self._forwarder.handle_datagram(frame, now)
+        elif frame.node != self.name and self.agents is not None:
+            self.agents.handle_message(frame.node, frame.data, now)
         self._turn(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -392,6 +375,10 @@ class ScopeNode:
                 return WindowOpened(topic)
         return self._events.popleft() if self._events else None
 
+    def poll_stable(self) -> tuple[str, Sender, int] | None:
+        """Return below which number a stream has become stable, or None."""
+        return None if self.agents is None else self.agents.poll_stable()
+
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
         if conn in self._strangers:
@@ -408,8 +395,7 @@ class ScopeNode:
             copies_bytes_max=self._copies_bytes_max,
             window_bytes=self._window_bytes,
         )
-        if self._make_agents is not None:
-            self.agents = self._make_agents(self._forwarder, self.subscribes)
+        self.agents = self._make_agents(self._forwarder, self.subscribes, self._seed)
 
     def _turn(self, now: float) -> None:
         """Bring what parts have to tell each other to where it belongs."""
@@ -552,11 +538,7 @@ class ScopeNode:
         if self.agents is not None:
             said = self.agents.poll_message()
             if said is not None:
-                if isinstance(said[0], Link):
-                    self._links.send(said[0], encode(AgentSays(self.name, said[1])), self._now)
-                else:
-                    self.counters["unreachable"] += 1
-                self._note_dials()
+                self._send_agents(said[0], AgentSays(self.name, said[1]))
                 return True
         if self._forwarder is None:
             return False
@@ -573,6 +555,13 @@ class ScopeNode:
         if self._links.is_full(where):
             self._forwarder.handle_blocked(where)
         return True
+
+    def _send_agents(self, where: Link | External, frame: AgentSays) -> None:
+        if isinstance(where, Link):
+            self._links.send(where, encode(frame), self._now)
+            self._note_dials()
+        elif self._forwarder is not None:
+            self._forwarder.send_datagram(where, frame)
 
     def _note_dials(self) -> None:
         while self._links.dials:

@@ -24,10 +24,11 @@ from quicksilver.scopes.dissemination.frames import (
     Cast,
     ChannelFrame,
     CloseChannel,
+    Datagram,
     Given,
     Have,
+    LossyCarry,
     OpenChannel,
-    parse_datagram,
 )
 from quicksilver.scopes.dissemination.holdings import Holdings, Name, Stream, Taken
 from quicksilver.scopes.dissemination.inlets import Inlets
@@ -251,6 +252,7 @@ class Forwarder:
         """Recovery says that nobody has what is missing here below a number."""
         stream = self.holdings.find(topic, sender)
         if stream is not None and sender != self.sender and mark > stream.low:
+            self.holdings.arrived[Name(topic, sender)] = None
             self._deliver(self.holdings.pass_over(topic, sender, mark))
 
     # Inputs
@@ -315,12 +317,8 @@ class Forwarder:
             case _:
                 self.counters["unexpected"] += 1
 
-    def handle_datagram(self, data: bytes, now: float) -> None:
+    def handle_datagram(self, datagram: LossyCarry | Cast, now: float) -> None:
         """A datagram has come, over a link that loses messages or by a mechanism."""
-        datagram = parse_datagram(data)
-        if datagram is None:
-            self.counters["malformed"] += 1
-            return
         packet = datagram.packet
         if isinstance(datagram, Cast):
             mechanism = self._mechanisms.find(packet.topic, datagram.scope)
@@ -371,6 +369,10 @@ class Forwarder:
             if stream.low == low and stream.first_early is not None:
                 self._deliver(self.holdings.pass_over(*name, stream.first_early))
             self._watch_gap(name, stream, now)
+
+    def send_datagram(self, where: Link | External, datagram: Datagram) -> None:
+        """Send something that is no message of a topic."""
+        self._datagrams.send(where, datagram)
 
     # Outputs
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
+
 from typing import TYPE_CHECKING
+
 from quicksilver.scopes.management import messages as say
 
 if TYPE_CHECKING:
