@@ -207,7 +207,10 @@ def explain(
         for _, told in top.walk():
             for row in told.about:
                 if row.kind != "nothing":
-                    emit(row.kind.replace(" ", "_"), {"scope": told.name, "name": row.name, "facts": row.facts})
+                    emit(
+                        row.kind.replace(" ", "_"),
+                        {"scope": told.name, "name": row.name, "facts": row.facts},
+                    )
     else:
         say("\n".join(lines))
     return 0

@@ -53,12 +53,11 @@ from quicksilver.node.scoped_session import (
 )
 from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.channels import External
-from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX, Forwarder
+from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
 from quicksilver.scopes.node import ScopeNode, WindowOpened
-from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.stdx.text import printable
 
 INPUT_BYTES_MAX = 256 << 20
@@ -113,7 +112,7 @@ class ScopedCore:
             life=time.time_ns(),
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
-            make_agents=_make_agents,
+            seed=int.from_bytes(os.urandom(8), "little"),
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -256,13 +255,10 @@ class ScopedCore:
 
     def _say_wants(self, topic: str) -> None:
         now = asyncio.get_running_loop().time()
-        machine = self._machine
-        if topic in self._sinks:
-            machine.join(topic, now)
-        if topic in self._sinks or topic in self._openers:
-            machine.open(topic, now)
-        else:
-            machine.leave(topic, now)
+        is_joined = topic in self._sinks
+        self._machine.want(
+            topic, publishes=is_joined or topic in self._openers, subscribes=is_joined, now=now
+        )
 
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         raise ScopeLimitError("queues")
@@ -543,11 +539,6 @@ class ScopedCore:
             datagrams={} if self._datagrams is None else self._datagrams.counters(),
             warnings=(),
         )
-
-
-def _make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool]) -> Agents:
-    seed = int.from_bytes(os.urandom(8), "little")
-    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
 
 
 def _name_in(scope: str, name: str) -> str:
