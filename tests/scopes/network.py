@@ -87,6 +87,7 @@ class Network:
         is_dialable: bool = True,
         starts: int = 1,
         address: str = "",
+        protocol: str = "tcp",
         make_agents: MakeAgents = make_agents,
         **settings: str,
     ) -> ScopeManager:
@@ -104,7 +105,7 @@ class Network:
                 life=starts,
                 now=self.now,
                 scope=owners[0] if owners else name,
-                place=Link("tcp", name, name),
+                place=Link(protocol, name, name),
                 config=config,
                 copies_bytes_max=self.copies_bytes_max,
                 make_agents=make_agents,
@@ -156,6 +157,10 @@ class Network:
             # ``theirs`` is the number at the peer of an end that is at ``name``.
             self.cut(theirs)
         self.settle()
+
+    def hang(self, name: str) -> None:
+        """A node or manager stops; its connections stay."""
+        self.managers[name] = _Hung()  # type: ignore[assignment]  # enough of a manager
 
     def cut(self, conn: int) -> None:
         """A connection breaks, and both ends that are there notice."""
@@ -278,6 +283,8 @@ class Network:
     def _throw(self, name: str, where: Link | External, data: bytes) -> None:
         """A datagram is sent to a node, or to all who listen to a mechanism."""
         for peer, node in self.nodes.items():
+            if self._driven(peer) is not node:
+                continue
             is_for = (
                 where in self.hears[peer] if isinstance(where, External) else (peer == where.node)
             )
@@ -329,6 +336,30 @@ class Network:
         return Counter(
             name for name, got in self.got.items() for each in got if each == (node, number)
         )
+
+
+class _Hung:
+    """Takes everything and does nothing."""
+
+    address = "nowhere"
+
+    def handle_accepted(self, *_: object) -> None: ...
+
+    def handle_message(self, *_: object) -> None: ...
+
+    def handle_closed(self, *_: object) -> None: ...
+
+    def handle_timeout(self, *_: object) -> None: ...
+
+    def poll_transmit(self) -> None: ...
+
+    def poll_close(self) -> None: ...
+
+    def poll_dial(self) -> None: ...
+
+    def poll_event(self) -> None: ...
+
+    def next_timeout(self) -> None: ...
 
 
 def describe(message: say.Message) -> str:
