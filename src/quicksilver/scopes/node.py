@@ -427,6 +427,9 @@ class ScopeNode:
         if self.agents is not None:
             while (repair := self.agents.poll_repair()) is not None:
                 forwarder.handle_repair(*repair, now)
+            while (moved := self.agents.poll_moved()) is not None:
+                is_busy = True
+                self.manager.handle_peer_lost(*moved, now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
         self._tell_arrived(forwarder, now)

@@ -53,6 +53,7 @@ from quicksilver.scopes.reliability.frames import (
     Frame,
     GiftBody,
     Item,
+    NotHereBody,
     Pull,
     ReceiptBody,
     ReportBody,
@@ -159,6 +160,8 @@ class Agents:
         self._outputs: deque[tuple[Link | External, bytes]] = deque()
         self._local: deque[Frame] = deque(maxlen=OUTPUTS_MAX)
         """Between two agents of this node in the same domain."""
+        self._moved: dict[AgentKey, None] = {}
+        """Agents of other nodes that are perhaps not where they were."""
         self._stable: deque[tuple[str, Sender, int]] = deque(maxlen=OUTPUTS_MAX)
         self._now = 0.0
 
@@ -200,18 +203,29 @@ class Agents:
             return
         hosted = self._addressee(frame)
         if hosted is None:
+            self._answer_absent(frame, origin)
             return
         peer = AgentKey(frame.domain, hosted.post.seats[frame.origin].member)
         where = self._where.get(peer)
+        if isinstance(frame.body, NotHereBody):
+            if where is not None and where.node == origin:
+                self._doubt(peer)
+            return
         if where is None:
             # It cannot be dialled, or was not found yet: answer where the question came from.
             if len(self._where) < PEERS_MAX:
                 self._where[peer] = Link("", "", origin)
         elif where.node != origin:
             self.counters["strangers"] += 1
+            self._doubt(peer)
             return
         self._dispatch(hosted, frame, now)
         self._settle(now)
+
+    def _doubt(self, peer: AgentKey) -> None:
+        """An agent may have been posted elsewhere: its manager is asked, and nobody believed."""
+        if len(self._moved) < OUTPUTS_MAX:
+            self._moved[peer] = None
 
     def handle_timeout(self, now: float) -> None:
         self._now = now
@@ -249,6 +263,13 @@ class Agents:
         The node's holdings know already; this is for those who wait for it.
         """
         return self._stable.popleft() if self._stable else None
+
+    def poll_moved(self) -> AgentKey | None:
+        """Return an agent of another node that is perhaps not where it was, or None.
+
+        The manager is to be told (``ScopeManager.handle_peer_lost``).
+        """
+        return self._moved.popitem()[0] if self._moved else None
 
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         """Return a stream and a mark below which no node has what is missing here."""
@@ -345,6 +366,14 @@ class Agents:
                 break
         self.counters["not_here"] += 1
         return None
+
+    def _answer_absent(self, frame: Frame, node: str) -> None:
+        """Tell a node that an agent is not hosted here, in no view."""
+        is_answer = isinstance(frame.body, NotHereBody)
+        is_known = frame.domain in self._by_domain
+        if not is_answer and not is_known and len(self._outputs) < OUTPUTS_MAX:
+            answer = Frame(frame.domain, frame.view, frame.to, frame.origin, NotHereBody())
+            self._outputs.append((Link("", "", node), encode(answer)))
 
     def _dispatch(self, hosted: Hosted, frame: Frame, now: float) -> None:
         agent = hosted.agent
