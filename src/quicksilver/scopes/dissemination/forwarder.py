@@ -142,11 +142,11 @@ class Forwarder:
         datagrams = Datagrams(self.counters)
         self._datagrams = datagrams
         self._mechanisms = Mechanisms(datagrams)
-        self._inlets = Inlets(self.sender, self.holdings, self._answers)
-        """The channels that end here …"""
         self._outlets = Outlets(self.sender, self.holdings, datagrams, self.counters)
-        """… and those that begin here."""
+        """The channels that begin here …"""
         self._windows = Windows(self.sender, self.holdings, self._outlets, window_bytes)
+        self._inlets = Inlets(self.sender, self.holdings, self._answers, self._windows.is_recovered)
+        """… and those that end here."""
         self._gaps: TimerTable[Name] = TimerTable()
         """Streams with a gap that nobody recovers, …"""
         self._gap_lows: dict[Name, int] = {}
