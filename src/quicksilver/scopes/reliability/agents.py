@@ -53,7 +53,6 @@ from quicksilver.scopes.reliability.frames import (
     Frame,
     GiftBody,
     Item,
-    NotHereBody,
     Pull,
     ReceiptBody,
     ReportBody,
@@ -203,14 +202,9 @@ class Agents:
             return
         hosted = self._addressee(frame)
         if hosted is None:
-            self._answer_absent(frame, origin)
             return
         peer = AgentKey(frame.domain, hosted.post.seats[frame.origin].member)
         where = self._where.get(peer)
-        if isinstance(frame.body, NotHereBody):
-            if where is not None and where.node == origin:
-                self._doubt(peer)
-            return
         if where is None:
             # It cannot be dialled, or was not found yet: answer where the question came from.
             if len(self._where) < PEERS_MAX:
@@ -366,14 +360,6 @@ class Agents:
                 break
         self.counters["not_here"] += 1
         return None
-
-    def _answer_absent(self, frame: Frame, node: str) -> None:
-        """Tell a node that an agent is not hosted here, in no view."""
-        is_answer = isinstance(frame.body, NotHereBody)
-        is_known = frame.domain in self._by_domain
-        if not is_answer and not is_known and len(self._outputs) < OUTPUTS_MAX:
-            answer = Frame(frame.domain, frame.view, frame.to, frame.origin, NotHereBody())
-            self._outputs.append((Link("", "", node), encode(answer)))
 
     def _dispatch(self, hosted: Hosted, frame: Frame, now: float) -> None:
         agent = hosted.agent

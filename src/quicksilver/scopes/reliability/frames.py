@@ -98,10 +98,6 @@ class GiftBody(msgspec.Struct, frozen=True, array_like=True, tag=9):
     waited_s: Annotated[float, msgspec.Meta(ge=0.0, le=3600.0)]
 
 
-class NotHereBody(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """From a node that does not host the agent that it was taken for: it was posted elsewhere."""
-
-
 Body = (
     Copies
     | Pull
@@ -112,7 +108,6 @@ Body = (
     | RumoursBody
     | AskBody
     | GiftBody
-    | NotHereBody
 )
 
 
