@@ -116,6 +116,7 @@ class ScopeNode:
         owners: tuple[str, ...],
         life: int,
         now: float,
+        is_dialable: bool = True,
         scope: str | None = None,
         place: Link | None = None,
         config: Config | None = None,
@@ -124,7 +125,7 @@ class ScopeNode:
         seed: int = 0,
         make_agents: MakeAgents = make_agents,
     ) -> None:
-        """``address``: where the host listens; empty: this node cannot be dialled.
+        """``address``: where the host listens. ``is_dialable``: whether others can connect there.
 
         ``owners``: addresses of managers. ``scope``: the name of the scope that this node is a
         member of; None: the first owner that answers says it, and until then nothing can be
@@ -136,6 +137,7 @@ class ScopeNode:
         self.manager = ScopeManager(
             name=name,
             address=address,
+            is_dialable=is_dialable,
             owners=owners,
             policy_of=lambda _: parse_policy("star"),
             place=Link("tcp", address, name) if place is None else place,

@@ -73,6 +73,11 @@ def test_an_agent_talks_to_those_that_were_found() -> None:
     agents.handle_timeout(0.2)
     assert sent(agents) == []
     assert agents.counters["unreachable"] == 2
+    assert [agents.poll_sought() for _ in range(3)] == [
+        AgentKey(DOMAIN, "b"),
+        AgentKey(DOMAIN, "c"),
+        None,
+    ]
     find_peers(agents)
     agents.handle_timeout(agents.next_timeout() or 0.0)
     assert {node for node, _ in sent(agents)} == {"b", "c"}

@@ -157,6 +157,8 @@ class Agents:
         self._where: dict[AgentKey, Link] = {}
         self._by_domain: dict[DomainId, list[Hosted]] = {}
         self._outputs: deque[tuple[Link | External, bytes]] = deque()
+        self._sought: dict[AgentKey, None] = {}
+        """Agents that something was to be said to, and whose place is not known."""
         self._local: deque[Frame] = deque(maxlen=OUTPUTS_MAX)
         """Between two agents of this node in the same domain."""
         self._moved: dict[AgentKey, None] = {}
@@ -245,6 +247,16 @@ class Agents:
                     break
                 self._handle_local(self._local.popleft())
         return self._outputs.popleft() if self._outputs else None
+
+    def poll_sought(self) -> AgentKey | None:
+        """Return an agent whose place the manager is to find out: what was said to it is lost.
+
+        In a large domain an agent talks to some of the others only.
+        """
+        key = next(iter(self._sought), None)
+        if key is not None:
+            del self._sought[key]
+        return key
 
     def poll_repair(self) -> tuple[Channel, Packet] | None:
         """Return messages that were missing here, and the way that they came."""
@@ -426,6 +438,8 @@ class Agents:
             self._local.append(frame)
         elif where is None:
             self.counters["unreachable"] += 1
+            if len(self._sought) < OUTPUTS_MAX:
+                self._sought[key] = None
         elif len(self._outputs) >= OUTPUTS_MAX:
             self.counters["dropped"] += 1
         else:
