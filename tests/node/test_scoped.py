@@ -242,3 +242,19 @@ def test_stability_reaches_across_networks_while_nodes_come() -> None:
             node.flush(timeout=20)
         for group in groups:
             assert len({m.source for m in take_sync(group, len(nodes) - 1)}) == len(nodes) - 1
+
+
+@pytest.mark.slow
+def test_what_was_flushed_arrives_although_its_sender_is_gone(lan: str) -> None:
+    """Also where nobody recovers messages: a flush waits for channels that are being opened."""
+    with connect_sync(lan) as receiver:
+        group = receiver.join("lan/brief")
+        for number in range(10):
+            with connect_sync(lan) as sender:
+                sending = sender.open("lan/brief")
+                for _ in range(50):
+                    sending.send(b"%d" % number * 20_000)
+                sender.flush(timeout=10)
+                sender.close(timeout=0)
+            found = take_sync(group, 50)
+            assert {message.payload for message in found} == {b"%d" % number * 20_000}

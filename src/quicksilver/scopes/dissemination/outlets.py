@@ -241,6 +241,11 @@ class Outlets:
             default=0,
         )
 
+    def is_ready(self, channel: Channel) -> bool:
+        """Whether a channel begins here, and its target has said what it has."""
+        source = self._sources.get(key_of(channel))
+        return source is not None and source.is_ready
+
     def taken_mark(self, topic: str) -> int:
         """Return below which number the same channels have taken all of the node's messages."""
         mark = VALUE_MAX
