@@ -184,11 +184,14 @@ def explain(
         ),
     ],
     manager: Manager = "127.0.0.1:7501",
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Also show what each node has to do, and how it stands.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Show who forwards the messages of a topic to whom, by which mechanism, and why.
 
-    Begins with one scope and goes down to its nodes.
+    Begins with one scope and goes down. JSON has the nodes in any case.
     """
     import asyncio
 
@@ -200,7 +203,7 @@ def explain(
     if problem is not None:
         raise MisuseError(problem)
     top = asyncio.run(scope_view.look(_check_address(manager), topic))
-    lines = scope_view.explain(top)
+    lines = scope_view.explain(top, with_nodes=nodes)
     if not any(row.kind != "nothing" for _, told in top.walk() for row in told.about):
         raise CommandError(f"nobody in {top.name!r} or below takes part in {topic!r}")
     if as_json:

@@ -66,7 +66,7 @@ class ScopeOptions:
     numbers begin anew."""
 
     is_behind_nat: bool = False
-    """True: others cannot connect to this manager."""
+    """True: owners and their other members cannot connect to this manager."""
 
     config: Config = field(default_factory=lambda: Config(grace_s=GRACE_S))
 
@@ -122,7 +122,8 @@ def _make_manager(
 ) -> ScopeManager:
     return ScopeManager(
         name=options.name,
-        address="" if options.is_behind_nat else _find_way_here(address, options.owners),
+        address=_find_way_here(address, options.owners),
+        is_dialable=not options.is_behind_nat,
         owners=options.owners,
         policy_of=lambda _: parse_policy(options.policy),
         place=None,
