@@ -533,7 +533,7 @@ class Session:
     def _deliver_enveloped(self, messages: Messages, joined: Joined) -> None:
         """Take envelopes off and hand messages over; what does not parse is dropped."""
         counters = self.engine.counters
-        opened, envelopes, bad = open_for(messages, joined)
+        opened, envelopes, bad = open_for(messages, joined, self.directory.nodes)
         counters.bad_envelopes += bad
         counters.delivered_messages += len(envelopes)
         if not envelopes:

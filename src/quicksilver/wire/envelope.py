@@ -41,6 +41,18 @@ class Kind(enum.IntEnum):
     """An answer: the body is the text of the error in place of a payload."""
     RETAINED = 4
     """A value sent again for newcomers: members since ``number`` or before have had it."""
+    CARRIED = 5
+    """Brought in from another network: ``number`` is the one that its sender there gave it, and
+    the header ``scope.sender`` names that sender."""
+
+
+CARRIED_SENDER = "scope.sender"
+"""Header of a carried message: the scope, the life and the name of its sender, with colons
+between them."""
+
+CARRIED_AFTER = "scope.after"
+"""Header of a carried message before which some are missing: the number of the first of them.
+Nobody can give those any more."""
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, gc=False):
