@@ -8,8 +8,8 @@ from dataclasses import replace
 from quicksilver.scopes.dissemination.carrying import key_of
 from quicksilver.scopes.dissemination.channels import Link
 from quicksilver.scopes.dissemination.forwarder import Forwarder
-from quicksilver.scopes.dissemination.frames import Carry, Frame, encode, parse_frame
-from quicksilver.scopes.dissemination.holdings import Packet
+from quicksilver.scopes.dissemination.frames import ChannelFrame, encode, parse_frame
+from quicksilver.scopes.dissemination.packets import Packet
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
@@ -199,22 +199,21 @@ class Network:
                 self._deliver(name, *out)
             while (delivery := forwarder.poll_delivery()) is not None:
                 if isinstance(delivery, Packet):
-                    self.got[name].append((delivery.sender.node, delivery.number))
+                    for number in range(delivery.number, delivery.stop):
+                        self.got[name].append((delivery.sender.node, number))
             while (lost := forwarder.poll_lost()) is not None:
                 is_busy = True
                 self.managers[name].handle_link_lost(lost, self.now)
         return is_busy
 
-    def _deliver(self, name: str, where: Link, frame: Frame) -> None:
+    def _deliver(self, name: str, where: Link, frame: ChannelFrame) -> None:
         forwarder, target = self.forwarders[name], self.forwarders.get(where.node)
         if target is None:
             forwarder.handle_link_lost(where)
             return
         parsed = parse_frame(encode(frame))
         assert parsed == frame
-        target.handle_frame(self._links[name], frame)
-        if isinstance(frame, Carry):
-            forwarder.handle_sent(where, frame.packet.size())
+        target.handle_frame(self._links[name], frame, self.now)
         while (answer := target.poll_answer()) is not None:
             forwarder.handle_answer(where, answer[1])
 
@@ -243,7 +242,7 @@ class Network:
 
     def publish(self, node: str, topic: str) -> Counter[str]:
         """Let a node send a message; return how often others have got it when all is quiet."""
-        number = self.forwarders[node].publish(topic, b"x")
+        number = self.forwarders[node].publish(topic, [b"x"], None, self.now)
         self.settle()
         return Counter(
             name for name, got in self.got.items() for each in got if each == (node, number)

@@ -98,6 +98,31 @@ def forwarded(record: Record, channel: Channel) -> Record:
     return tuple(wider)
 
 
+def cast(record: Record, scope: str, node: str) -> Record | None:
+    """Return the record with which a node gives a message to a mechanism of its scope.
+
+    The mechanism reaches all members at once, so each gets the message as if from the member
+    where it originated: only that one gives it to the mechanism. None: this node is not it.
+    """
+    own = Channel(scope, (node,), (node,), "", node)
+    return forwarded(record, own) if matches(record, own) else None
+
+
+def heard(record: Record, scope: str, node: str) -> Record | None:
+    """Return the record of a message that a mechanism has brought to a node of its scope.
+
+    None: no honest node gives it to the mechanism with this record.
+    """
+    if not record or len(record) > ENTRIES_MAX:
+        return None
+    origin = record[-1].origin
+    channel = Channel(scope, (origin,), (node,), "", origin)
+    if record[-1] != Entry(scope, origin, origin) or origin == node:
+        return None
+    moved = forwarded(record, channel)
+    return moved if find_record_problem(moved, channel) is None else None
+
+
 def find_record_problem(record: Record, channel: Channel) -> str | None:
     """Return why no honest node sends a message with this record along a channel, or None.
 

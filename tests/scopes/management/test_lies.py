@@ -12,23 +12,31 @@ from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.frames import (
     Begin,
     Carry,
+    Cast,
+    ChannelFrame,
     CloseChannel,
-    Frame,
     Given,
     Have,
+    LossyCarry,
     OpenChannel,
     encode,
+    parse_datagram,
     parse_frame,
 )
-from quicksilver.scopes.dissemination.holdings import Gap, Packet, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import (
+    AgentPosted,
+    AgentWithdrawn,
+    MechanismClosed,
+    MechanismOpened,
     SourceClosed,
     SourceOpened,
     TargetClosed,
     TargetOpened,
     TopicLeft,
 )
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel, Entry
 from quicksilver.stdx.ranges import VALUE_MAX
 from tests.scopes.peers import Alone, source
@@ -122,68 +130,119 @@ def test_managers_stand_whatever_peers_say(seed: int) -> None:
 
 
 RULES: list[Filter] = [ALL, Modulo(2, 1), Chance(0.5), Modulo(0, 0)]
-LINKS = [Link("tcp", "a", "n2"), Link("tcp", "b", "n3")]
+LINKS = [Link("tcp", "a", "n2"), Link("tcp", "b", "n3"), Link("udp", "c", "n3")]
 OUT = [Channel("lan", ("n1",), (t,), "lan/t", o) for t in ("n2", "n3") for o in ("n1", "n2")]
 IN = [Channel("lan", (s,), ("n1",), "lan/t", o) for s in ("n2", "n3") for o in ("n2", "n3")]
+GROUP = External("multicast", "239.1.1.1:7000")
+POST = Post(DomainId("lan", 1), 1, "ring", ("n1",), (), ("lan/t",), is_top=True)
 
 
-def lie(rng: Random) -> Frame:
+def draw_sender(rng: Random) -> Sender:
+    return Sender("lan", rng.choice(["n1", "n2", "n3"]), rng.randint(0, 2))
+
+
+def draw_packet(rng: Random, at: str = "n1") -> Packet:
+    """Return a packet that came along one of the channels, or could not have."""
+    number = rng.choice([0, 1, 2, 3, 5, VALUE_MAX - 1])
+    record = (Entry("lan", rng.choice(["n2", "n3"]), at),)
+    messages = tuple(b"x" * rng.choice([0, 50]) for _ in range(rng.choice([1, 1, 2, 5])))
+    return Packet("lan/t", draw_sender(rng), number, number, 0, record, {}, messages)
+
+
+def lie(rng: Random) -> ChannelFrame:
     """Return what a node may say about a channel that ends at n1, or begins there."""
     channel = rng.choice(IN + OUT)
-    sender = Sender("lan", rng.choice(["n1", "n2", "n3"]), rng.randint(0, 2))
+    sender = draw_sender(rng)
     number = rng.choice([0, 1, 2, 3, 5, VALUE_MAX - 1])
-    record = (Entry("lan", channel.origin, "n1"),)
-    frames: list[Frame] = [
+    frames: list[ChannelFrame] = [
         OpenChannel(channel),
         Have(channel, ((sender, number),)),
         Begin(channel, sender, number),
         Given(channel, ((sender, number),), is_answer=rng.random() < 0.5),
         CloseChannel(channel),
     ]
-    carry = Carry(channel, Packet("lan/t", sender, number, record, {}, b"x" * 50))
+    carry = Carry(channel, draw_packet(rng))
     return rng.choice([*frames, carry, carry, carry])
+
+
+def lie_in_datagram(rng: Random) -> bytes:
+    if rng.random() < 0.5:
+        return encode(LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), draw_packet(rng)))
+    at = rng.choice(["n1", "n2", "n3"])
+    return encode(Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), draw_packet(rng, at)))
+
+
+def lie_to_recovery(rng: Random, node: Forwarder, now: float) -> None:
+    """What agents may do to a node whose peers lie to them."""
+    sender, mark = draw_sender(rng), rng.choice([0, 1, 4, 1 << 62])
+    match rng.randrange(4):
+        case 0:
+            node.handle_repair(rng.choice(IN), draw_packet(rng), now)
+        case 1:
+            node.holdings.handle_stable("lan/t", sender, mark)
+        case 2:
+            node.pass_over("lan/t", sender, mark)
+        case _:
+            node.handle_event(rng.choice([AgentPosted(POST), AgentWithdrawn(POST.domain, "n1")]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nodes_stand_whatever_peers_say(seed: int) -> None:
     """And each message of a sender is delivered or told as missing, in order, once."""
     rng = Random(seed)
-    node = Forwarder(scope="lan", node="n1", life=1, copies_bytes_max=3_000)
+    node = Forwarder(scope="lan", node="n1", life=1, copies_bytes_max=3_000, patience_s=0.5)
     got: dict[Sender, int] = {}
-    for _ in range(500):
+    now = 0.0
+    for _ in range(700):
+        now += 0.01
         what = rng.random()
         if what < 0.1:
             rule = rng.choice(RULES)
             node.handle_event(SourceOpened(rng.choice(OUT), (rule,), rng.choice(LINKS)))
         elif what < 0.13:
             node.handle_event(SourceClosed(rng.choice(OUT)))
-        elif what < 0.25:
+        elif what < 0.2:
             node.handle_event(TargetOpened(rng.choice(IN)))
-        elif what < 0.28:
+        elif what < 0.24:
+            opened, closed = MechanismOpened("lan/t", "lan", GROUP), MechanismClosed("lan/t", "lan")
+            node.handle_event(rng.choice([opened, closed]))
+        elif what < 0.26:
             node.handle_event(TargetClosed(rng.choice(IN)))
-        elif what < 0.29:
+        elif what < 0.27:
             node.handle_event(TopicLeft("lan/t"))
             got.clear()
         elif what < 0.35:
-            node.publish("lan/t", b"x" * rng.choice([0, 100, 5_000]))
-        elif what < 0.4:
+            sizes = rng.choices([0, 100, 5_000], k=rng.randint(0, 3))
+            node.publish("lan/t", [b"x" * size for size in sizes], None, now)
+        elif what < 0.38:
             node.handle_link_lost(rng.choice(LINKS))
-        elif what < 0.42:
+        elif what < 0.4:
             node.handle_link_closed(rng.randint(1, 2))
+        elif what < 0.44:
+            rng.choice([node.handle_blocked, node.handle_writable])(rng.choice(LINKS))
         elif what < 0.5:
-            node.handle_sent(rng.choice(LINKS), rng.choice([0, 300, 5_000]))
+            lie_to_recovery(rng, node, now)
         elif what < 0.6:
             node.handle_answer(rng.choice(LINKS), lie(rng))
+        elif what < 0.7:
+            node.handle_datagram(lie_in_datagram(rng), now)
+        elif what < 0.75:
+            node.handle_timeout(now)
         else:
-            node.handle_frame(rng.randint(1, 2), lie(rng))
+            node.handle_frame(rng.randint(1, 2), lie(rng), now)
         assert 0 <= node.holdings.early_bytes <= node.holdings.bytes <= 3_000
+        node.may_publish("lan/t")
+        node.is_stable("lan/t", node.flush_mark("lan/t"))
+        node.poll_opened()
         while (out := node.poll_transmit()) is not None:
             assert parse_frame(encode(out[1])) == out[1]
         while (answer := node.poll_answer()) is not None:
             assert parse_frame(encode(answer[1])) == answer[1]
+        while (datagram := node.poll_datagram()) is not None:
+            assert parse_datagram(datagram[1]) is not None
         while (told := node.poll_delivery()) is not None:
             first, last = (
-                (told.first, told.last) if isinstance(told, Gap) else (told.number, told.number)
+                (told.first, told.last) if isinstance(told, Gap) else (told.number, told.stop - 1)
             )
             assert got.get(told.sender, first) == first
             got[told.sender] = last + 1

@@ -226,7 +226,8 @@ class Carrier:
             return True
         self._stop_asking(key)
         carried.where, carried.tries = where, 0
-        self._events.append(SourceOpened(carried.channel, carried.source.filters, where))
+        source = carried.source
+        self._events.append(SourceOpened(carried.channel, source.filters, where, source.waits))
         return True
 
     def _retry(self, key: Key, now: float) -> None:

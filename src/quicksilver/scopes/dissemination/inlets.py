@@ -3,7 +3,8 @@
 A message that is missing may still come along another channel: channels may carry a share of
 the messages each. So it is given up only when the source of every channel that brings its
 sender's messages has said that it gave all it can up to there. Sources whose word is older
-than the gap are asked again.
+than the gap are asked again. Where messages also come along channels that lose some, no source
+can say so: recovery does.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
-from quicksilver.scopes.dissemination.frames import Begin, CloseChannel, Frame, Given, Have
-from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Gap, Holdings, Packet, Sender
+from quicksilver.scopes.dissemination.frames import (
+    Begin,
+    ChannelFrame,
+    CloseChannel,
+    Given,
+    Have,
+)
+from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Holdings
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Channel
 
 
@@ -33,7 +41,9 @@ class _Inlet:
 class Inlets:
     """The ends of channels at one node."""
 
-    def __init__(self, own: Sender, holdings: Holdings, answers: deque[tuple[int, Frame]]) -> None:
+    def __init__(
+        self, own: Sender, holdings: Holdings, answers: deque[tuple[int, ChannelFrame]]
+    ) -> None:
         """What is to be said goes into the forwarder's queue.
 
         ``own``: this node as a sender, of whose messages nobody can tell it anything.
@@ -121,7 +131,7 @@ class Inlets:
         return self._pass_over(topic, inlet.given)
 
     def handle_taken(self, topic: str, sender: Sender) -> None:
-        """A message came: if many wait for one that is missing, sources are asked for it."""
+        """Messages came: if many wait for one that is missing, sources are asked for it."""
         stream = self._holdings.find(topic, sender)
         if stream is not None and stream.is_short():
             stream.handle_asked()
@@ -163,7 +173,7 @@ class Inlets:
         for sender in senders:
             stream = self._holdings.find(topic, sender)
             marks = [inlet.given[sender] for inlet in inlets if sender in inlet.given]
-            if stream is None or not marks:
+            if stream is None or stream.is_lossy or not marks:
                 continue
             mark = min(marks)
             if stream.refused is not None:

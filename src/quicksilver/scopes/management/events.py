@@ -8,6 +8,7 @@ from enum import Enum
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import Filter
 from quicksilver.scopes.management.messages import Peer
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 
 
@@ -82,6 +83,9 @@ class SourceOpened:
     channel: Channel
     filters: tuple[Filter, ...]
     where: Link | External
+    """An empty address: the target makes the link, and attaches it."""
+    waits: bool = True
+    """Whether publishers wait if the target is slow; else it lags behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,58 @@ class TargetOpened:
 @dataclass(frozen=True, slots=True)
 class TargetClosed:
     channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWanted:
+    """This node is to make the link for a channel that ends here: its source cannot."""
+
+    channel: Channel
+    where: Link
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOpened:
+    """A mechanism reaches all members of a scope that this node is a member of."""
+
+    topic: str
+    scope: str
+    where: External
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismClosed:
+    topic: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPosted:
+    """This node is to host an agent; told again with every view of its domain."""
+
+    post: Post
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWithdrawn:
+    domain: DomainId
+    member: str
+    """The member that the agent spoke for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFound:
+    """Where the agent of another member of a domain is."""
+
+    domain: DomainId
+    member: str
+    where: Link
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    domain: DomainId
+    member: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +194,13 @@ Event = (
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | LinkWanted
+    | MechanismOpened
+    | MechanismClosed
+    | AgentPosted
+    | AgentWithdrawn
+    | PeerFound
+    | PeerLost
     | TopicLeft
     | OrdersTooLarge
     | PolicyRefused

@@ -117,6 +117,8 @@ class Source(msgspec.Struct, frozen=True, array_like=True):
     """Messages that pass one of these are carried."""
     address: Address
     """Of the target's manager."""
+    waits: bool = True
+    """Whether publishers wait if the target is slow; else it lags behind."""
 
 
 class Orders(msgspec.Struct, frozen=True, array_like=True, tag=9):

@@ -136,7 +136,8 @@ class Topic:
                 channel = Channel(
                     old.scope, (*old.source, worker), old.target, old.topic, old.origin
                 )
-                work[worker].sources.append(Source(channel, source.filters, source.address))
+                moved = Source(channel, source.filters, source.address, source.waits)
+                work[worker].sources.append(moved)
         return carriers
 
     def _hand_out_targets(self, work: dict[str, Work]) -> set[str]:
