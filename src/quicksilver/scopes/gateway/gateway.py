@@ -27,7 +27,6 @@ from quicksilver.scopes.names import NAME_BYTES_MAX
 from quicksilver.scopes.routing import Entry, Record
 from quicksilver.wire.envelope import Envelope
 
-
 LOCAL = ":local"
 """The member of the scope at which messages of the network's own nodes originate. No channel
 inside the scope begins there, so they go out, and not from one gateway to another."""
