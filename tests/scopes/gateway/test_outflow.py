@@ -26,7 +26,7 @@ def outflow() -> Outflow:
 def shape(runs: list[Run]) -> list[tuple[int, int, str, bool]]:
     """Return from which number to which each run goes, its form, and whether it is new."""
     return [
-        (r.number, r.number + len(r.messages), r.attributes.get("quicksilver.form", ""), r.is_new)
+        (r.number, r.number + len(r.messages), r.attributes.get("quicksilver", ""), r.is_new)
         for r in runs
     ]
 
@@ -53,9 +53,9 @@ def test_what_means_nothing_elsewhere_is_void(outflow: Outflow, kind: Kind) -> N
     envelopes = [Envelope(), Envelope(None, {}, kind), Envelope()]
     runs = outflow.take(T, ALICE, [1, 2, 3], [b"b", b"c", b"d"], envelopes)
     assert shape(runs) == [
-        (1, 2, "enveloped", False),
+        (1, 2, "envelope", False),
         (2, 3, "void", False),
-        (3, 4, "enveloped", False),
+        (3, 4, "envelope", False),
     ]
 
 

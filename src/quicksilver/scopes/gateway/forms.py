@@ -26,11 +26,11 @@ from quicksilver.wire.envelope import (
     parse_enveloped,
 )
 
-FORM = "quicksilver.form"
+FORM = "quicksilver"
 """The attribute of packets whose messages are not to be taken as they are."""
 
 PLAIN: dict[str, str] = {}
-ENVELOPED = {FORM: "enveloped"}
+ENVELOPED = {FORM: "envelope"}
 VOID = {FORM: "void"}
 
 SESSION = "scope.session"
