@@ -18,9 +18,11 @@ from quicksilver.scopes.routing import (
     Entry,
     Record,
     begin,
+    cast,
     describe,
     find_record_problem,
     forwarded,
+    heard,
     matches,
 )
 
@@ -82,6 +84,66 @@ class TestFigures:
         wider = Entry("W", "X", "X")
         record = (wider, Entry("X", "P", "Q"), Entry("Q", "C", "D"))
         assert forwarded(record, Q_TO_R)[0] == wider
+
+
+class TestMechanisms:
+    """A scope whose members all hear what one of them gives to a mechanism (3.2.4)."""
+
+    def test_the_flow_of_a_message_that_is_multicast_in_q(self) -> None:
+        """Figure 3.18 once more; now C gives it to a mechanism, and D hears it from there."""
+        entered = forwarded(forwarded(begin("P", "A"), IN_P), P_TO_Q)
+        lines = [f"C has {describe(entered)}"]
+        given = cast(entered, "Q", "C")
+        assert given is not None
+        lines.append(f"  to the mechanism of Q with {describe(given)}")
+        for node in "CDF":
+            record = heard(given, "Q", (node,))
+            if record is None:
+                lines.append(f"{node} takes no notice")
+                continue
+            lines.append(f"{node} has {describe(record)}")
+            if cast(record, "Q", node) is None:
+                lines.append("  and does not give it to the mechanism again")
+            if node == "D" and matches(record, Q_TO_R):
+                record = forwarded(record, Q_TO_R)
+                assert find_record_problem(record, Q_TO_R) is None
+                lines += [f"  along {Q_TO_R}", f"E has {describe(record)}"]
+        assert lines == [
+            "C has P-Q, C-C",
+            "  to the mechanism of Q with P-Q, C-C",
+            "C takes no notice",
+            "D has P-Q, C-D",
+            "  and does not give it to the mechanism again",
+            "  along Q:D-R:E, T:P",
+            "E has P-R, E-E",
+            "F has P-Q, C-F",
+            "  and does not give it to the mechanism again",
+        ]
+
+    def test_a_mechanism_may_be_of_a_scope_of_scopes(self) -> None:
+        """P and Q are members of X; node B stands for P in X's mechanism, and C for Q."""
+        given = cast(forwarded(begin("P", "A"), IN_P), "X", "P")
+        assert given == (Entry("X", "P", "P"),)
+        assert heard(given, "X", ("Q", "C")) == (Entry("X", "P", "Q"), Entry("Q", "C", "C"))
+        assert heard(given, "X", ("P", "B")) is None
+
+    def test_a_node_gives_its_own_messages_to_the_mechanism_of_any_of_its_scopes(self) -> None:
+        assert cast(begin("P", "A"), "P", "A") == (Entry("P", "A", "A"),)
+        assert cast(begin("P", "A"), "room", "A") == (Entry("room", "A", "A"),)
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            (),
+            (Entry("P", "A", "A"),),
+            (Entry("Q", "C", "D"),),
+            (Entry("Q", "C", "C"), Entry("C", "x", "x")),
+            (Entry("X", "P", "R"), Entry("Q", "C", "C")),
+            tuple(Entry(str(i), "a", str(i + 1)) for i in range(ENTRIES_MAX + 1)),
+        ],
+    )
+    def test_forged_records_bring_nothing(self, record: Record) -> None:
+        assert heard(record, "Q", ("D",)) is None
 
 
 # Any hierarchy, any policies: every node gets a message once.

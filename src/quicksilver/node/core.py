@@ -213,6 +213,8 @@ class NodeCore:
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
+        self._is_no_gms = False
+        """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
 
     # Life
@@ -269,6 +271,9 @@ class NodeCore:
         self._end_all(ClosedError("the node"))
         if self._is_started:
             self._log.closed()
+
+    def check_supports(self, what: str) -> None:
+        """Raise ScopeLimitError for what this node cannot do: a node of a GMS can do all."""
 
     def check_alive(self) -> None:
         if self.failure is not None:
@@ -553,12 +558,15 @@ class NodeCore:
             settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
-        if not self.is_closed:
+        if not self.is_closed and not self._is_no_gms:
             self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:
-        self._log.refused(event.reason)
-        error = RefusedError(event.reason)
+        if event.scope:
+            self._is_no_gms = True
+        else:
+            self._log.refused(event.reason)
+        error = RefusedError(event.reason, event.scope)
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for number in event.requests:

@@ -98,27 +98,28 @@ def forwarded(record: Record, channel: Channel) -> Record:
     return tuple(wider)
 
 
-def cast(record: Record, scope: str, node: str) -> Record | None:
-    """Return the record with which a node gives a message to a mechanism of its scope.
+def cast(record: Record, scope: str, member: str) -> Record | None:
+    """Return the record with which a member of a scope gives a message to its mechanism.
 
     The mechanism reaches all members at once, so each gets the message as if from the member
-    where it originated: only that one gives it to the mechanism. None: this node is not it.
+    where it originated: only that one gives it to the mechanism. None: this member is not it.
     """
-    own = Channel(scope, (node,), (node,), "", node)
+    own = Channel(scope, (member,), (member,), "", member)
     return forwarded(record, own) if matches(record, own) else None
 
 
-def heard(record: Record, scope: str, node: str) -> Record | None:
-    """Return the record of a message that a mechanism has brought to a node of its scope.
+def heard(record: Record, scope: str, path: Path) -> Record | None:
+    """Return the record of a message that the mechanism of a scope has brought to a node.
 
-    None: no honest node gives it to the mechanism with this record.
+    ``path`` leads from a member of the scope to the node. None: no honest node gives a message
+    with this record to the mechanism, or that member itself did.
     """
     if not record or len(record) > ENTRIES_MAX:
         return None
     origin = record[-1].origin
-    channel = Channel(scope, (origin,), (node,), "", origin)
-    if record[-1] != Entry(scope, origin, origin) or origin == node:
+    if record[-1] != Entry(scope, origin, origin) or origin == path[0]:
         return None
+    channel = Channel(scope, (origin,), path, "", origin)
     moved = forwarded(record, channel)
     return moved if find_record_problem(moved, channel) is None else None
 

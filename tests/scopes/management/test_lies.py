@@ -204,8 +204,8 @@ def test_nodes_stand_whatever_peers_say(seed: int) -> None:
         elif what < 0.2:
             node.handle_event(TargetOpened(rng.choice(IN)))
         elif what < 0.24:
-            opened, closed = MechanismOpened("lan/t", "lan", GROUP), MechanismClosed("lan/t", "lan")
-            node.handle_event(rng.choice([opened, closed]))
+            opened = MechanismOpened("lan/t", "lan", GROUP, ("n1",))
+            node.handle_event(rng.choice([opened, MechanismClosed("lan/t", "lan")]))
         elif what < 0.26:
             node.handle_event(TargetClosed(rng.choice(IN)))
         elif what < 0.27:

@@ -18,7 +18,8 @@ from quicksilver.scopes.dissemination.frames import (
     encode,
 )
 from quicksilver.scopes.dissemination.packets import Packet
-from quicksilver.scopes.routing import Record, cast, heard
+from quicksilver.scopes.management.events import MechanismOpened
+from quicksilver.scopes.routing import cast
 
 WAITING_BYTES_MAX = 8 << 20
 """Datagrams that wait to be sent; past it what is to be sent is dropped."""
@@ -68,15 +69,14 @@ def _with_packet(datagram: Datagram, packet: Packet) -> Datagram:
 
 
 class Mechanisms:
-    """Mechanisms of the scopes that a node is a member of, by topic and scope."""
+    """Mechanisms that a node uses, by topic and scope."""
 
-    def __init__(self, node: str, datagrams: Datagrams) -> None:
-        self._node = node
+    def __init__(self, datagrams: Datagrams) -> None:
         self._datagrams = datagrams
-        self._by_topic: dict[str, dict[str, External]] = {}
+        self._by_topic: dict[str, dict[str, MechanismOpened]] = {}
 
-    def open(self, topic: str, scope: str, where: External) -> None:
-        self._by_topic.setdefault(topic, {})[scope] = where
+    def open(self, event: MechanismOpened) -> None:
+        self._by_topic.setdefault(event.topic, {})[event.scope] = event
 
     def close(self, topic: str, scope: str) -> None:
         scopes = self._by_topic.get(topic, {})
@@ -84,21 +84,17 @@ class Mechanisms:
             del self._by_topic[topic]
 
     def carry(self, packet: Packet, first: int) -> None:
-        """Give a packet to the mechanisms of scopes that it originated in at this node.
+        """Give a packet to the mechanisms of scopes where it originated at this node's member.
 
         ``first``: where its stream begins for those who have nothing of it.
         """
-        for scope, where in self._by_topic.get(packet.topic, {}).items():
-            record = cast(packet.record, scope, self._node) if packet.record else None
-            if record is not None and where.mechanism == MECHANISM:
-                self._datagrams.send(where, Cast(scope, first, packet.moved(record)))
+        for scope, each in self._by_topic.get(packet.topic, {}).items():
+            record = cast(packet.record, scope, each.path[0]) if packet.record else None
+            if record is not None and each.where.mechanism == MECHANISM:
+                self._datagrams.send(each.where, Cast(scope, first, packet.moved(record)))
 
     def knows_any(self, topic: str) -> bool:
         return topic in self._by_topic
 
-    def knows(self, topic: str, scope: str) -> bool:
-        return scope in self._by_topic.get(topic, {})
-
-    def heard(self, datagram: Cast) -> Record | None:
-        """Return the record here of a packet that a mechanism has brought; None: forged."""
-        return heard(datagram.packet.record, datagram.scope, self._node)
+    def find(self, topic: str, scope: str) -> MechanismOpened | None:
+        return self._by_topic.get(topic, {}).get(scope)

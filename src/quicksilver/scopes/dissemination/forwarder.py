@@ -59,6 +59,7 @@ from quicksilver.scopes.routing import (
     begin,
     find_record_problem,
     forwarded,
+    heard,
 )
 from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.stdx.ranges import VALUE_MAX
@@ -138,7 +139,7 @@ class Forwarder:
         self._deliveries: deque[Packet | Gap] = deque()
         datagrams = Datagrams(self.counters)
         self._datagrams = datagrams
-        self._mechanisms = Mechanisms(node, datagrams)
+        self._mechanisms = Mechanisms(datagrams)
         self._inlets = Inlets(self.sender, self.holdings, self._answers)
         """The channels that end here …"""
         self._outlets = Outlets(self.sender, self.holdings, datagrams, self.counters)
@@ -281,8 +282,8 @@ class Forwarder:
                 self._inlets.announce(channel)
             case TargetClosed(channel):
                 self._deliver(self._inlets.withdraw(channel))
-            case MechanismOpened(topic, scope, where):
-                self._mechanisms.open(topic, scope, where)
+            case MechanismOpened():
+                self._mechanisms.open(event)
             case MechanismClosed(topic, scope):
                 self._mechanisms.close(topic, scope)
             case AgentPosted(post):
@@ -335,13 +336,14 @@ class Forwarder:
             return
         packet = datagram.packet
         if isinstance(datagram, Cast):
-            if not self._mechanisms.knows(packet.topic, datagram.scope):
+            mechanism = self._mechanisms.find(packet.topic, datagram.scope)
+            if mechanism is None:
                 self.counters["unknown_mechanisms"] += 1
                 return
-            if packet.record and packet.record[-1].origin == self._node:
+            if packet.record and packet.record[-1].origin == mechanism.path[0]:
                 self.counters["echoes"] += 1
                 return
-            record = self._mechanisms.heard(datagram)
+            record = heard(packet.record, datagram.scope, mechanism.path)
             is_bad = record is None or packet.stop > VALUE_MAX
             packet = packet.moved(record or ())
         else:

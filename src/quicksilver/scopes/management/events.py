@@ -83,9 +83,18 @@ class SourceOpened:
     channel: Channel
     filters: tuple[Filter, ...]
     where: Link | External
-    """An empty address: the target makes the link, and attaches it."""
     waits: bool = True
-    """Whether publishers wait if the target is slow; else it lags behind."""
+    """Whether a slow target holds up publishers, or misses messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAwaited:
+    """This node is to carry messages along a channel whose target comes by itself: it makes a
+    link to this node and says for which channel."""
+
+    channel: Channel
+    filters: tuple[Filter, ...]
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,8 @@ class TargetOpened:
     """Messages will come to this node along a channel."""
 
     channel: Channel
+    where: Link | None = None
+    """The source, if this node is to make the link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +117,14 @@ class TargetClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkWanted:
-    """This node is to make the link for a channel that ends here: its source cannot."""
-
-    channel: Channel
-    where: Link
-
-
-@dataclass(frozen=True, slots=True)
 class MechanismOpened:
-    """A mechanism reaches all members of a scope that this node is a member of."""
+    """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
 
     topic: str
     scope: str
     where: External
+    path: tuple[str, ...]
+    """The scope's member that this node stands for, and so on down to this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +196,10 @@ Event = (
     | TopicFailed
     | PeersChanged
     | SourceOpened
+    | SourceAwaited
     | SourceClosed
     | TargetOpened
     | TargetClosed
-    | LinkWanted
     | MechanismOpened
     | MechanismClosed
     | AgentPosted

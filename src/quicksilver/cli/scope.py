@@ -1,0 +1,166 @@
+"""``quicksilver scope``: managers of scopes, and what they look like from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from quicksilver.cli import options
+from quicksilver.cli.problems import CommandError, MisuseError
+
+if TYPE_CHECKING:
+    from quicksilver.scopes.server import ScopeOptions
+
+
+class _RunByDefault(TyperGroup):
+    """``quicksilver scope --name lan1 …`` runs a manager, as ``quicksilver scope run`` does."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ("-h", "--help"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    help="Run the manager of a scope, or look at a hierarchy of scopes. `quicksilver scope` with "
+    "options and no command does the same as `quicksilver scope run`.",
+)
+
+
+@app.command()
+def run(
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="SCOPE",
+            help="Name of the scope, a path: campus, or campus/lan1.",
+            show_default=False,
+        ),
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Address to listen on. 0.0.0.0 listens on all addresses of this machine, which "
+            "members on other machines need; port 0 takes a free one.",
+        ),
+    ] = "127.0.0.1:7501",
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--owner",
+            metavar="HOST:PORT",
+            help="Manager of a scope that this one becomes a member of. Can be repeated.",
+        ),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="POLICY",
+            help="How messages travel between the members: star, chain, tree:N, mesh:N, stripes:N, "
+            "gossip:N or multicast.",
+        ),
+    ] = "star",
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="FILE",
+            help="SQLite file that keeps what must survive a restart. With :memory: nothing is "
+            "kept.",
+        ),
+    ] = ":memory:",
+    behind_nat: Annotated[
+        bool,
+        typer.Option(
+            "--behind-nat",
+            help="Say to owners that nobody can connect to this manager; it connects to them.",
+        ),
+    ] = False,
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
+    as_json: options.Json = False,
+) -> int:
+    """Manage a scope: its members, its topics and how messages travel between the members.
+
+    Nodes and managers of smaller scopes connect to it. Messages never pass through it, and go on
+    while it is away. Runs until Ctrl-C or SIGTERM.
+    """
+    from quicksilver.cli.logs import start_logging
+    from quicksilver.lab.ending import interruption
+    from quicksilver.net.streams import ListenError
+    from quicksilver.scopes.dissemination.policies.choice import BadPolicyError, parse_policy
+    from quicksilver.scopes.names import find_scope_name_problem
+    from quicksilver.scopes.server import ScopeOptions, run_scope
+
+    start_logging(verbose, as_json=log_json)
+    problem = find_scope_name_problem(name)
+    if problem is not None:
+        raise MisuseError(problem)
+    try:
+        parse_policy(policy)
+    except BadPolicyError as error:
+        raise MisuseError(str(error)) from None
+    host, port = _parse_listen(listen)
+    settings = ScopeOptions(
+        name=name,
+        host=host,
+        port=port,
+        owners=tuple(dict.fromkeys(map(_check_address, owner or ()))),
+        policy=policy,
+        state=None if state == ":memory:" else Path(state),
+        is_behind_nat=behind_nat,
+    )
+    try:
+        number = run_scope(settings, lambda address: _announce(address, settings, is_json=as_json))
+    except ListenError as error:
+        raise CommandError(str(error)) from None
+    raise interruption(number)
+
+
+def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool) -> None:
+    from quicksilver.cli.output import emit, say
+
+    where = f"{address[0]}:{address[1]}"
+    state = ":memory:" if settings.state is None else str(settings.state)
+    if is_json:
+        fields = {
+            "address": where,
+            "scope": settings.name,
+            "owners": settings.owners,
+            "policy": settings.policy,
+            "state": state,
+        }
+        emit("ready", fields)
+        return
+    owners = f"owned by {', '.join(settings.owners)}" if settings.owners else "no owner"
+    kept = "state in memory" if settings.state is None else f"state in {state}"
+    say(f"scope {settings.name} ready at {where}, {owners}, policy {settings.policy}, {kept}")
+
+
+def _check_address(text: str) -> str:
+    """Return an address; raises MisuseError for what is none."""
+    from quicksilver.node.options import parse_gms_address
+
+    try:
+        parse_gms_address(text)
+    except ValueError:
+        raise MisuseError(f"{text!r} is not an address: write HOST:PORT") from None
+    return text
+
+
+def _parse_listen(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise MisuseError(
+            f"--listen {text!r} is not an address: write HOST:PORT, with port 0 to 65535"
+        )
+    return host, int(port)
