@@ -159,7 +159,7 @@ class TestTakingOver:
     def test_several_senders_are_each_in_order(self) -> None:
         network = lecture()
         for node in "BCE":
-            network.managers[node].subscribe(T, publishes=True, subscribes=True, now=network.now)
+            network.want(node, T, "ps")
         network.run(1.0)
         for number in range(20):
             for node in "ABCE":

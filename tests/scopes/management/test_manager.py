@@ -41,9 +41,7 @@ def campus(policy: str = "chain") -> Network:
 
 def want(network: Network, node: str, what: str, topic: str = T) -> None:
     """``what``: p for a publisher, s for a subscriber."""
-    network.managers[node].subscribe(
-        topic, publishes="p" in what, subscribes="s" in what, now=network.now
-    )
+    network.want(node, topic, what)
     network.run(0.1)
 
 

@@ -62,6 +62,7 @@ from quicksilver.scopes.names import (
     find_topic_name_problem,
     root_of,
 )
+from quicksilver.scopes.posts import DomainId
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.timers import TimerTable
 
@@ -208,6 +209,10 @@ class ScopeManager:
     def handle_link_lost(self, channel: Channel, now: float) -> None:
         """A channel that this node works does not reach its target: ask anew where it is."""
         self._carrier.handle_link_lost(channel, now)
+
+    def handle_peer_lost(self, domain: DomainId, member: str, now: float) -> None:
+        """The agent of a member of a domain cannot be reached: ask anew where it is."""
+        self.counters["peers_lost"] += 1
 
     def handle_timeout(self, now: float) -> None:
         for timer in self._timers.pop_due(now):
