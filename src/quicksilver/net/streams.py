@@ -18,7 +18,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, assert_never, runtime_checkable
 
 from quicksilver.core.ports import (
@@ -166,6 +166,13 @@ class FrameServer:
         An exception counts as one of the handler's.
         """
         self._guard(work)
+
+    def set_reading(self, conns: Iterable[int], *, is_reading: bool) -> None:
+        """Read from connections, or let what comes wait in the kernel and with who sends it."""
+        for conn in conns:
+            stream = self._streams.get(conn)
+            if stream is not None:
+                stream.set_reading(is_reading=is_reading)
 
     async def wait_failed(self) -> None:
         """Wait for an exception of the handler, and raise it: the server has stopped."""
@@ -541,6 +548,13 @@ class _Stream(asyncio.Protocol):
         # Not ``writelines``: in Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 it never says that a
         # reader has stopped, and buffers without bound (CVE-2024-12254).
         self._transport.write(encode_frame(frame))
+
+    def set_reading(self, *, is_reading: bool) -> None:
+        assert self._transport is not None
+        if is_reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def finish(self) -> None:
         """Close once the last frames are out, or after a while."""

@@ -389,6 +389,10 @@ class ScopeNode:
                 return WindowOpened(topic)
         return self._events.popleft() if self._events else None
 
+    def incoming_links(self) -> list[int]:
+        """Return the connections that other nodes have made to send messages here."""
+        return self._links.incoming()
+
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
         if conn in self._strangers:

@@ -190,6 +190,10 @@ class Forwarder:
         self._send_batches()
         return self._windows.may_publish(topic)
 
+    def may_take(self, topic: str) -> bool:
+        """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
+        return not self._outlets.is_behind(topic)
+
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
         return self._numbers[topic]

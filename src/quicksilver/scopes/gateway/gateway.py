@@ -14,7 +14,7 @@ carried from one gateway to another, because each hears them itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from quicksilver.scopes.dissemination.forwarder import Forwarder
@@ -137,6 +137,10 @@ class Gateway:
 
     # Outputs
 
+    def gateways(self) -> frozenset[int]:
+        """Return the nodes that are gateways of this network's scope."""
+        return frozenset(self._gateways)
+
     def poll_wanted(self) -> Wanted | None:
         """Return what the scope is to be told of a topic, or None.
 
@@ -148,9 +152,17 @@ class Gateway:
             self._inflow.handle_presented(wanted.topic, is_presented=is_presented)
         return wanted
 
-    def poll_bringing(self) -> Bringing | None:
-        """Return which messages are to be sent to which group now, or None."""
-        return self._inflow.poll_bringing()
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be brought in that channels should wait."""
+        return self._inflow.is_full
+
+    def poll_bringing(self, blocked: Container[str] = ()) -> Bringing | None:
+        """Return which messages are to be sent to which group now, or None.
+
+        ``blocked``: topics whose groups take nothing at the moment.
+        """
+        return self._inflow.poll_bringing(blocked)
 
     def poll_said(self) -> bytes | None:
         """Return what is to be sent to the gateways' group, or None."""

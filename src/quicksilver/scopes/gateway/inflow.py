@@ -13,6 +13,7 @@ confirmed is bounded; past the bound it waits, and the channels behind it do.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ from quicksilver.stdx.ranges import RangeSet
 
 UNCONFIRMED_BYTES_MAX = 16 << 20
 """What one gateway has brought in and not every member is known to have."""
+
+ARRIVED_BYTES_MAX = 8 << 20
+"""What has arrived and waits to be brought in; copies of it are needed until then."""
 
 BRING_BYTES = 256 << 10
 """Messages of one stream that are brought in before it is another one's turn."""
@@ -67,8 +71,10 @@ class Inflow:
         """By stream; the one that was quiet for longest first."""
         self._due: dict[Name, None] = {}
         """Streams that may have more to bring in."""
+        self._arrived_bytes = 0
+        """Of topics that this gateway brings in, since it does …"""
         self._brought_bytes = 0
-        """In all …"""
+        """… and what it has brought in …"""
         self._confirmed_bytes = 0
         """… and those that are confirmed, or given up."""
         self._said: dict[str, dict[Name, None]] = {}
@@ -99,6 +105,7 @@ class Inflow:
         if name not in self._progress:
             self._add(name, packet.number)
         self._due[name] = None
+        self._arrived_bytes += packet.size()
 
     def handle_left(self, topic: str) -> None:
         """This network has nothing to do with a topic any more."""
@@ -154,24 +161,35 @@ class Inflow:
         """What was brought in and is not confirmed."""
         return self._brought_bytes - self._confirmed_bytes
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be brought in that no more should come."""
+        return self._arrived_bytes - self._brought_bytes > ARRIVED_BYTES_MAX
+
     def confirmed(self, topic: str, sender: Sender) -> int:
         """Return below which number every member of a topic's group has a stream's messages."""
         progress = self._progress.get(Name(topic, sender))
         return 0 if progress is None else progress.confirmed
 
-    def poll_bringing(self) -> Bringing | None:
+    def poll_bringing(self, blocked: Container[str] = ()) -> Bringing | None:
         """Return what to send to which group next, or None.
 
         What is returned counts as sent: the caller keeps it until the group takes it.
+        ``blocked``: topics whose groups take nothing at the moment.
         """
-        while self._due and self.waiting_bytes < UNCONFIRMED_BYTES_MAX:
-            name = next(iter(self._due))
+        while self.waiting_bytes < UNCONFIRMED_BYTES_MAX:
+            name = next((each for each in self._due if each.topic not in blocked), None)
+            if name is None:
+                return None
             del self._due[name]
             stream = self._holdings.find(*name)
             progress = self._progress.get(name)
             if stream is None or progress is None or name.topic not in self._topics:
                 continue
             payloads = self._bring(name, stream, progress)
+            if not self._due:
+                # All that arrived is in, or lost: the two count differently.
+                self._arrived_bytes = self._brought_bytes
             if payloads:
                 return Bringing(name.topic, payloads)
         return None
