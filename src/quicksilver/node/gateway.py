@@ -175,6 +175,7 @@ class _Process:
             if scope is not None:
                 await self._serve_lan(scope, stop, on_ready)
         finally:
+            self._ended.cancel()  # nothing more is to be done or told
             if self._lan is not None:
                 await self._lan.close()
             await server.close()
