@@ -68,7 +68,7 @@ def test_a_manager_says_where_it_listens_and_ends_with_the_signals_number() -> N
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line.startswith("scope campus ready at 127.0.0.1:")
-            assert line.endswith(", no owner, policy star, state in memory\n")
+            assert line.endswith(", no owner, policy star, recovery none, state in memory\n")
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=10) == 143
 
@@ -94,15 +94,15 @@ def test_a_manager_that_was_killed_goes_on_with_new_numbers(tmp_path: Path) -> N
     state = str(tmp_path / "campus.db")
     domains = []
     for _ in range(2):
-        with managing("campus", "--state", state) as (address, process):
+        with managing("campus", "--state", state, "--recovery", "ring") as (address, process):
             talk, _ = register(address, "campus/a")
-            talk.say(say.encode(say.Subscribe("campus/x", 1, publishes=True, subscribes=True)))
-            while not isinstance(heard := say.parse(talk.hear()), say.DomainView):
+            talk.say(say.encode(say.Subscribe("campus/x", 0, publishes=True, subscribes=True)))
+            while not isinstance(heard := say.parse(talk.hear()), say.PostAgent):
                 pass
-            domains.append(heard.domain)
+            domains.append((heard.post.domain.number, heard.post.view))
             process.kill()
             talk.close()
-    assert domains[1] >= domains[0] + (1 << 32)
+    assert domains[0][1] < domains[1][1]
 
 
 @pytest.mark.slow
@@ -129,6 +129,9 @@ def test_mistakes_are_one_line_each(tmp_path: Path) -> None:
         (("--name", "a", "--policy", "tre:3"), 2, "there is no policy 'tre:3'; there are star"),
         (("--name", "a", "--listen", "7501"), 2, "write HOST:PORT"),
         (("--name", "a", "--owner", "here"), 2, "'here' is not an address: write HOST:PORT"),
+        (("--name", "a", "--recovery", "rings"), 2, "there is no recovery protocol 'rings'"),
+        (("--name", "a", "--policy", "multicast"), 2, "needs --multicast"),
+        (("--name", "a", "--multicast", "10.0.0.0/8:1"), 2, "is not multicast"),
         (("--name", "a", "--listen", "192.0.2.1:0"), 1, "does not have that address"),
         (("--name", "a", "--state", str(state)), 1, "this scope manager reads 1001"),
     ):

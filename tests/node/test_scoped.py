@@ -110,7 +110,7 @@ def test_what_only_a_gms_can_do_is_refused_in_one_line(lan: str) -> None:
             with pytest.raises(quicksilver.OptionError, match="names no scope"):
                 await node.join("news")
             with pytest.raises(
-                quicksilver.RefusedError, match="no owner of 'lan/.*leads to 'elsewhere'"
+                quicksilver.RefusedError, match=r"no owner of 'lan/.*leads to 'elsewhere'"
             ):
                 await node.join("elsewhere/news")
             await group.send(b"still alive")

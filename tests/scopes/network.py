@@ -13,14 +13,19 @@ from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.events import (
+    AgentPosted,
+    AgentWithdrawn,
     Event,
     MechanismClosed,
     MechanismOpened,
+    PeerFound,
+    PeerLost,
     SourceClosed,
     SourceOpened,
 )
 from quicksilver.scopes.management.manager import ScopeManager
-from quicksilver.scopes.node import Agents, ScopeNode, WindowOpened
+from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened, make_agents
+from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
 
 DELAY_S = 0.001
@@ -41,6 +46,14 @@ class Network:
         self.events: dict[str, list[Event]] = {}
         self.sources: dict[str, dict[Channel, None]] = {}
         """Channels that are open at each node, by its name."""
+        self.saved: dict[str, dict[str, bytes]] = {}
+        """What managers have on disk, by name."""
+        self.addresses: dict[str, str] = {}
+        """Who listens where."""
+        self.agents: dict[str, dict[AgentKey, Post]] = {}
+        """What each node hosts …"""
+        self.peers: dict[str, dict[AgentKey, str]] = {}
+        """… and at which nodes it has found other agents."""
         self.log: list[str] = []
         self.said: Counter[tuple[str, str]] = Counter()
         """How many messages but signs of life went from one manager to another."""
@@ -52,9 +65,8 @@ class Network:
         """Mechanisms that nodes listen to."""
         self.is_lost: Callable[[str, bytes], bool] = lambda name, data: False
         """Whether a datagram does not reach a node."""
-        self.hidden: set[str] = set()
-        """Nodes that nobody can dial."""
         self._config = Config(**settings)
+        self._owners: dict[str, tuple[str, ...]] = {}
         self._conns = 0
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
@@ -70,20 +82,30 @@ class Network:
         name: str,
         *owners: str,
         policy: str = "star",
+        recovery: str = "none",
         is_node: bool = False,
+        is_dialable: bool = True,
         starts: int = 1,
-        make_agents: Callable[[Forwarder], Agents] | None = None,
+        address: str = "",
+        protocol: str = "tcp",
+        make_agents: MakeAgents = make_agents,
+        **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again; its address is its name."""
-        config = self._config
+        """Start a manager, or start it again with its records; its address is its name, or it
+        cannot be dialled."""
+        config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
+        self.addresses[address or name] = name
+        self._owners[name] = owners
+        at = (address or name) if is_dialable else ""
         if is_node:
             node = ScopeNode(
                 name=name,
-                address="" if name in self.hidden else name,
+                address=at,
                 owners=owners,
                 life=starts,
                 now=self.now,
                 scope=owners[0] if owners else name,
+                place=Link(protocol, name, name),
                 config=config,
                 copies_bytes_max=self.copies_bytes_max,
                 make_agents=make_agents,
@@ -93,18 +115,20 @@ class Network:
             self.got[name] = []
             self.hears[name] = set()
         else:
-            config = replace(config, grace_s=10.0, settle_s=2.0 if starts > 1 else 0.0)
             manager = ScopeManager(
                 name=name,
-                address=name,
+                address=at,
                 owners=owners,
                 policy_of=lambda _: parse_policy(policy),
+                recovery_of=lambda _: recovery,
                 place=None,
-                config=config,
-                first_number=1000 * (starts - 1),
+                config=replace(config, grace_s=10.0),
+                saved=self.saved.setdefault(name, {}),
                 now=self.now,
             )
         self.managers[name] = manager
+        self.agents[name] = {}
+        self.peers[name] = {}
         self.events.setdefault(name, [])
         self.sources[name] = {}
         self.settle()
@@ -133,6 +157,10 @@ class Network:
             # ``theirs`` is the number at the peer of an end that is at ``name``.
             self.cut(theirs)
         self.settle()
+
+    def hang(self, name: str) -> None:
+        """A node or manager stops; its connections stay."""
+        self.managers[name] = _Hung()  # type: ignore[assignment]  # enough of a manager
 
     def cut(self, conn: int) -> None:
         """A connection breaks, and both ends that are there notice."""
@@ -194,7 +222,12 @@ class Network:
 
     def _take_from(self, name: str) -> bool:
         machine = self._driven(name)
-        is_busy = False
+        while isinstance(machine, ScopeManager) and (saved := machine.poll_saved()) is not None:
+            if saved.value is None:
+                del self.saved[name][saved.name]
+            else:
+                self.saved[name][saved.name] = saved.value
+        is_busy = self._take_dials(name)
         while (out := machine.poll_transmit()) is not None:
             is_busy = True
             conn, said = out
@@ -202,9 +235,7 @@ class Network:
         while (closing := machine.poll_close()) is not None:
             is_busy = True
             self._queue.append((closing, None))
-        while (dial := machine.poll_dial()) is not None:
-            is_busy = True
-            self._dial(name, dial if isinstance(dial, str) else dial.address, dial)
+        is_busy |= self._take_dials(name)  # Frames of agents have asked for some.
         if isinstance(machine, ScopeNode):
             while (datagram := machine.poll_datagram()) is not None:
                 is_busy = True
@@ -216,6 +247,14 @@ class Network:
         while (event := machine.poll_event()) is not None:
             if not isinstance(event, WindowOpened):
                 self._note(name, event)
+        return is_busy
+
+    def _take_dials(self, name: str) -> bool:
+        machine = self._driven(name)
+        is_busy = False
+        while (dial := machine.poll_dial()) is not None:
+            is_busy = True
+            self._dial(name, dial if isinstance(dial, str) else dial.address, dial)
         return is_busy
 
     def _deliver(self, conn: int, data: bytes) -> None:
@@ -244,6 +283,8 @@ class Network:
     def _throw(self, name: str, where: Link | External, data: bytes) -> None:
         """A datagram is sent to a node, or to all who listen to a mechanism."""
         for peer, node in self.nodes.items():
+            if self._driven(peer) is not node:
+                continue
             is_for = (
                 where in self.hears[peer] if isinstance(where, External) else (peer == where.node)
             )
@@ -253,16 +294,28 @@ class Network:
     def _dial(self, name: str, address: str, dial: object) -> None:
         machine = self._driven(name)
         ours: int | None = None
-        if address in self.managers and address not in self.hidden:
+        there = self.addresses.get(address, "")
+        # Who cannot be dialled from outside can be from inside.
+        known = {address, ""} if there in self._owners[name] else {address}
+        if there in self.managers and self.managers[there].address in known:
             ours, theirs = self._conns + 1, self._conns + 2
             self._conns += 2
-            self._ends[ours] = (address, theirs)
+            self._ends[ours] = (there, theirs)
             self._ends[theirs] = (name, ours)
-            self._driven(address).handle_accepted(theirs, self.now)
+            self._driven(there).handle_accepted(theirs, self.now)
         machine.handle_dialled(dial, ours, self.now)  # type: ignore[arg-type]  # its own dial
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)
+        match event:
+            case AgentPosted(post):
+                self.agents[name][key_of_post(post)] = post
+            case AgentWithdrawn(domain, member):
+                del self.agents[name][AgentKey(domain, member)]
+            case PeerFound(domain, member, where):
+                self.peers[name][AgentKey(domain, member)] = where.node
+            case PeerLost(domain, member):
+                del self.peers[name][AgentKey(domain, member)]
         if isinstance(event, SourceOpened):
             self.sources[name][event.channel] = None
         elif isinstance(event, SourceClosed):
@@ -285,6 +338,30 @@ class Network:
         )
 
 
+class _Hung:
+    """Takes everything and does nothing."""
+
+    address = "nowhere"
+
+    def handle_accepted(self, *_: object) -> None: ...
+
+    def handle_message(self, *_: object) -> None: ...
+
+    def handle_closed(self, *_: object) -> None: ...
+
+    def handle_timeout(self, *_: object) -> None: ...
+
+    def poll_transmit(self) -> None: ...
+
+    def poll_close(self) -> None: ...
+
+    def poll_dial(self) -> None: ...
+
+    def poll_event(self) -> None: ...
+
+    def next_timeout(self) -> None: ...
+
+
 def describe(message: say.Message) -> str:
     """Return a message as a line of a transcript."""
     match message:
@@ -295,11 +372,14 @@ def describe(message: say.Message) -> str:
         case say.Subscribe(topic, _, publishes, subscribes):
             what = [w for w, on in (("publisher", publishes), ("subscriber", subscribes)) if on]
             return f"{' and '.join(what) or 'nothing'} in {topic}"
-        case say.DomainView(topic, _, view, members):
-            return f"view {view} of {topic}: {' '.join(peer.scope for peer in members)}"
+        case say.PostAgent(post):
+            seats = " ".join(seat.member for seat in post.seats)
+            return f"host {':'.join(post.path)} among {seats}"
+        case say.WithdrawAgent(_, member):
+            return f"do not host {member}"
         case say.Orders(_, sources, targets):
             send = ", ".join(f"send {source.channel}" for source in sources)
-            take = ", ".join(f"take {channel}" for channel in targets)
+            take = ", ".join(f"take {target.channel}" for target in targets)
             return " and ".join(filter(None, (send, take))) or "do nothing"
         case say.RequestChannel(channel):
             return f"request {channel}"
@@ -307,6 +387,10 @@ def describe(message: say.Message) -> str:
             return f"{channel}: ask {address}"
         case say.OfferChannel(channel, Link() as link):
             return f"{channel} goes to {link.node}"
+        case say.Confirm(topic, installed, flushed):
+            return f"has session {installed} of {topic}, is done with {flushed}"
+        case say.PostsTold():
+            return "that is all"
         case say.TopicRefused(_, reason) | say.ChannelRefused(_, reason) | say.Refused(reason):
             return f"refused: {reason}"
         case _:

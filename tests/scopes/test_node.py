@@ -6,6 +6,8 @@ from collections import deque
 from random import Random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from quicksilver.scopes import links as linking
 from quicksilver.scopes import node as noding
@@ -22,6 +24,7 @@ from quicksilver.scopes.dissemination.frames import (
     encode,
     parse_frame,
 )
+from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import (
@@ -333,20 +336,45 @@ class TestTargetsThatComeByThemselves:
         assert said(one) == [(10, CloseChannel(wrong))]
         assert one.counters["unknown_channels"] == 1
 
+    def test_a_network_behind_nat_with_multicast_inside_takes_part(self) -> None:
+        """Q's manager cannot be dialled; B makes the link to A and gives all to the mechanism."""
+        network = Network()
+        network.add("X")
+        network.add("P", "X")
+        network.add("Q", "X", policy="multicast", is_dialable=False, multicast="239.1.1.0/24:7000")
+        for name, scope, what in (("A", "P", "ps"), ("B", "Q", "ps"), ("C", "Q", "s")):
+            network.add(name, scope, is_node=True)
+            network.want(name, "X/T", what)
+        network.run(5.0)
+        assert network.publish("A", "X/T") == {"B": 1, "C": 1}
+        assert network.publish("B", "X/T") == {"A": 1, "C": 1}
+        for conn in network.conns("A", "B") + network.conns("A", "C"):
+            network.cut(conn)
+        network.nodes["A"].publish("X/T", [b"x"], None, network.now)
+        network.run(5.0)
+        assert network.publish("A", "X/T") == {"B": 1, "C": 1}
+        for name in "BC":
+            numbers = [number for who, number in network.got[name] if who == "A"]
+            assert numbers == [0, 1, 2], "nothing was lost meanwhile"
+
 
 class FakeAgents:
     """Agents that tell each other by hand what a test wants."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self.forwarder = forwarder
-        self.out: deque[tuple[Link, bytes]] = deque()
+        self.out: deque[tuple[Link | External, bytes]] = deque()
         self.heard: list[tuple[str, bytes]] = []
         self.repairs: deque[tuple[Channel, Packet]] = deque()
         self.given_up: deque[tuple[str, Sender, int]] = deque()
         self.events: list[Event] = []
+        self.arrived: list[Name] = []
 
     def handle_event(self, event: Event, now: float) -> None:
         self.events.append(event)
+
+    def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
+        self.arrived.append(Name(topic, sender))
 
     def handle_message(self, where_from: str, data: bytes, now: float) -> None:
         self.heard.append((where_from, data))
@@ -356,7 +384,7 @@ class FakeAgents:
     def next_timeout(self) -> float | None:
         return None
 
-    def poll_message(self) -> tuple[Link, bytes] | None:
+    def poll_message(self) -> tuple[Link | External, bytes] | None:
         return self.out.popleft() if self.out else None
 
     def poll_repair(self) -> tuple[Channel, Packet] | None:
@@ -373,11 +401,11 @@ class TestAgents:
         agents: dict[str, FakeAgents] = {}
         for name in "ABC":
 
-            def make(forwarder: Forwarder, name: str = name) -> FakeAgents:
+            def make(forwarder: Forwarder, *_: object, name: str = name) -> FakeAgents:
                 agents[name] = FakeAgents(forwarder)
                 return agents[name]
 
-            network.add(name, "P", is_node=True, make_agents=make)
+            network.add(name, "P", is_node=True, make_agents=make)  # type: ignore[arg-type]  # fakes
         return network, agents
 
     def test_agents_talk_over_links(self) -> None:
@@ -391,6 +419,16 @@ class TestAgents:
         agents["B"].out.append((Link("tcp", "", "C"), b"answer"))
         network.settle()
         assert network.nodes["B"].counters["unreachable"] == 1
+
+    def test_agents_may_talk_to_all_by_a_mechanism(self) -> None:
+        network, agents = self.network()
+        group = External("multicast", "239.1.1.1:7000")
+        for name in "AB":
+            network.hears[name].add(group)
+        agents["A"].out.append((group, b"request"))
+        network.settle()
+        assert [len(agents[name].heard) for name in "ABC"] == [0, 1, 0]
+        assert agents["B"].heard == [("A", b"request")]
 
     def test_agents_hear_what_the_manager_says(self) -> None:
         network, agents = self.network()
@@ -426,6 +464,18 @@ class TestAgents:
         network.settle()
         assert network.got["B"] == [("A", number) for number in range(5)]
 
+    def test_agents_are_told_which_streams_have_news(self) -> None:
+        network, agents = self.network()
+        for name, what in (("A", "p"), ("B", "s")):
+            network.want(name, T, what)
+        network.run(0.1)
+        network.nodes["A"].publish(T, [b"x"] * 3, None, network.now)
+        network.settle()
+        stream = Name(T, network.forwarders["A"].sender)
+        assert agents["A"].arrived == [stream]
+        assert agents["B"].arrived == [stream]
+        assert agents["C"].arrived == []
+
     def test_what_nobody_has_is_given_up_when_agents_say_so(self) -> None:
         network, agents = self.network()
         sender = Sender("Q", "z", 1)
@@ -436,6 +486,15 @@ class TestAgents:
         b.handle_timeout(0.0)
         gap = b.poll_delivery()
         assert gap == (T, sender, 0, 4)
+
+
+@given(st.binary(max_size=64))
+@example(encode(OpenChannel(AB)))
+def test_any_bytes_are_a_datagram_or_counted(data: bytes) -> None:
+    node = alone()
+    node.handle_datagram(data, 0.0)
+    if frames.parse_datagram(data) is None:
+        assert node.counters["malformed"] == 1
 
 
 def test_publishers_are_told_when_there_is_room_again() -> None:

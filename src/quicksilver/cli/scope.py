@@ -69,6 +69,25 @@ def run(
             "gossip:N or multicast.",
         ),
     ] = "star",
+    recovery: Annotated[
+        str,
+        typer.Option(
+            "--recovery",
+            metavar="PROTOCOL",
+            help="How members recover messages that were lost on the way to them: ring, star, "
+            "tree:N, gossip:N, requests, or none.",
+        ),
+    ] = "none",
+    multicast: Annotated[
+        str,
+        typer.Option(
+            "--multicast",
+            metavar="NETWORK:PORT",
+            help="Multicast addresses of this scope, for --policy multicast. "
+            "Example: 239.192.7.0/24:7400.",
+            show_default=False,
+        ),
+    ] = "",
     state: Annotated[
         str,
         typer.Option(
@@ -116,6 +135,8 @@ def run(
         port=port,
         owners=tuple(dict.fromkeys(map(_check_address, owner or ()))),
         policy=policy,
+        recovery=_check_recovery(recovery),
+        multicast=_check_multicast(policy, multicast),
         state=None if state == ":memory:" else Path(state),
         is_behind_nat=behind_nat,
     )
@@ -124,6 +145,75 @@ def run(
     except ListenError as error:
         raise CommandError(str(error)) from None
     raise interruption(number)
+
+
+Manager = Annotated[
+    str,
+    typer.Option(
+        "--manager",
+        metavar="HOST:PORT",
+        envvar="QUICKSILVER_MANAGER",
+        help="Manager of the scope to begin with.",
+    ),
+]
+
+
+@app.command()
+def tree(manager: Manager = "127.0.0.1:7501", as_json: options.Json = False) -> int:
+    """Show a scope and all scopes and nodes below it, as their managers tell it now."""
+    import asyncio
+
+    from quicksilver.cli.output import emit, say
+    from quicksilver.cli.scope_view import as_rows, draw_tree, look
+
+    top = asyncio.run(look(_check_address(manager)))
+    if as_json:
+        for row in as_rows(top):
+            emit("scope", row)
+    else:
+        say("\n".join(draw_tree(top)))
+    return 0
+
+
+@app.command()
+def explain(
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Name of the topic, a path: campus/news.", show_default=False
+        ),
+    ],
+    manager: Manager = "127.0.0.1:7501",
+    as_json: options.Json = False,
+) -> int:
+    """Show who forwards the messages of a topic to whom, by which mechanism, and why.
+
+    Begins with one scope and goes down to its nodes.
+    """
+    import asyncio
+
+    from quicksilver.cli import scope_view
+    from quicksilver.cli.output import emit, say
+    from quicksilver.scopes.names import find_topic_name_problem
+
+    problem = find_topic_name_problem(topic)
+    if problem is not None:
+        raise MisuseError(problem)
+    top = asyncio.run(scope_view.look(_check_address(manager), topic))
+    lines = scope_view.explain(top)
+    if not any(row.kind != "nothing" for _, told in top.walk() for row in told.about):
+        raise CommandError(f"nobody in {top.name!r} or below takes part in {topic!r}")
+    if as_json:
+        for _, told in top.walk():
+            for row in told.about:
+                if row.kind != "nothing":
+                    emit(
+                        row.kind.replace(" ", "_"),
+                        {"scope": told.name, "name": row.name, "facts": row.facts},
+                    )
+    else:
+        say("\n".join(lines))
+    return 0
 
 
 def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool) -> None:
@@ -137,13 +227,15 @@ def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool
             "scope": settings.name,
             "owners": settings.owners,
             "policy": settings.policy,
+            "recovery": settings.recovery,
             "state": state,
         }
         emit("ready", fields)
         return
     owners = f"owned by {', '.join(settings.owners)}" if settings.owners else "no owner"
     kept = "state in memory" if settings.state is None else f"state in {state}"
-    say(f"scope {settings.name} ready at {where}, {owners}, policy {settings.policy}, {kept}")
+    how = f"policy {settings.policy}, recovery {settings.recovery}"
+    say(f"scope {settings.name} ready at {where}, {owners}, {how}, {kept}")
 
 
 def _check_address(text: str) -> str:
@@ -164,3 +256,27 @@ def _parse_listen(text: str) -> tuple[str, int]:
             f"--listen {text!r} is not an address: write HOST:PORT, with port 0 to 65535"
         )
     return host, int(port)
+
+
+def _check_recovery(text: str) -> str:
+    """Return a recovery protocol; raises MisuseError for what is none."""
+    from quicksilver.scopes.reliability.kinds import parse_protocol
+
+    if text != "none" and parse_protocol(text) is None:
+        known = "ring, star, tree:N, gossip:N, requests and none"
+        raise MisuseError(f"there is no recovery protocol {text!r}; there are {known}")
+    return text
+
+
+def _check_multicast(policy: str, text: str) -> str:
+    """Return a range of multicast addresses; raises MisuseError for what is none."""
+    from quicksilver.scopes.management.mechanisms import AddressRange, BadRangeError
+
+    if policy == "multicast" and not text:
+        raise MisuseError("--policy multicast needs --multicast, such as 239.192.7.0/24:7400")
+    if text:
+        try:
+            AddressRange(text)
+        except BadRangeError as error:
+            raise MisuseError(str(error)) from None
+    return text

@@ -151,7 +151,7 @@ class Printer:
             show = bytes.hex if self.is_hex else show_payload
             self.write(
                 [
-                    f"{printable(m.group)} {m.sender}#{m.sequence} {show(m.payload)}"
+                    f"{printable(m.group)} {_source(m)}#{m.sequence} {show(m.payload)}"
                     for m in messages
                 ]
             )
@@ -185,8 +185,14 @@ class Printer:
             {
                 "group": message.group,
                 "sender": message.sender,
+                **({"source": message.source} if message.source else {}),
                 "sequence": message.sequence,
                 "batch": message.batch,
                 **encode_payload(message.payload, is_hex=self.is_hex),
             },
         )
+
+
+def _source(message: Message[bytes]) -> str:
+    """Return who sent a message, as people know it: in scopes by its name."""
+    return printable(message.source) if message.source else str(message.sender)

@@ -18,7 +18,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol, assert_never, runtime_checkable
 
 from quicksilver.core.ports import (
@@ -167,12 +167,11 @@ class FrameServer:
         """
         self._guard(work)
 
-    def set_reading(self, conns: Iterable[int], *, is_reading: bool) -> None:
-        """Read from connections, or let what comes wait in the kernel and with who sends it."""
-        for conn in conns:
-            stream = self._streams.get(conn)
-            if stream is not None:
-                stream.set_reading(is_reading=is_reading)
+    def set_reading(self, conn: int, *, reads: bool) -> None:
+        """Let what a connection brings stay in the kernel, or read it again."""
+        stream = self._streams.get(conn)
+        if stream is not None:
+            stream.set_reading(reads=reads)
 
     async def wait_failed(self) -> None:
         """Wait for an exception of the handler, and raise it: the server has stopped."""
@@ -549,9 +548,10 @@ class _Stream(asyncio.Protocol):
         # reader has stopped, and buffers without bound (CVE-2024-12254).
         self._transport.write(encode_frame(frame))
 
-    def set_reading(self, *, is_reading: bool) -> None:
+    def set_reading(self, *, reads: bool) -> None:
+        """Read, or leave what comes in the kernel; asking twice does no harm."""
         assert self._transport is not None
-        if is_reading:
+        if reads:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()

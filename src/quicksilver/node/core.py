@@ -558,7 +558,7 @@ class NodeCore:
             settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
-        if not self.is_closed and not self._is_no_gms:
+        if not self.is_closed and self._welcome.done() and not self._is_no_gms:
             self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:

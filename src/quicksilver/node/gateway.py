@@ -365,7 +365,8 @@ class _Process:
         assert self._machine is not None
         if is_reading != self._is_reading:
             self._is_reading = is_reading
-            self._server.set_reading(self._machine.incoming_links(), is_reading=is_reading)
+            for conn in self._machine.incoming_links():
+                self._server.set_reading(conn, reads=is_reading)
 
     # Confirming what was brought in
 

@@ -22,7 +22,6 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
-from quicksilver.net.peers import PeerFrames
 from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
 from quicksilver.node.errors import (
@@ -44,6 +43,7 @@ from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import Promises, fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.scoped_datagrams import ScopedDatagrams
+from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
     ENVELOPED,
     ScopedLane,
@@ -112,14 +112,13 @@ class ScopedCore:
             life=time.time_ns(),
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
+            seed=int.from_bytes(os.urandom(8), "little"),
         )
-        forwarder = self._machine.forwarder
-        assert forwarder is not None  # its scope is known
-        self._forwarder = forwarder
-        self._frames = PeerFrames(
+        self._forwarder = forwarder = self._machine.forwarder
+        self._frames = NodeFrames(
             self._machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX
         )
-        self.session = ScopedSession(name, PAYLOAD_BYTES_MAX)
+        self.session = ScopedSession(name, PAYLOAD_BYTES_MAX, self._pause)
         self._sources = Sources(forwarder.sender)
         self.thread = LoopThread(self._serve, on_turn=self._turn, on_failure=self._handle_failure)
         self._server: FrameServer | None = None
@@ -136,6 +135,8 @@ class ScopedCore:
         """Groups that were joined."""
         self._openers: dict[str, ScopedSink] = {}
         """Groups that were opened for sending."""
+        self._rooted: dict[str, None] = {}
+        """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
         """Groups that the manager has not answered for yet."""
         self._flushes: list[tuple[dict[str, int], Future[tuple[Unconfirmed, ...]]]] = []
@@ -247,18 +248,17 @@ class ScopedCore:
             self._joining.setdefault(sink.name, []).append((sink, future))
         for topic in dict.fromkeys((*(s.name for s in (*joining, *opening)), *leaving, *closing)):
             self._say_wants(topic)
+            if topic in self._rooted and topic in self._joining:
+                self._handle_joined(topic)
         if not joining and not opening:
             settle(future, {})
 
     def _say_wants(self, topic: str) -> None:
         now = asyncio.get_running_loop().time()
-        machine = self._machine
-        if topic in self._sinks:
-            machine.join(topic, now)
-        if topic in self._sinks or topic in self._openers:
-            machine.open(topic, now)
-        else:
-            machine.leave(topic, now)
+        is_joined = topic in self._sinks
+        self._machine.want(
+            topic, publishes=is_joined or topic in self._openers, subscribes=is_joined, now=now
+        )
 
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         raise ScopeLimitError("queues")
@@ -357,11 +357,19 @@ class ScopedCore:
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
         )
+        self._frames.server = self._server
         try:
             await wait_first(stop, self._server.wait_failed)
         finally:
             self._datagrams.close()
+            self._frames.close()
             await self._server.close()
+
+    def _pause(self, paused: bool) -> None:
+        """The application is behind: messages stay in the kernel, and senders wait."""
+        self._frames.pause(paused=paused)
+        if self._datagrams is not None:
+            self._datagrams.pause(paused=paused)
 
     def _take_datagrams(self, found: list[bytes]) -> None:
         now = asyncio.get_running_loop().time()
@@ -449,8 +457,11 @@ class ScopedCore:
                     NODE.warning("the manager of %s is away: %s", self.scope, printable(reason))
             case told.TopicFailed(topic, reason):
                 self._handle_refused(topic, reason)
-            case told.PeersChanged(topic):
+            case told.SessionInstalled(topic):
+                self._rooted[topic] = None
                 self._handle_joined(topic)
+            case told.TopicLeft(topic):
+                self._rooted.pop(topic, None)
             case _:
                 pass
 

@@ -95,14 +95,16 @@ class ScopedSession:
     cluster = 0
     directory = _NoDirectory()
 
-    def __init__(self, name: str, room_max: int) -> None:
+    def __init__(self, name: str, room_max: int, on_pause: Callable[[bool], None]) -> None:
+        """``on_pause`` is told when messages are to be left where they are, and when not."""
         self.name = name
+        self._on_pause = on_pause
         self.node = 1
         """The number of the node itself, among those of senders."""
         self.on_packet: Any = None
         self.idle_lane = ScopedLane("", 0)
         self.idle_lane.room = -1
-        self.paused: dict[str, None] = {}
+        self._paused: set[str] = set()
         """Groups whose queues are full."""
         self.lanes: dict[str, ScopedLane] = {}
         self._senders: dict[str, ScopedSender] = {}
@@ -142,10 +144,15 @@ class ScopedSession:
         return ()
 
     def pause(self, name: str) -> None:
-        self.paused[name] = None
+        if not self._paused:
+            self._on_pause(True)
+        self._paused.add(name)
 
     def resume(self, name: str) -> None:
-        self.paused.pop(name, None)
+        if name in self._paused:
+            self._paused.discard(name)
+            if not self._paused:
+                self._on_pause(False)
 
 
 class Sources:

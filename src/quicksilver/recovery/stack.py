@@ -11,7 +11,7 @@ from typing import Generic
 
 from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.rounds import Content, Receipt, Token, Wake
+from quicksilver.recovery.rounds import Content, Receipt, Said, Token, Wake
 
 MakeAgent = Callable[[Domain], Agent[Content]]
 """Makes the node's agent in a domain: which peers' protocol, with which rounds."""
@@ -75,6 +75,11 @@ class AgentStack(Generic[Content]):
         for agent in self.agents:
             if agent.domain.name == receipt.domain:
                 agent.handle_receipt(receipt, now)
+
+    def handle_message(self, message: Said[Content], now: float) -> None:
+        for agent in self.agents:
+            if agent.domain.name == message.domain and message.origin in agent.domain.members:
+                agent.handle_message(message, now)
 
     def handle_timeout(self, now: float) -> None:
         for agent in self.agents:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -29,6 +28,7 @@ from quicksilver.scopes.dissemination.frames import (
     Probe,
     encode,
     is_link_frame,
+    parse_datagram,
     parse_frame,
 )
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
@@ -51,6 +51,7 @@ from quicksilver.scopes.management.events import (
 )
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.posts import DomainId
+from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.errors import QuicksilverError
 
@@ -73,30 +74,13 @@ LINK_IDLE_S = 60.0
 """A link that was not needed for so long is ended."""
 
 
-class Agents(Protocol):
-    """A node's agents in recovery domains (``scopes.reliability``)."""
+MakeAgents = Callable[[Forwarder, Callable[[str], bool], int], Agents]
+"""Makes a node's agents; the function says whether applications subscribe to a topic, the number
+is a seed."""
 
-    def handle_event(self, event: Event, now: float) -> None:
-        """The node's manager has said something."""
 
-    def handle_message(self, where_from: str, data: bytes, now: float) -> None:
-        """The agents of a node have said something."""
-
-    def handle_timeout(self, now: float) -> None: ...
-
-    def next_timeout(self) -> float | None: ...
-
-    def poll_message(self) -> tuple[Link, bytes] | None:
-        """Return what to say to the agents of which node; it need not arrive.
-
-        A link without an address is one to a node that cannot be dialled, and has made a link.
-        """
-
-    def poll_repair(self) -> tuple[Channel, Packet] | None:
-        """Return messages that others have given (``Forwarder.handle_repair``)."""
-
-    def poll_given_up(self) -> tuple[str, Sender, int] | None:
-        """Return below which number what is missing of a stream cannot be had any more."""
+def make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool], seed: int) -> Agents:
+    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +121,15 @@ class ScopeNode:
         config: Config | None = None,
         copies_bytes_max: int = COPIES_BYTES,
         window_bytes: int = WINDOW_BYTES,
-        make_agents: Callable[[Forwarder], Agents] | None = None,
+        seed: int = 0,
+        make_agents: MakeAgents = make_agents,
     ) -> None:
         """``address``: where the host listens; empty: this node cannot be dialled.
 
         ``owners``: addresses of managers. ``scope``: the name of the scope that this node is a
         member of; None: the first owner that answers says it, and until then nothing can be
         published. ``life``: higher each time that the node starts. ``place``: where messages
-        are sent to this node, ``tcp`` at its address if None.
+        are sent to this node, ``tcp`` at its address if None. ``seed``: of what agents draw by lot.
         """
         self.counters: Counter[str] = Counter()
         self.name = name
@@ -163,6 +148,7 @@ class ScopeNode:
         self._life = life
         self._copies_bytes_max = copies_bytes_max
         self._window_bytes = window_bytes
+        self._seed = seed
         self._make_agents = make_agents
         self._silent_s = (config or Config()).silent_s
         self._wants: dict[str, tuple[bool, bool]] = {}
@@ -209,25 +195,20 @@ class ScopeNode:
 
     def join(self, topic: str, now: float) -> None:
         """Subscribe to a topic, besides what was wanted of it."""
-        self.want(
-            topic,
-            publishes=topic in self._wants and self._wants[topic][0],
-            subscribes=True,
-            now=now,
-        )
+        publishes, _ = self._wants.get(topic, (False, False))
+        self.want(topic, publishes=publishes, subscribes=True, now=now)
 
     def open(self, topic: str, now: float) -> None:
         """Be a publisher of a topic, besides what was wanted of it; ``publish`` does it as well."""
-        self.want(
-            topic,
-            publishes=True,
-            subscribes=topic in self._wants and self._wants[topic][1],
-            now=now,
-        )
+        self.want(topic, publishes=True, subscribes=self.subscribes(topic), now=now)
 
     def leave(self, topic: str, now: float) -> None:
         """Subscribe and publish no more."""
         self.want(topic, publishes=False, subscribes=False, now=now)
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether the applications want the messages of a topic."""
+        return self._wants.get(topic, (False, False))[1]
 
     def publish(
         self, topic: str, messages: Sequence[bytes], attributes: dict[str, str] | None, now: float
@@ -313,8 +294,13 @@ class ScopeNode:
         self._now = now
 
     def handle_datagram(self, data: bytes, now: float) -> None:
-        if self._forwarder is not None:
-            self._forwarder.handle_datagram(data, now)
+        frame = parse_datagram(data)
+        if frame is None or self._forwarder is None:
+            self.counters["malformed"] += 1
+        elif not isinstance(frame, AgentSays):
+            self._forwarder.handle_datagram(frame, now)
+        elif frame.node != self.name and self.agents is not None:
+            self.agents.handle_message(frame.node, frame.data, now)
         self._turn(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -377,7 +363,7 @@ class ScopeNode:
         if self._forwarder is None:
             return None
         while (told := self._forwarder.poll_delivery()) is not None:
-            if self._wants.get(told.topic, (False, False))[1]:
+            if self.subscribes(told.topic):
                 return told
         return None
 
@@ -392,6 +378,10 @@ class ScopeNode:
     def incoming_links(self) -> list[int]:
         """Return the connections that other nodes have made to send messages here."""
         return self._links.incoming()
+
+    def poll_stable(self) -> tuple[str, Sender, int] | None:
+        """Return below which number a stream has become stable, or None."""
+        return None if self.agents is None else self.agents.poll_stable()
 
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
@@ -409,12 +399,13 @@ class ScopeNode:
             copies_bytes_max=self._copies_bytes_max,
             window_bytes=self._window_bytes,
         )
-        if self._make_agents is not None:
-            self.agents = self._make_agents(self._forwarder)
+        self.agents = self._make_agents(self._forwarder, self.subscribes, self._seed)
 
     def _turn(self, now: float) -> None:
         """Bring what parts have to tell each other to where it belongs."""
         self._now = now
+        while self.manager.poll_saved() is not None:
+            pass  # A node that starts again is a new one.
         is_busy = True
         while is_busy:
             is_busy = False
@@ -442,7 +433,15 @@ class ScopeNode:
                 forwarder.handle_repair(*repair, now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
+        self._tell_arrived(forwarder, now)
         return is_busy
+
+    def _tell_arrived(self, forwarder: Forwarder, now: float) -> None:
+        """Tell agents which streams have news."""
+        arrived = forwarder.poll_arrived()
+        if self.agents is not None:
+            for name in arrived:
+                self.agents.handle_arrived(*name, now)
 
     def _dial(self, address: str, purpose: Dial | Link) -> None:
         self._wanted.setdefault(address, deque()).append(purpose)
@@ -538,11 +537,12 @@ class ScopeNode:
 
     def _poll_parts(self) -> bool:
         """Move one frame of the agents or the forwarder to its link; False: there is none."""
+        if self._forwarder is not None:
+            self._tell_arrived(self._forwarder, self._now)
         if self.agents is not None:
             said = self.agents.poll_message()
             if said is not None:
-                self._links.send(said[0], encode(AgentSays(self.name, said[1])), self._now)
-                self._note_dials()
+                self._send_agents(said[0], AgentSays(self.name, said[1]))
                 return True
         if self._forwarder is None:
             return False
@@ -559,6 +559,13 @@ class ScopeNode:
         if self._links.is_full(where):
             self._forwarder.handle_blocked(where)
         return True
+
+    def _send_agents(self, where: Link | External, frame: AgentSays) -> None:
+        if isinstance(where, Link):
+            self._links.send(where, encode(frame), self._now)
+            self._note_dials()
+        elif self._forwarder is not None:
+            self._forwarder.send_datagram(where, frame)
 
     def _note_dials(self) -> None:
         while self._links.dials:

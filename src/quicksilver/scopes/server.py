@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from quicksilver.scopes.management import events as told
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.management.saving import BadRecordError, Saved
 from quicksilver.scopes.store import ScopeStore
 from quicksilver.stdx.text import printable
 from quicksilver.wire import gms
@@ -33,9 +34,6 @@ INPUT_BYTES_MAX = 64 << 20
 
 GRACE_S = 30.0
 """How long owners keep a scope whose manager is away: its nodes go on without it."""
-
-SETTLE_S = 2.0
-"""How long a manager that starts again waits for its members before it gives orders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +55,12 @@ class ScopeOptions:
     policy: str = "star"
     """How messages travel between members."""
 
+    recovery: str = "none"
+    """How members recover what was lost on the way to them: a peer protocol, or ``none``."""
+
+    multicast: str = ""
+    """Addresses for the policy ``multicast``, as in ``239.192.7.0/24:7400``."""
+
     state: Path | None = None
     """File that keeps what must survive. None: a manager that starts again is a new one, and its
     numbers begin anew."""
@@ -71,7 +75,7 @@ OnListening = Callable[[Address], None]
 
 
 def run_scope(options: ScopeOptions, on_listening: OnListening | None = None) -> int:
-    """Manage a scope until SIGTERM or SIGINT, and return which; raises what ``serve_scope`` does.
+    """Manage a scope until SIGTERM or SIGINT, and return which; raises what the other does.
 
     Call it from the main thread.
     """
@@ -84,17 +88,20 @@ async def serve_scope(
     """Manage a scope until ``stop`` is set; ``on_listening`` is told the address.
 
     Raises:
-        ListenError, StoreError, BadPolicyError: the user's to fix, each with one line that
-        says how.
+        ListenError, StoreError, BadPolicyError, BadRangeError: the user's to fix, each with one
+        line that says how.
     """
     parse_policy(options.policy)
     store = None if options.state is None else ScopeStore(options.state, options.name)
     try:
-        starts = 0 if store is None else _count_start(store)
         listener = open_listener(options.host, options.port)
         address = listener.getsockname()[:2]
-        manager = _make_manager(options, address, starts)
-        frames = PeerFrames(ManagerFrames(manager), on_events=lambda: _take_events(manager))
+        try:
+            manager = _make_manager(options, address, {} if store is None else store.load())
+        except BadRecordError as error:
+            assert store is not None
+            raise store.damaged(str(error)) from None
+        frames = PeerFrames(ManagerFrames(manager), on_events=lambda: _take_events(manager, store))
         server = await serve_frames(
             frames, listener, input_bytes_max=INPUT_BYTES_MAX, logger=LOGGER
         )
@@ -110,25 +117,18 @@ async def serve_scope(
             store.close()
 
 
-def _count_start(store: ScopeStore) -> int:
-    """Note one more start; return how many there were before."""
-    starts = int.from_bytes(store.load().get("starts", b""), "big")
-    store.save([("starts", (starts + 1).to_bytes(8, "big"))])
-    return starts
-
-
-def _make_manager(options: ScopeOptions, address: Address, starts: int) -> ScopeManager:
-    config = options.config
-    if starts and not config.settle_s:
-        config = replace(config, settle_s=SETTLE_S)
+def _make_manager(
+    options: ScopeOptions, address: Address, saved: Mapping[str, bytes]
+) -> ScopeManager:
     return ScopeManager(
         name=options.name,
         address="" if options.is_behind_nat else _find_way_here(address, options.owners),
         owners=options.owners,
         policy_of=lambda _: parse_policy(options.policy),
         place=None,
-        config=config,
-        first_number=starts << 32,
+        recovery_of=lambda _: options.recovery,
+        config=replace(options.config, multicast=options.multicast),
+        saved=saved,
         now=asyncio.get_running_loop().time(),
     )
 
@@ -189,7 +189,13 @@ class ManagerFrames:
         return self._closes.popleft() if self._closes else self._manager.poll_close()
 
 
-def _take_events(manager: ScopeManager) -> None:
+def _take_events(manager: ScopeManager, store: ScopeStore | None) -> None:
+    """Keep what must survive, before anything is sent that follows from it; tell the rest."""
+    saved: list[Saved] = []
+    while (record := manager.poll_saved()) is not None:
+        saved.append(record)
+    if saved and store is not None:
+        store.save(saved)
     log = logging.getLogger(LOGGER)
     while (event := manager.poll_event()) is not None:
         _report(log, event)
@@ -208,6 +214,17 @@ def _report(log: logging.Logger, event: told.Event) -> None:
             log.info("%s is gone: %s", printable(name), printable(reason))
         case told.TopicFailed(topic, reason):
             log.warning("no topic %s: %s", printable(topic), printable(reason))
+        case told.ChannelRefused(topic, channel, reason):
+            log.warning(
+                "no channel %s for %s: %s",
+                printable(channel),
+                printable(topic),
+                printable(reason),
+            )
+        case told.PostRefused(owner, reason):
+            log.warning(
+                "%s posted an agent that it may not: %s", printable(owner), printable(reason)
+            )
         case told.OrdersTooLarge(topic, member, ends):
             log.warning(
                 "%s has too much to do for %s (%d ends of channels): choose a policy that needs "

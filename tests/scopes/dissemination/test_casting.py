@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from quicksilver.scopes.dissemination import casting
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -49,6 +47,13 @@ def datagrams(forwarder: Forwarder) -> list[bytes]:
     return found
 
 
+def hear(forwarder: Forwarder, data: bytes, now: float) -> None:
+    """Let a datagram come; whoever drives a forwarder parses it."""
+    datagram = parse_datagram(data)
+    assert isinstance(datagram, LossyCarry | Cast)
+    forwarder.handle_datagram(datagram, now)
+
+
 def delivered(forwarder: Forwarder) -> list[int | tuple[int, int]]:
     """Numbers of messages; pairs are gaps."""
     found: list[int | tuple[int, int]] = []
@@ -85,7 +90,7 @@ class TestLossyLinks:
         one.publish(T, [b"x", b"y"], None, 0.0)
         assert one.poll_transmit() is None, "there is no stream of frames"
         (data,) = datagrams(one)
-        two.handle_datagram(data, 0.0)
+        hear(two, data, 0.0)
         assert delivered(two) == [0, 1]
         assert two.poll_answer() is None
 
@@ -96,8 +101,8 @@ class TestLossyLinks:
         reliable = Channel("P", ("C",), ("B",), T, "A")
         two.handle_event(TargetOpened(reliable))
         two.handle_frame(1, OpenChannel(reliable), 0.0)
-        two.handle_datagram(data[0], 0.0)
-        two.handle_datagram(data[2], 0.0)
+        hear(two, data[0], 0.0)
+        hear(two, data[2], 0.0)
         two.handle_frame(1, Given(reliable, ((A, 3),), is_answer=True), 0.0)
         assert delivered(two) == [0]
         two.pass_over(T, A, 2)
@@ -107,12 +112,12 @@ class TestLossyLinks:
         data = sent(6)
         two = target()
         for number in (0, 2, 3, 5):
-            two.handle_datagram(data[number], 10.0)
+            hear(two, data[number], 10.0)
         assert delivered(two) == [0]
         assert two.next_timeout() == 11.0
         two.handle_timeout(11.0)
         assert delivered(two) == [(1, 1), 2, 3]
-        two.handle_datagram(data[4], 11.5)
+        hear(two, data[4], 11.5)
         assert delivered(two) == [4, 5]
         two.handle_timeout(12.0)
         assert delivered(two) == []
@@ -121,8 +126,8 @@ class TestLossyLinks:
     def test_where_agents_recover_it_nothing_is_given_up(self) -> None:
         data = sent(3)
         two = target()
-        two.handle_datagram(data[0], 0.0)
-        two.handle_datagram(data[2], 0.0)
+        hear(two, data[0], 0.0)
+        hear(two, data[2], 0.0)
         two.handle_event(RECOVERED)
         two.handle_timeout(99.0)
         assert delivered(two) == [0]
@@ -137,7 +142,7 @@ class TestLossyLinks:
         one.handle_event(SourceOpened(AB, (ALL,), UDP))
         one.publish(T, [b"x"], None, 0.0)
         (data,) = datagrams(one)
-        two.handle_datagram(data, 0.0)
+        hear(two, data, 0.0)
         (stream,) = two.holdings.streams.values()
         assert list(stream.missing(6)) == [(3, 5)]
 
@@ -150,7 +155,7 @@ class TestLossyLinks:
         assert all(len(data) <= DATAGRAM_BYTES_MAX for data in found)
         two = target()
         for data in found:
-            two.handle_datagram(data, 0.0)
+            hear(two, data, 0.0)
         assert delivered(two) == list(range(9))
         assert one.counters["too_long_for_datagram"] == 1
 
@@ -163,7 +168,7 @@ class TestLossyLinks:
         numbers = []
         while (out := waiting.poll()) is not None:
             parsed = parse_datagram(out[1])
-            assert parsed is not None
+            assert isinstance(parsed, LossyCarry)
             numbers += range(parsed.packet.number, parsed.packet.stop)
         assert numbers == [0, 1, 2, 3, 4]
 
@@ -173,16 +178,13 @@ class TestLossyLinks:
         one.handle_event(SourceOpened(AB, (ALL,), UDP))
         for _ in range(10):
             one.publish(T, [b"x" * 400], None, 0.0)
-            one.may_publish(T)
+            one.poll_transmit()
         assert len(datagrams(one)) == 2
         assert one.counters["datagrams_dropped"] == 8
 
     @pytest.mark.parametrize(
         ("bad", "counter"),
         [
-            (b"", "malformed"),
-            (b"\x93\x49\x00", "malformed"),
-            (encode(OpenChannel(AB)), "malformed"),
             (
                 encode(
                     LossyCarry(
@@ -213,13 +215,9 @@ class TestLossyLinks:
         self, bad: bytes, counter: str
     ) -> None:
         two = target(MechanismOpened(T, "P", GROUP, ("B",)))
-        two.handle_datagram(bad, 0.0)
+        hear(two, bad, 0.0)
         assert two.counters == {counter: 1}
         assert not two.holdings.streams
-
-    @given(st.binary(max_size=64))
-    def test_any_bytes_are_a_datagram_or_nothing(self, data: bytes) -> None:
-        target().handle_datagram(data, 0.0)
 
 
 class TestMechanisms:
@@ -236,13 +234,13 @@ class TestMechanisms:
         z = Sender("Q", "Z", 1)
         record = (Entry("X", "Q", "P"), Entry("P", "A", "A"))
         packet = Packet(T, z, 0, 0, 0, record, {}, (b"hello",))
-        nodes["A"].handle_datagram(encode(LossyCarry(inward, 0, packet)), 0.0)
+        hear(nodes["A"], encode(LossyCarry(inward, 0, packet)), 0.0)
         out = nodes["A"].poll_datagram()
         assert out is not None
         assert out[0] == GROUP
         assert nodes["A"].poll_datagram() is None, "once, however many members there are"
         for each in nodes.values():
-            each.handle_datagram(out[1], 0.0)
+            hear(each, out[1], 0.0)
         assert {name: delivered(each) for name, each in nodes.items()} == {
             "A": [0],
             "B": [0],
@@ -252,7 +250,7 @@ class TestMechanisms:
         carried = nodes["C"].poll_datagram()
         assert carried is not None
         parsed = parse_datagram(carried[1])
-        assert parsed is not None
+        assert isinstance(parsed, LossyCarry)
         assert parsed.packet.record == (Entry("X", "Q", "R"), Entry("R", "E", "E"))
         assert nodes["C"].poll_datagram() is None
 
@@ -262,7 +260,7 @@ class TestMechanisms:
         two.handle_event(MechanismOpened("Q/T", "Q", GROUP, ("B",)))
         one.publish("Q/T", [b"x"], None, 0.0)
         (data,) = datagrams(one)
-        two.handle_datagram(data, 0.0)
+        hear(two, data, 0.0)
         assert delivered(two) == [0]
         (stream,) = two.holdings.streams.values()
         assert stream.record == (Entry("Q", "A", "B"),)
@@ -277,5 +275,5 @@ class TestMechanisms:
             each.handle_event(MechanismClosed(T, "P"))
         one.publish(T, [b"x"], None, 0.0)
         assert datagrams(one) == []
-        two.handle_datagram(data, 0.0)
+        hear(two, data, 0.0)
         assert delivered(two) == []

@@ -36,6 +36,7 @@ def fill(forwarder: Forwarder) -> int:
     count = 0
     while forwarder.may_publish(T):
         forwarder.publish(T, [b"x" * 500], None, 0.0)
+        forwarder.poll_datagram()
         count += 1
         assert count < 100, "nothing holds it up"
     return count
@@ -59,6 +60,16 @@ def drain(forwarder: Forwarder) -> int:
     while forwarder.poll_transmit() is not None:
         count += 1
     return count
+
+
+def test_asking_for_room_before_every_message_does_not_keep_them_from_sharing_packets() -> None:
+    one = node()
+    open_to(one, "B")
+    drain(one)
+    for _ in range(10):
+        assert one.may_publish(T)
+        one.publish(T, [b"x" * 500], None, 0.0)
+    assert drain(one) == 2, "where the stream begins, and one packet"
 
 
 class TestWithRecovery:
@@ -155,6 +166,7 @@ class TestWithoutRecovery:
         count = 0
         while one.may_publish(T):
             one.publish(T, [b"x" * 2_000], None, 0.0)
+            one.poll_transmit()
             count += 1
         one.handle_writable(link("B"))
         drain(one)

@@ -66,7 +66,9 @@ class Liar:
         rng, choice = self.rng, self.rng.choice
         yes, no = rng.random() < 0.5, rng.random() < 0.5
         sources = tuple(source(self.channel()) for _ in range(rng.randint(0, 2)))
-        targets = tuple(self.channel() for _ in range(rng.randint(0, 2)))
+        targets = tuple(
+            say.Target(self.channel(), rng.choice(["", "q"])) for _ in range(rng.randint(0, 2))
+        )
         places: list[Link | External | say.Referral] = [
             say.Referral("q"),
             Link("tcp", "a", "b"),
@@ -82,7 +84,6 @@ class Liar:
             say.Alive(),
             say.Subscribe(choice(TOPICS), rng.randint(-5, 1 << 63), yes, no),
             say.TopicRefused(choice(TOPICS), "no"),
-            say.DomainView(choice(TOPICS), 1, 2, ()),
             say.Orders(choice(TOPICS), sources, targets, yes, no),
             say.Orders(choice(TOPICS), sources, targets),
             say.RequestChannel(self.channel()),
@@ -165,11 +166,11 @@ def lie(rng: Random) -> ChannelFrame:
     return rng.choice([*frames, carry, carry, carry])
 
 
-def lie_in_datagram(rng: Random) -> bytes:
+def lie_in_datagram(rng: Random) -> LossyCarry | Cast:
     if rng.random() < 0.5:
-        return encode(LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), draw_packet(rng)))
+        return LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), draw_packet(rng))
     at = rng.choice(["n1", "n2", "n3"])
-    return encode(Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), draw_packet(rng, at)))
+    return Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), draw_packet(rng, at))
 
 
 def lie_to_recovery(rng: Random, node: Forwarder, now: float) -> None:

@@ -33,7 +33,8 @@ from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
 from quicksilver.recovery.agent import Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.ring import RingAgent, Timing
+from quicksilver.recovery.pacing import Timing
+from quicksilver.recovery.ring import RingAgent
 from quicksilver.recovery.stack import AgentStack
 from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Receipt, Token, Wake, encode_control
 from quicksilver.wire.ids import Address
@@ -202,6 +203,7 @@ class RegionRecovery:
                 message.round,
             )
             return encode_control(receipt, to)
+        assert isinstance(message, rounds.Token)
         content = message.content
         return encode_bounded(
             Token(

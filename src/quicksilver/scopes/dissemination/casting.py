@@ -12,6 +12,7 @@ from collections import Counter, deque
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.frames import (
     DATAGRAM_BYTES_MAX,
+    AgentSays,
     Cast,
     Datagram,
     LossyCarry,
@@ -37,14 +38,15 @@ class Datagrams:
         self._bytes = 0
 
     def send(self, where: Link | External, datagram: Datagram) -> None:
-        """Send messages, in as many datagrams as they need."""
+        """Send messages, in as many datagrams as they need, or what an agent says."""
         data = encode(datagram)
         if len(data) > DATAGRAM_BYTES_MAX:
-            packet = datagram.packet
-            if len(packet.messages) == 1:
+            packet = None if isinstance(datagram, AgentSays) else datagram.packet
+            if packet is None or len(packet.messages) == 1:
                 self._counters["too_long_for_datagram"] += 1
                 return
             middle = packet.number + len(packet.messages) // 2
+            assert not isinstance(datagram, AgentSays)
             self.send(where, _with_packet(datagram, packet.cut(packet.number, middle)))
             self.send(where, _with_packet(datagram, packet.cut(middle, packet.stop)))
         elif self._bytes + len(data) > WAITING_BYTES_MAX:
@@ -62,7 +64,7 @@ class Datagrams:
         return where, data
 
 
-def _with_packet(datagram: Datagram, packet: Packet) -> Datagram:
+def _with_packet(datagram: LossyCarry | Cast, packet: Packet) -> Datagram:
     if isinstance(datagram, Cast):
         return Cast(datagram.scope, datagram.first, packet)
     return LossyCarry(datagram.channel, datagram.first, packet)

@@ -24,10 +24,11 @@ from quicksilver.scopes.dissemination.frames import (
     Cast,
     ChannelFrame,
     CloseChannel,
+    Datagram,
     Given,
     Have,
+    LossyCarry,
     OpenChannel,
-    parse_datagram,
 )
 from quicksilver.scopes.dissemination.holdings import Holdings, Name, Stream, Taken
 from quicksilver.scopes.dissemination.inlets import Inlets
@@ -47,6 +48,7 @@ from quicksilver.scopes.management.events import (
     Event,
     MechanismClosed,
     MechanismOpened,
+    SessionInstalled,
     SourceClosed,
     SourceOpened,
     TargetClosed,
@@ -187,8 +189,8 @@ class Forwarder:
 
     def may_publish(self, topic: str) -> bool:
         """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
-        self._send_batches()
-        return self._windows.may_publish(topic)
+        batch = self._batches.get(topic)
+        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
     def may_take(self, topic: str) -> bool:
         """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
@@ -202,11 +204,6 @@ class Forwarder:
         """Whether all messages of this node below a number are everywhere (``windows``)."""
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
-
-    def set_session(self, topic: str, number: int) -> None:
-        """Messages that are published from now on belong to a session."""
-        self._send_batches()
-        self._sessions[topic] = number
 
     # Inputs from other protocols and from recovery
 
@@ -270,6 +267,7 @@ class Forwarder:
         """Recovery says that nobody has what is missing here below a number."""
         stream = self.holdings.find(topic, sender)
         if stream is not None and sender != self.sender and mark > stream.low:
+            self.holdings.arrived[Name(topic, sender)] = None
             self._deliver(self.holdings.pass_over(topic, sender, mark))
 
     # Inputs
@@ -294,6 +292,8 @@ class Forwarder:
                 self._windows.handle_posted(post.domain, post.path[0], post.topics)
             case AgentWithdrawn(domain, member):
                 self._windows.handle_posted(domain, member, ())
+            case SessionInstalled(topic, number):
+                self._sessions[topic] = number
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
                 self._windows.handle_left(topic)
@@ -332,12 +332,8 @@ class Forwarder:
             case _:
                 self.counters["unexpected"] += 1
 
-    def handle_datagram(self, data: bytes, now: float) -> None:
+    def handle_datagram(self, datagram: LossyCarry | Cast, now: float) -> None:
         """A datagram has come, over a link that loses messages or by a mechanism."""
-        datagram = parse_datagram(data)
-        if datagram is None:
-            self.counters["malformed"] += 1
-            return
         packet = datagram.packet
         if isinstance(datagram, Cast):
             mechanism = self._mechanisms.find(packet.topic, datagram.scope)
@@ -389,6 +385,10 @@ class Forwarder:
                 self._deliver(self.holdings.pass_over(*name, stream.first_early))
             self._watch_gap(name, stream, now)
 
+    def send_datagram(self, where: Link | External, datagram: Datagram) -> None:
+        """Send something that is no message of a topic."""
+        self._datagrams.send(where, datagram)
+
     # Outputs
 
     def next_timeout(self) -> float | None:
@@ -417,8 +417,19 @@ class Forwarder:
         """
         return self._deliveries.popleft() if self._deliveries else None
 
+    def poll_arrived(self) -> list[Name]:
+        """Return the streams that have got something since this was last asked."""
+        if self._batches:
+            self._send_batches()
+        arrived = list(self.holdings.arrived)
+        self.holdings.arrived.clear()
+        return arrived
+
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""
+        if not self._windows.is_any_closed():
+            return None
+        self._send_batches()
         return self._windows.poll_opened()
 
     def poll_lost(self) -> Channel | None:
@@ -557,12 +568,15 @@ class Forwarder:
 
 def _check(messages: Sequence[bytes], attributes: dict[str, str]) -> int:
     """Return how many bytes messages take in a packet; raise ``MessageTooLargeError``."""
-    if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
-        raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
-    longest = max((len(text) for each in attributes.items() for text in each), default=0)
-    if longest > TEXT_BYTES_MAX:
-        raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
-    size = max(map(len, messages), default=0)
+    if attributes:
+        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
+            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
+        longest = max(len(text) for each in attributes.items() for text in each)
+        if longest > TEXT_BYTES_MAX:
+            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
+    size = sum(map(len, messages))
     if size > PAYLOAD_BYTES_MAX:
-        raise MessageTooLargeError("bytes", size, PAYLOAD_BYTES_MAX)
-    return sum(map(len, messages)) + 5 * len(messages)
+        longest = max(map(len, messages))
+        if longest > PAYLOAD_BYTES_MAX:
+            raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
+    return size + 5 * len(messages)

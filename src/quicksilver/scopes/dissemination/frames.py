@@ -123,7 +123,7 @@ class Cast(msgspec.Struct, frozen=True, array_like=True, tag=74):
 
 ChannelFrame = OpenChannel | Have | Carry | CloseChannel | Begin | Given | Attach
 Frame = ChannelFrame | AgentSays | Probe
-Datagram = LossyCarry | Cast
+Datagram = LossyCarry | Cast | AgentSays
 
 _decode: Callable[[bytes], Frame] = msgspec.msgpack.Decoder(Frame).decode
 _decode_datagram: Callable[[bytes], Datagram] = msgspec.msgpack.Decoder(Datagram).decode

@@ -201,6 +201,8 @@ class Holdings:
         """… and of early ones alone; neither is ever above ``bytes_max``."""
         self.streams: dict[Name, Stream] = {}
         """The one that was quiet for longest first."""
+        self.arrived: dict[Name, None] = {}
+        """Streams that have got something since somebody took note of it."""
         self._by_topic: dict[str, dict[Sender, Stream]] = {}
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """Copies that everybody has, oldest first …"""
@@ -257,6 +259,8 @@ class Holdings:
                 self.early_bytes += size
             fresh.append(piece)
             self.bytes += size
+        if fresh:
+            self.arrived[name] = None
         self._keep(stream, ready)
         return Taken(fresh, ready)
 
@@ -359,6 +363,7 @@ class Holdings:
 
     def _forget(self, name: Name) -> None:
         stream = self.streams.pop(name)
+        self.arrived.pop(name, None)
         while stream.copies:
             self._drop(stream)
         size = sum(packet.size() for packet in stream.early.values())

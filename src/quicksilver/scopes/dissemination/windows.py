@@ -74,12 +74,18 @@ class Windows:
         self._windows.pop(topic, None)
         self._closed.pop(topic, None)
 
-    def may_publish(self, topic: str) -> bool:
-        """Whether there is room; if not, ``poll_opened`` says when there is again."""
-        if self._waiting_bytes(topic) < self._bytes_max:
+    def may_publish(self, topic: str, pending: int) -> bool:
+        """Whether there is room; if not, ``poll_opened`` says when there is again.
+
+        ``pending``: bytes that were published and are in no packet yet.
+        """
+        if pending + self._waiting_bytes(topic) < self._bytes_max:
             return True
         self._closed[topic] = None
         return False
+
+    def is_any_closed(self) -> bool:
+        return bool(self._closed)
 
     def poll_opened(self) -> str | None:
         """Return a topic whose window was closed and is open again, or None."""

@@ -21,8 +21,17 @@ class Config:
     goes on without its manager: there it is longer, and a restart moves nothing."""
     grace_s_max: float = 60.0
     """What members may ask for as theirs."""
-    settle_s: float = 0.0
-    """A manager that starts again waits so long for its members before it gives orders."""
+    settle_s: float = 2.0
+    """A manager that starts again, with records of its members, waits so long for them before
+    it gives orders, and as long again for its owners'. Less than ``silent_s`` of the owners."""
+    dissolve_s: float = 60.0
+    """How long a topic keeps a recovery domain of its own after only one part of the scope is
+    left that takes part in it. To give it up costs a message to the owner."""
+    waits: bool = True
+    """Whether a target that is slow holds up publishers, or misses messages."""
+    multicast: str = ""
+    """The addresses that belong to this scope, as in ``239.192.7.0/24:7400``; for the policy
+    ``multicast``. No other scope that its messages can reach should have them."""
     retry_s: float = 0.2
     retry_s_max: float = 5.0
     """How soon an owner or a channel is tried again, at first and in the end."""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import Filter
-from quicksilver.scopes.management.messages import Peer
+from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 
@@ -18,7 +18,7 @@ class Purpose(Enum):
     OWNER = "owner"
     """To be a member of the scope there …"""
     CHANNEL = "channel"
-    """… or to ask where the messages of channels go."""
+    """… or to ask where channels end, and where agents are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +66,6 @@ class TopicFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class PeersChanged:
-    """The peers of this scope's domain for a topic, in a view of the domain above."""
-
-    topic: str
-    owner: str
-    domain: int
-    view: int
-    peers: tuple[Peer, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SourceOpened:
     """This node is to carry messages along a channel."""
 
@@ -117,6 +106,15 @@ class TargetClosed:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelRefused:
+    """A channel cannot be had: nobody who could work it can be dialled, for example."""
+
+    topic: str
+    channel: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class MechanismOpened:
     """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
 
@@ -135,7 +133,7 @@ class MechanismClosed:
 
 @dataclass(frozen=True, slots=True)
 class AgentPosted:
-    """This node is to host an agent; told again with every view of its domain."""
+    """This node is to host an agent; again with every view of its domain."""
 
     post: Post
 
@@ -144,12 +142,11 @@ class AgentPosted:
 class AgentWithdrawn:
     domain: DomainId
     member: str
-    """The member that the agent spoke for."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerFound:
-    """Where the agent of another member of a domain is."""
+    """Where an agent is hosted that takes part in the same domain as one of this node."""
 
     domain: DomainId
     member: str
@@ -160,6 +157,49 @@ class PeerFound:
 class PeerLost:
     domain: DomainId
     member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused:
+    """An agent of the same domain cannot be reached from here, and cannot come by itself."""
+
+    domain: DomainId
+    member: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostRefused:
+    """An owner posted an agent that it may not post."""
+
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInstalled:
+    """Messages of a topic may be sent in this session from now on, and come in it."""
+
+    topic: str
+    number: int
+    flavour: Flavour
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFlushing:
+    """Nobody sends in a session any more. Once all of it is delivered here, the manager is to
+    be told (``handle_flushed``)."""
+
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRetired:
+    """Everybody is done with a session."""
+
+    topic: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +234,23 @@ Event = (
     | MemberJoined
     | MemberGone
     | TopicFailed
-    | PeersChanged
     | SourceOpened
     | SourceAwaited
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | ChannelRefused
     | MechanismOpened
     | MechanismClosed
     | AgentPosted
     | AgentWithdrawn
     | PeerFound
     | PeerLost
+    | PeerRefused
+    | PostRefused
+    | SessionInstalled
+    | SessionFlushing
+    | SessionRetired
     | TopicLeft
     | OrdersTooLarge
     | PolicyRefused

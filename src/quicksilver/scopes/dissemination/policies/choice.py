@@ -23,6 +23,12 @@ class Mechanism:
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
         return iter(())
 
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+        return iter(())
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return iter(())
+
 
 _WITHOUT_NUMBER: dict[str, Callable[[], Policy]] = {
     "star": Star,

@@ -31,10 +31,19 @@ class Mesh:
         self.paths = paths
 
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return (edge for edge in self.shared_edges(members) if edge.target != origin)
+
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
         for one, other in _neighbours(members, self.paths // 2):
-            for source, target in ((one, other), (other, one)):
-                if target != origin:
-                    yield Edge(source, target)
+            yield Edge(one, other)
+            yield Edge(other, one)
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        if origin not in members:
+            # As if it stood at the end of the circle.
+            reach = self.paths // 2
+            for member in dict.fromkeys((*members[:reach], *members[-reach:])):
+                yield Edge(origin, member)
 
 
 def _neighbours(members: tuple[str, ...], reach: int) -> list[tuple[str, str]]:
@@ -59,13 +68,20 @@ class Gossip:
         self.fan_out = fan_out
 
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return (edge for edge in self.shared_edges(members) if edge.target != origin)
+
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
         for source in members:
-            peers = self._peers(source, members)
-            part = min(1.0, self.fan_out / max(1, len(peers)))
-            for target in peers:
-                if target != origin:
-                    rule = ALL if part == 1.0 else Chance(part, _lot(source, target))
-                    yield Edge(source, target, rule)
+            yield from self._edges_from(source, members)
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return iter(()) if origin in members else self._edges_from(origin, members)
+
+    def _edges_from(self, source: str, members: tuple[str, ...]) -> Iterator[Edge]:
+        peers = self._peers(source, members)
+        part = min(1.0, self.fan_out / max(1, len(peers)))
+        for target in peers:
+            yield Edge(source, target, ALL if part == 1.0 else Chance(part, _lot(source, target)))
 
     def _peers(self, source: str, members: tuple[str, ...]) -> list[str]:
         others = [member for member in members if member != source]
