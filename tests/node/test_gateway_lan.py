@@ -108,6 +108,7 @@ def test_what_is_brought_in_has_the_name_of_its_true_sender(gms: str) -> None:
             for _ in range(2):
                 # Sent twice, as by a gateway that does not know how far the one before came.
                 await until(lambda: gateway.lan.send("campus/news", payloads))
+            gateway.lan.nudge()
             failed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             gateway.lan.flush(failed.set_result)
             assert await asyncio.wait_for(failed, 20) is False

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from quicksilver.net.interfaces import choose_interface
-from quicksilver.net.peers import PeerFrames
 from quicksilver.net.serving import run_until_signal, wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
 from quicksilver.node.errors import QuicksilverError, ScopeUnreachableError
 from quicksilver.node.gateway_lan import Ended, Heard, Lan, TopicEnded, ViewSeen
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.gateway import Gateway
 from quicksilver.scopes.gateway.inflow import Ticket
@@ -38,6 +38,9 @@ INPUT_BYTES_MAX = 256 << 20
 
 OUTPUT_BYTES_MAX = 64 << 20
 """What waits for one connection; the scope's node itself stops long before."""
+
+COPIES_BYTES = 32 << 20
+"""Copies of messages: more than what may wait to be brought in and to be confirmed."""
 
 FLUSH_S = 0.02
 """How long what was brought in is collected before it is confirmed."""
@@ -138,6 +141,7 @@ class _Process:
         self._loop = asyncio.get_running_loop()
         self._machine: ScopeNode | None = None
         self._server: FrameServer | None = None
+        self._frames: NodeFrames | None = None
         self._gateway: Gateway | None = None
         self._lan: Lan | None = None
         self._scopes: tuple[str, ...] = ()
@@ -149,7 +153,6 @@ class _Process:
         self._held: Heard | None = None
         """Messages of the network that channels have no room for yet."""
         self._is_flushing = False
-        self._is_reading = True
         self._last_problem = "no answer"
         self.missing = 0
         """Messages that nobody could give any more."""
@@ -164,10 +167,13 @@ class _Process:
             address=f"{host}:{port}",
             owners=(options.manager,),
             life=time.time_ns(),
+            copies_bytes_max=COPIES_BYTES,
             now=self._loop.time(),
         )
-        frames = PeerFrames(machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX)
-        self._server = server = await serve_frames(
+        self._frames = frames = NodeFrames(
+            machine, on_events=self._take_events, output_bytes_max=OUTPUT_BYTES_MAX
+        )
+        self._server = frames.server = server = await serve_frames(
             frames, listener, input_bytes_max=INPUT_BYTES_MAX, logger=LOGGER
         )
         try:
@@ -176,6 +182,7 @@ class _Process:
                 await self._serve_lan(scope, stop, on_ready)
         finally:
             self._ended.cancel()  # nothing more is to be done or told
+            frames.close()
             if self._lan is not None:
                 await self._lan.close()
             await server.close()
@@ -204,6 +211,7 @@ class _Process:
         self._gateway = Gateway(scope=scope, name=self._name, forwarder=self._machine.forwarder)
         self._lan = Lan(self._options.gms, node, self._take_lan)
         await self._lan.start()
+        self._note_scopes()
         self._server.call(self._turn)
         self._log.info("gateway %s of %s", self._name, scope)
         if on_ready is not None:
@@ -227,6 +235,7 @@ class _Process:
         assert machine is not None
         while (event := machine.poll_event()) is not None:
             self._handle_event(event)
+            self._note_scopes()
         gateway = self._gateway
         if gateway is None:
             return
@@ -244,7 +253,6 @@ class _Process:
             case told.OwnerJoined(scope):
                 if not self._joined.done():
                     self._joined.set_result(scope)
-                self._note_scopes()
             case told.OwnerLost(_, reason):
                 self._last_problem = reason
                 self._log.warning("the manager is away: %s", printable(reason))
@@ -272,7 +280,6 @@ class _Process:
         lan, gateway = self._lan, self._gateway
         if lan is None or gateway is None or self._ended.done():
             return
-        self._note_scopes()
         self._hear(lan, gateway)
         self._note_wanted(lan, gateway)
         self._bring(lan, gateway)
@@ -353,20 +360,14 @@ class _Process:
         while (bringing := gateway.poll_bringing(self._pending)) is not None:
             if not lan.send(bringing.topic, bringing.payloads):
                 self._pending[bringing.topic] = bringing.payloads
-        self._set_reading(is_reading=not gateway.is_full)
+        lan.nudge()
+        if self._frames is not None:
+            self._frames.pause(paused=gateway.is_full)
         if not self._is_flushing and not self._pending:
             ticket = gateway.begin_flush()
             if ticket is not None:
                 self._is_flushing = True
                 self._loop.call_later(FLUSH_S, self._flush)
-
-    def _set_reading(self, *, is_reading: bool) -> None:
-        assert self._server is not None
-        assert self._machine is not None
-        if is_reading != self._is_reading:
-            self._is_reading = is_reading
-            for conn in self._machine.incoming_links():
-                self._server.set_reading(conn, reads=is_reading)
 
     # Confirming what was brought in
 

@@ -125,7 +125,7 @@ class Lan:
     def send(self, topic: str, payloads: list[bytes]) -> bool:
         """Queue messages with envelopes for a topic's group; False: there is no room yet.
 
-        ``on_events`` is called when there is.
+        ``on_events`` is called when there is. Whoever has queued all calls ``nudge``.
         """
         opener = self._openers.get(topic)
         sender = None if opener is None else opener.sender
@@ -141,7 +141,6 @@ class Lan:
         size = sum(map(len, payloads))
         lane.outbox.put_all(twin, payloads, is_even=False)
         lane.room -= size  # no call in between: see ``Lane``
-        self._nudge()
         return True
 
     def say(self, data: bytes) -> None:
@@ -170,7 +169,8 @@ class Lan:
             return  # the node has ended, and everybody hears of that
         self._call(partial(on_done, error is not None))
 
-    def _nudge(self) -> None:
+    def nudge(self) -> None:
+        """Have what was queued sent now."""
         thread = self.core.thread
         if thread.is_sleeping:
             thread.wake()

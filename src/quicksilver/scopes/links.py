@@ -144,10 +144,6 @@ class Links:
         state.heard_at = now
         return state.where if state.unsent <= LINK_BYTES_MAX // 2 else None
 
-    def incoming(self) -> list[int]:
-        """Return the links that others have made, and over which nothing is sent to them."""
-        return [conn for conn, each in self._conns.items() if not each.is_ours and not each.where]
-
     def find(self, conn: int) -> Link | None:
         """Return which link of this node a connection is."""
         return self._conns[conn].where

@@ -375,10 +375,6 @@ class ScopeNode:
                 return WindowOpened(topic)
         return self._events.popleft() if self._events else None
 
-    def incoming_links(self) -> list[int]:
-        """Return the connections that other nodes have made to send messages here."""
-        return self._links.incoming()
-
     def poll_stable(self) -> tuple[str, Sender, int] | None:
         """Return below which number a stream has become stable, or None."""
         return None if self.agents is None else self.agents.poll_stable()

@@ -105,7 +105,7 @@ class Inflow:
         if name not in self._progress:
             self._add(name, packet.number)
         self._due[name] = None
-        self._arrived_bytes += packet.size()
+        self._arrived_bytes += sum(map(len, packet.messages))
 
     def handle_left(self, topic: str) -> None:
         """This network has nothing to do with a topic any more."""
@@ -188,7 +188,7 @@ class Inflow:
                 continue
             payloads = self._bring(name, stream, progress)
             if not self._due:
-                # All that arrived is in, or lost: the two count differently.
+                # All that arrived is in, or lost, or is brought in again.
                 self._arrived_bytes = self._brought_bytes
             if payloads:
                 return Bringing(name.topic, payloads)
@@ -244,7 +244,7 @@ class Inflow:
                 self._counters["incoming_lost"] += packet.number - lost
             payloads += encode_incoming(packet, lost)
             progress.next = packet.stop
-            self._brought_bytes += packet.size()
+            self._brought_bytes += sum(map(len, packet.messages))
             if progress.next < stream.low:
                 self._due[name] = None
         return payloads
