@@ -31,15 +31,22 @@ class CarriedMessages:
 
     def pick(
         self, gateway: int, envelopes: Sequence[Envelope], living: Container[int]
-    ) -> list[int]:
+    ) -> Sequence[int]:
         """Return the places of those messages of a gateway that are to be delivered.
 
         ``living``: the nodes that are counted in. Messages of other kinds are delivered.
         """
+        if not envelopes:
+            return []
+        first = envelopes[0]
+        if first.kind is Kind.CARRIED and _is_run(envelopes) and self._take(gateway, first, living):
+            # As almost always, and a fifth of the time that it takes to look at each.
+            self._had[first.headers.get(CARRIED_SENDER)] = envelopes[-1].number + 1, gateway
+            return range(len(envelopes))
         return [
             place
             for place, envelope in enumerate(envelopes)
-            if envelope.kind != Kind.CARRIED or self._take(gateway, envelope, living)
+            if envelope.kind is not Kind.CARRIED or self._take(gateway, envelope, living)
         ]
 
     def _take(self, gateway: int, envelope: Envelope, living: Container[int]) -> bool:
@@ -58,6 +65,16 @@ class CarriedMessages:
             del had[next(iter(had))]
         had[sender] = number + 1, gateway
         return True
+
+
+def _is_run(envelopes: Sequence[Envelope]) -> bool:
+    """Whether messages came with one envelope for all, and are numbered consecutively."""
+    headers, number = envelopes[0].headers, envelopes[0].number
+    for envelope in envelopes:
+        if envelope.headers is not headers or envelope.number != number:
+            return False
+        number += 1
+    return True
 
 
 def _begins_by(after: object, low: int) -> bool:

@@ -119,7 +119,7 @@ def open_for(
     ``living`` are the nodes that are counted in.
     """
     opened, envelopes, bad = open_envelopes(messages, joined.group)
-    kinds = {each.kind for each in envelopes}
+    kinds = [each.kind for each in envelopes]  # no set: hashing them takes long
     if Kind.RETAINED in kinds:
         opened, envelopes = _for_newcomers(opened, envelopes, joined.since)
     if Kind.CARRIED in kinds:

@@ -83,6 +83,8 @@ class Lan:
         self._paused: dict[str, None] = {}
         """Patterns and groups that receive nothing until more was taken."""
         self._is_woken = False
+        self._has_queued = False
+        """True: something was queued since the core was last told."""
         self._patterns: dict[str, _TopicSink] = {}
         self._openers: dict[str, _Opener] = {}
         self._incarnation = 0
@@ -138,9 +140,11 @@ class Lan:
                 return False
         twin = sender.twin()
         lane.outbox.attach(twin)
-        size = sum(map(len, payloads))
-        lane.outbox.put_all(twin, payloads, is_even=False)
+        sizes = list(map(len, payloads))
+        size, is_even = sum(sizes), sizes.count(sizes[0]) == len(sizes)
+        lane.outbox.put_all(twin, payloads, is_even=is_even)
         lane.room -= size  # no call in between: see ``Lane``
+        self._has_queued = True
         return True
 
     def say(self, data: bytes) -> None:
@@ -172,8 +176,10 @@ class Lan:
     def nudge(self) -> None:
         """Have what was queued sent now."""
         thread = self.core.thread
-        if thread.is_sleeping:
-            thread.wake()
+        if self._has_queued:
+            self._has_queued = False
+            if thread.is_sleeping:
+                thread.wake()
 
     # Events
 
