@@ -198,3 +198,35 @@ def test_mistakes_in_looking_are_one_line_each() -> None:
             (("explain", "campus/x", "--manager", campus), 1, "nobody in 'campus' or below"),
         ):
             check_one_line(run("scope", *arguments), code, words)
+
+
+@pytest.mark.slow
+def test_the_network_of_a_gms_is_put_under_a_scope_and_its_nodes_do_not_change() -> None:
+    """A topic is a group of that name there: messages cross both ways, once and in order."""
+    count = 200
+    with (
+        managing("campus") as (campus, _),
+        running_gms() as old,
+        managing("campus/old", "--owner", campus, "--gms", old) as (_, process),
+        sync.connect(old, interface="lo") as inside,
+        sync.connect(campus, name="new", interface="lo") as outside,
+    ):
+        assert read_event(process)["event"] == "gateway"
+        groups = [inside.join("campus/news"), outside.join("campus/news")]
+        groups[0].wait_members(2, timeout=20)  # the gateway has joined as well
+        for sender, receiver in (groups, groups[::-1]):
+            for number in range(count):
+                sender.send(b"%d" % number)
+            found: list[bytes] = []
+            while len(found) < count:
+                found += receiver.receive_batch(timeout=20).payloads
+            assert found == [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.slow
+def test_a_gateway_without_a_gms_or_a_manager_says_so_in_one_line() -> None:
+    """And a manager whose gateway cannot work does not go on alone."""
+    with managing("campus") as (campus, _):
+        nobody = "127.0.0.1:1"
+        outcome = run("scope", "gateway", "--gms", nobody, "--manager", campus)
+        check_one_line(outcome, 1, f"no GMS at {nobody}")

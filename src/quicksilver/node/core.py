@@ -28,6 +28,7 @@ from quicksilver.multicast.events import (
     EmptinessChanged,
     FlushEnded,
     GroupReady,
+    GroupUnmatched,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
@@ -125,6 +126,15 @@ class DroppingSink(GroupSink, Droppable, Protocol):
     @property
     def may_drop(self) -> bool:
         """Whether the queue loses messages when it is full."""
+        ...
+
+
+@runtime_checkable
+class PatternSink(GroupSink, Protocol):
+    """The sink of a pattern that wants to know when groups end."""
+
+    def unmatched_on_core(self, name: str) -> None:
+        """A group that the pattern stood for has ended, or the node is not in it any more."""
         ...
 
 
@@ -487,6 +497,10 @@ class NodeCore:
             self._handle_view(event)
         elif isinstance(event, MessagesArrived):
             event.deliver()
+        elif isinstance(event, GroupUnmatched):
+            for sink in map(self._sinks.get, event.patterns):
+                if isinstance(sink, PatternSink):
+                    sink.unmatched_on_core(event.name)
         elif isinstance(event, FlushEnded):
             self._flushes.handle_ended(event)
         elif isinstance(event, MessagesUnconfirmed):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.peers import PeerFrames
-from quicksilver.net.serving import run_until_signal, wait_first
+from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import open_listener, serve_frames
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import events as told
@@ -72,14 +72,6 @@ class ScopeOptions:
 
 
 OnListening = Callable[[Address], None]
-
-
-def run_scope(options: ScopeOptions, on_listening: OnListening | None = None) -> int:
-    """Manage a scope until SIGTERM or SIGINT, and return which; raises what the other does.
-
-    Call it from the main thread.
-    """
-    return run_until_signal(lambda stop: serve_scope(options, stop, on_listening))
 
 
 async def serve_scope(

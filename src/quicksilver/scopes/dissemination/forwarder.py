@@ -192,6 +192,10 @@ class Forwarder:
         batch = self._batches.get(topic)
         return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
+    def may_take(self, topic: str) -> bool:
+        """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
+        return not self._outlets.is_behind(topic)
+
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
         return self._numbers[topic]
@@ -208,14 +212,25 @@ class Forwarder:
     # Inputs from other protocols and from recovery
 
     def handle_local(
-        self, topic: str, sender: Sender, number: int, messages: Sequence[bytes], now: float
+        self,
+        topic: str,
+        sender: Sender,
+        number: int,
+        messages: Sequence[bytes],
+        now: float,
+        attributes: dict[str, str] | None = None,
+        record: Record | None = None,
     ) -> None:
         """Another node of this node's network has sent messages; this one is their gateway.
 
-        They go on as if this node had made them, with their sender's numbers, which may begin
-        above 0. Nothing of such a sender is delivered here for it.
+        They go on as if this node had made them, or with another ``record``, with their
+        sender's numbers, which may begin above 0. Nothing of such a sender is delivered here
+        for it.
         """
-        self._take_run(topic, sender, number, messages, self._record, is_forwarded=True)
+        self._take_run(
+            topic, sender, number, messages, record or self._record, attributes or {},
+            is_forwarded=True,
+        )  # fmt: skip
 
     def handle_known(
         self,
@@ -236,7 +251,7 @@ class Forwarder:
         if record:
             origin = record[-1].origin
             moved = forwarded(record, Channel(self._scope, (origin,), (self._node,), topic, origin))
-        self._take_run(topic, sender, number, messages, moved, is_forwarded=False)
+        self._take_run(topic, sender, number, messages, moved, {}, is_forwarded=False)
 
     def handle_repair(self, channel: Channel, packet: Packet, now: float) -> bool:
         """An agent of another node has given messages; return whether any was missing here.
@@ -466,6 +481,7 @@ class Forwarder:
         number: int,
         messages: Sequence[bytes],
         record: Record,
+        attributes: dict[str, str],
         *,
         is_forwarded: bool,
     ) -> None:
@@ -476,7 +492,7 @@ class Forwarder:
         for run in cut_messages(messages):
             packet = Packet(
                 topic, sender, number, self._next_serial(topic), self._sessions.get(topic, 0),
-                record, {}, run,
+                record, attributes, run,
             )  # fmt: skip
             number = packet.stop
             taken = self.holdings.take(packet)
