@@ -16,6 +16,7 @@ import typer
 COMMANDS = {
     "demo": "demo:demo",
     "gms": "gms:app",
+    "scope": "scope:app",
     "pub": "pub:pub",
     "sub": "sub:sub",
     "record": "record:record",

@@ -24,9 +24,13 @@ from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio_group import Group, Stream, TypedGroup, limited
 from quicksilver.node.checks import check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.discovery import find_gms
-from quicksilver.node.errors import QuicksilverError, TimedOutError, UnconfirmedError
+from quicksilver.node.errors import (
+    QuicksilverError,
+    RefusedError,
+    TimedOutError,
+    UnconfirmedError,
+)
 from quicksilver.node.history import History
 from quicksilver.node.messages import NodeStats
 from quicksilver.node.node_base import NodeBase, queues_of
@@ -38,6 +42,7 @@ from quicksilver.node.options import (
     make_options,
 )
 from quicksilver.node.patterns import QUEUE_DRAIN_S
+from quicksilver.node.ports import Core
 
 __all__ = ["Group", "Node", "Stream", "connect"]
 
@@ -69,7 +74,15 @@ class Node(NodeBase):
             return self
         if self._gms is None:
             self._gms = await asyncio.to_thread(find_gms)
-        core = self._make_core()
+        try:
+            await self._enter(self._make_core())
+        except RefusedError as refusal:
+            if not refusal.scope:
+                raise
+            await self._enter(self._make_scoped_core(refusal.scope))
+        return self
+
+    async def _enter(self, core: Core) -> None:
         core.start()
         try:
             await self._wait(core.welcome)
@@ -77,7 +90,6 @@ class Node(NodeBase):
             self._core = None
             await asyncio.to_thread(core.close)
             raise
-        return self
 
     async def __aexit__(
         self,
@@ -378,7 +390,7 @@ class Node(NodeBase):
         if lost is not None:
             raise lost
 
-    async def _flush_last(self, core: NodeCore, timeout: float) -> UnconfirmedError | None:
+    async def _flush_last(self, core: Core, timeout: float) -> UnconfirmedError | None:
         try:
             await self.flush(timeout)
         except TimedOutError:

@@ -8,16 +8,15 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.aio_requests import request, serve
 from quicksilver.node.checks import check_count, check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import ClosedError, QuicksilverError, TimedOutError
 from quicksilver.node.group_base import GroupBase, check_payload
 from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
+from quicksilver.node.ports import Core, Lane
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 
 T = TypeVar("T")
@@ -80,7 +79,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
     __slots__ = ("_is_notified", "_loop", "_reading", "_waiters")
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         super().__init__(core, name, type_, inbox=inbox, echo=echo)
         self._loop = asyncio.get_running_loop()
@@ -392,6 +391,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             NotJoinedError: the group was only opened for sending.
         """
         check_seconds("timeout", timeout, allow_none=True)
+        self._core.check_supports("views")
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
 
@@ -412,6 +412,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
+        self._core.check_supports("wait_members")
         try:
             async with limited(timeout, "members"):
                 while (view := self.view) is None or len(view.members) < count:

@@ -12,11 +12,11 @@ from quicksilver.node.task_serving import TaskServer
 
 if TYPE_CHECKING:
     from quicksilver.node.aio_group import Group
-    from quicksilver.node.core import NodeCore
+    from quicksilver.node.ports import Core
 
 
 async def request(
-    core: NodeCore,
+    core: Core,
     group: Group[Any],
     body: bytes,
     timeout: float,  # the name that users of other systems know
@@ -48,7 +48,7 @@ async def request(
     return pending.result(timeout, is_timeout=is_timeout)
 
 
-async def serve(core: NodeCore, group: Group[Any], handler: Handler, concurrency: int) -> None:
+async def serve(core: Core, group: Group[Any], handler: Handler, concurrency: int) -> None:
     """Let a group answer requests."""
     check_serve(handler, concurrency)
     if group.server is not None:

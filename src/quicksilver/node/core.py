@@ -28,6 +28,7 @@ from quicksilver.multicast.events import (
     EmptinessChanged,
     FlushEnded,
     GroupReady,
+    GroupUnmatched,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
@@ -129,6 +130,15 @@ class DroppingSink(GroupSink, Droppable, Protocol):
         ...
 
 
+@runtime_checkable
+class PatternSink(GroupSink, Protocol):
+    """The sink of a pattern that wants to know when groups end."""
+
+    def unmatched_on_core(self, name: str) -> None:
+        """A group that the pattern stood for has ended, or the node is not in it any more."""
+        ...
+
+
 class NodeCore:
     """One node in this process."""
 
@@ -206,6 +216,8 @@ class NodeCore:
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
+        self._is_no_gms = False
+        """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
 
     # Life
@@ -262,6 +274,9 @@ class NodeCore:
         self._end_all(ClosedError("the node"))
         if self._is_started:
             self._log.closed()
+
+    def check_supports(self, what: str) -> None:
+        """Raise ScopeLimitError for what this node cannot do: a node of a GMS can do all."""
 
     def check_alive(self) -> None:
         if self.failure is not None:
@@ -487,6 +502,10 @@ class NodeCore:
             self._handle_view(event)
         elif isinstance(event, MessagesArrived):
             event.deliver()
+        elif isinstance(event, GroupUnmatched):
+            for sink in map(self._sinks.get, event.patterns):
+                if isinstance(sink, PatternSink):
+                    sink.unmatched_on_core(event.name)
         elif isinstance(event, FlushEnded):
             self._flushes.handle_ended(event)
         elif isinstance(event, MessagesUnconfirmed):
@@ -544,12 +563,15 @@ class NodeCore:
             settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
-        if not self.is_closed:
+        if not self.is_closed and self._welcome.done() and not self._is_no_gms:
             self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:
-        self._log.refused(event.reason)
-        error = RefusedError(event.reason)
+        if event.scope:
+            self._is_no_gms = True
+        else:
+            self._log.refused(event.reason)
+        error = RefusedError(event.reason, event.scope)
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for number in event.requests:

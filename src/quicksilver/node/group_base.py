@@ -13,11 +13,8 @@ import msgspec
 
 from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.routes import Receivers
-from quicksilver.multicast.sending.group import GroupSender
-from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
 from quicksilver.node.checks import check_callback
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
     EmptyGroupError,
@@ -32,6 +29,7 @@ from quicksilver.node.errors import (
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
+from quicksilver.node.ports import Core, GroupSender, Lane
 from quicksilver.node.requests import split_requests
 from quicksilver.node.retained import Retained
 from quicksilver.wire.envelope import Envelope
@@ -89,7 +87,7 @@ class GroupBase(Generic[T]):
     }
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         self.name = name
         """The group's name, or the pattern."""
@@ -209,7 +207,7 @@ class GroupBase(Generic[T]):
 
     def deliver_on_core(self, messages: Messages) -> None:
         """Hand messages to the callback or queue them."""
-        self._take_in(Batch.of(messages, self.name, self._core.session.engine.cluster))
+        self._take_in(Batch.of(messages, self.name, self._core.session.cluster))
 
     def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
         """The same for messages that came with keys or headers; requests go to who serves."""
@@ -219,18 +217,18 @@ class GroupBase(Generic[T]):
             if requests:
                 self.server.take_on_core(requests)
         if rest is not None:
-            cluster = self._core.session.engine.cluster
+            cluster = self._core.session.cluster
             self._take_in(Batch.of(rest, self.name, cluster, envelopes))
 
     def receivers_on_core(self, name: str) -> Receivers:
         """Return who takes the messages of a group that this pattern stands for."""
-        engine = self._core.session.engine
+        session = self._core.session
 
         def deliver(messages: Messages) -> None:
-            self._take_in(Batch.of(messages, name, engine.cluster))
+            self._take_in(Batch.of(messages, name, session.cluster))
 
         def deliver_enveloped(messages: Messages, envelopes: Sequence[Envelope]) -> None:
-            self._take_in(Batch.of(messages, name, engine.cluster, envelopes))
+            self._take_in(Batch.of(messages, name, session.cluster, envelopes))
 
         return deliver, deliver_enveloped
 
@@ -246,13 +244,18 @@ class GroupBase(Generic[T]):
             self._core.session.pause(self.name)
         self.notify()
 
+    def deliver_batch_on_core(self, batch: Batch) -> None:
+        """Hand messages that a node of a scope got to the callback, or queue them."""
+        self._take_in(batch)
+
     def view_on_core(self, view: View) -> None:
         """The group has a new view, or one of those that a pattern stands for."""
         if view.group == self.name:
             self.view = view
             if self.retained is not None:
                 batch = self._core.session.directory.batch
-                self.retained.handle_view(self.sender, batch, has_newcomers=bool(view.joined))
+                sender: Any = self.sender  # values are kept in groups of a GMS only
+                self.retained.handle_view(sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
             self._core.views.put(self._inbox.views, view)
         self.notify()
@@ -343,6 +346,7 @@ class GroupBase(Generic[T]):
         too large, it is not called again, and ``source_failures`` of ``Node.stats`` counts it.
         """
         check_callback("source", source)
+        self._core.check_supports("send_from")
         if self.retained is not None:
             raise OptionError("retain", "keeps what is sent with send or post, not what is pulled")
         sender = self._ready_sender()
@@ -466,6 +470,7 @@ class GroupBase(Generic[T]):
                 message.key,
                 message.headers,
                 message.is_retained,
+                message.source,
             )
 
     def _sender_to_use(self) -> GroupSender:

@@ -28,6 +28,7 @@ from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
 from quicksilver.node.options import OVERFLOW_CHOICES, NodeOptions, Overflow, parse_gms_address
 from quicksilver.node.patterns import check_join
+from quicksilver.node.ports import Core
 from quicksilver.node.retained import Retained, check_retain, kept_or
 
 INNER = frozenset({"core"})
@@ -52,7 +53,7 @@ class NodeBase:
             parse_gms_address(gms)  # a mistake is told at once
         self._gms = gms
         self._options = options
-        self._core: NodeCore | None = None
+        self._core: Core | None = None
         """None until the node is connected: before that it holds no socket and no thread."""
 
     def __repr__(self) -> str:
@@ -74,17 +75,25 @@ class NodeBase:
         return public_names(self, INNER)
 
     @property
-    def core(self) -> NodeCore:
+    def core(self) -> Core:
         """The assembled node behind this form, for layers that build on it."""
         if self._core is None:
             raise NotConnectedError(self._way_in)
         return self._core
 
-    def _make_core(self) -> NodeCore:
+    def _make_core(self) -> Core:
         """Assemble the node; without an address this looks for the GMS and may block a second."""
         if self._gms is None:
             self._gms = find_gms()
         self._core = NodeCore(self._gms, self._options)
+        return self._core
+
+    def _make_scoped_core(self, scope: str) -> Core:
+        """Assemble a node of a scope: what answered at the address is the scope's manager."""
+        from quicksilver.node.scoped import ScopedCore  # nobody else pays for it at the start
+
+        assert self._gms is not None
+        self._core = ScopedCore(self._gms, scope, self._options)
         return self._core
 
     @property
@@ -121,6 +130,7 @@ class NodeBase:
         that it raises ends the node.
         """
         check_callback("callback", callback)
+        self.core.check_supports("on_burst")
 
         def install() -> None:
             self.core.session.on_packet = callback

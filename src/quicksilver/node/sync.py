@@ -25,9 +25,9 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.checks import check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     QuicksilverError,
+    RefusedError,
     TimedOutError,
     UnconfirmedError,
 )
@@ -42,6 +42,7 @@ from quicksilver.node.options import (
     make_options,
 )
 from quicksilver.node.patterns import QUEUE_DRAIN_S
+from quicksilver.node.ports import Core
 from quicksilver.node.sync_group import Group, Stream, TypedGroup
 
 __all__ = ["Group", "Node", "Stream", "connect"]
@@ -68,7 +69,18 @@ class Node(NodeBase):
         if self._core is not None:
             self._core.check_alive()
             return self
-        core = self._make_core()
+        try:
+            self._enter(self._make_core())
+        except RefusedError as refusal:
+            if not refusal.scope:
+                raise
+            self._enter(self._make_scoped_core(refusal.scope))
+        # Else the end of the program would look like a crash to the other nodes, and
+        # messages that wait for repair would be lost.
+        atexit.register(self._close_at_exit)
+        return self
+
+    def _enter(self, core: Core) -> None:
         core.start()
         try:
             core.wait_welcome()
@@ -76,10 +88,6 @@ class Node(NodeBase):
             self._core = None
             core.close()
             raise
-        # Else the end of the program would look like a crash to the other nodes, and
-        # messages that wait for repair would be lost.
-        atexit.register(self._close_at_exit)
-        return self
 
     def __exit__(
         self,
@@ -380,7 +388,7 @@ class Node(NodeBase):
         if lost is not None:
             raise lost
 
-    def _flush_last(self, core: NodeCore, timeout: float) -> UnconfirmedError | None:
+    def _flush_last(self, core: Core, timeout: float) -> UnconfirmedError | None:
         try:
             self.flush(timeout)
         except TimedOutError:

@@ -9,10 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.group import GroupSender
-from quicksilver.multicast.sending.lane import Lane
 from quicksilver.node.checks import check_count, check_seconds
-from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import (
     ClosedError,
     QueueFullError,
@@ -23,6 +20,7 @@ from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
+from quicksilver.node.ports import Core, GroupSender, Lane
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 from quicksilver.node.sync_requests import Limit, request, serve
 
@@ -72,7 +70,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
     __slots__ = ("_arrived",)
 
     def __init__(
-        self, core: NodeCore, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
+        self, core: Core, name: str, type_: Any, *, inbox: Inbox | None, echo: bool = False
     ) -> None:
         super().__init__(core, name, type_, inbox=inbox, echo=echo)
         self._arrived = threading.Event() if inbox is not None else None
@@ -350,6 +348,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             NotJoinedError: the group was only opened for sending.
         """
         check_seconds("timeout", timeout, allow_none=True)
+        self._core.check_supports("views")
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
 
@@ -391,6 +390,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
+        self._core.check_supports("wait_members")
         check_seconds("timeout", timeout)
         deadline = time.monotonic() + timeout
         while (view := self.view) is None or len(view.members) < count:

@@ -14,7 +14,7 @@ from quicksilver.node.requests import Handler, Sink, check_request, check_serve
 from quicksilver.node.serving import ThreadServer
 
 if TYPE_CHECKING:
-    from quicksilver.node.core import NodeCore
+    from quicksilver.node.ports import Core
     from quicksilver.node.sync_group import Group
 
 
@@ -33,7 +33,7 @@ class Limit:
 
 
 def request(
-    core: NodeCore,
+    core: Core,
     group: Group[Any],
     body: bytes,
     timeout: float,
@@ -61,7 +61,7 @@ def request(
     return pending.result(timeout, is_timeout=not pending.done.done())
 
 
-def serve(core: NodeCore, group: Group[Any], handler: Handler, concurrency: int) -> None:
+def serve(core: Core, group: Group[Any], handler: Handler, concurrency: int) -> None:
     """Let a group answer requests."""
     check_serve(handler, concurrency)
     if group.server is not None:

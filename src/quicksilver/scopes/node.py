@@ -226,6 +226,20 @@ class ScopeNode:
         """Whether there is room; if not, ``WindowOpened`` says when there is again."""
         return self._forwarder is not None and self._forwarder.may_publish(topic)
 
+    def is_stable(self, topic: str, number: int) -> bool:
+        """Whether all messages of this node below a number are everywhere.
+
+        Nothing is while the node is yet to be told what it has to do for the topic, or while
+        channels that it has to work are not open.
+        """
+        if not self.forwarder.is_stable(topic, number):
+            return False
+        known = self.manager.find_topic(topic)
+        if known is None:
+            return True
+        channels = [source.channel for source in known.sources if source.waits]
+        return known.is_ordered and self.forwarder.is_carried(topic, channels)
+
     # Inputs
 
     def handle_accepted(self, conn: int, now: float) -> None:
@@ -429,6 +443,9 @@ class ScopeNode:
         if self.agents is not None:
             while (repair := self.agents.poll_repair()) is not None:
                 forwarder.handle_repair(*repair, now)
+            while (moved := self.agents.poll_moved()) is not None:
+                is_busy = True
+                self.manager.handle_peer_lost(*moved, now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
         self._tell_arrived(forwarder, now)

@@ -52,7 +52,7 @@ class Lane:
     """
 
     def __init__(self, environment: Environment, commitments: Commitments) -> None:
-        self.outbox = Outbox()
+        self.outbox: Outbox[GroupSender] = Outbox()
         self.room_max = min(environment.config.queue_bytes_max, MESSAGE_BYTES_MAX)
         """No more than the longest message, so that one with enough room is not too long."""
         self.room = self.room_max

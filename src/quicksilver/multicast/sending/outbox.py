@@ -13,13 +13,20 @@ preceded by the group it is for.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from quicksilver.multicast.sending.group import GroupSender
+from typing import Any, Generic, Protocol, TypeVar
 
 
-class Outbox:
+class Named(Protocol):
+    """A group, as the outbox needs it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+S = TypeVar("S", bound=Named)
+
+
+class Outbox(Generic[S]):
     """The queue of one lane."""
 
     __slots__ = (
@@ -39,7 +46,7 @@ class Outbox:
         """Payloads for ``primary``, added only while ``is_single``."""
         self.pairs: list[Any] = []
         """A group, its payload, a group, its payload …; added together or not at all."""
-        self.primary: GroupSender | None = None
+        self.primary: S | None = None
         self.is_single = False
         """True while no group but ``primary`` uses the lane."""
         self.size = -1
@@ -51,10 +58,10 @@ class Outbox:
         adds, so no other thread can come between."""
         # The core's columns: what lies before ``_at`` has been taken.
         self._payloads: list[bytes] = []
-        self._groups: list[GroupSender] | None = None
+        self._groups: list[S] | None = None
         self._at = 0
 
-    def attach(self, sender: GroupSender) -> None:
+    def attach(self, sender: S) -> None:
         """A group begins to use the lane."""
         if self.primary is None:
             self.primary = sender
@@ -62,7 +69,7 @@ class Outbox:
         elif sender is not self.primary:
             self.is_single = False
 
-    def put(self, sender: GroupSender, payload: bytes) -> None:
+    def put(self, sender: S, payload: bytes) -> None:
         """Queue one message; what ``send`` does, for callers that need no speed."""
         size = len(payload)
         if size != self.size:
@@ -73,7 +80,7 @@ class Outbox:
         else:
             self.pairs.extend((sender, payload))
 
-    def put_all(self, sender: GroupSender, payloads: list[bytes], *, is_even: bool) -> None:
+    def put_all(self, sender: S, payloads: list[bytes], *, is_even: bool) -> None:
         """Queue messages of one group; ``is_even``: all are equally long."""
         size = len(payloads[-1])
         pairs: list[Any] = [None] * (2 * len(payloads))
@@ -107,7 +114,7 @@ class Outbox:
         self._fill()
         return set(map(id, self._payloads))
 
-    def put_first(self, sender: GroupSender, payloads: list[bytes]) -> None:
+    def put_first(self, sender: S, payloads: list[bytes]) -> None:
         """Queue messages in front of all others (core thread)."""
         self.attach(sender)
         self.is_uniform = False
@@ -115,7 +122,7 @@ class Outbox:
         self._fill()
         self.put_back([sender] * len(payloads), payloads)
 
-    def head(self) -> GroupSender:
+    def head(self) -> S:
         """Return the group of the next message."""
         if self._at == len(self._payloads):
             self._fill()
@@ -124,7 +131,7 @@ class Outbox:
         assert self.primary is not None
         return self.primary
 
-    def take(self, count: int) -> tuple[list[GroupSender] | None, list[bytes]]:
+    def take(self, count: int) -> tuple[list[S] | None, list[bytes]]:
         """Remove up to ``count`` messages; without groups if all are the primary's."""
         at = self._at
         end = at + count
@@ -147,7 +154,7 @@ class Outbox:
             self.size = -1
             self.is_uniform = True
 
-    def put_back(self, groups: list[GroupSender] | None, payloads: list[bytes]) -> None:
+    def put_back(self, groups: list[S] | None, payloads: list[bytes]) -> None:
         """Return messages to the front, in their order."""
         if groups is not None or self._groups is not None:
             self._name_groups()
@@ -181,6 +188,6 @@ class Outbox:
         if self._groups is None:
             self._groups = self._primaries(len(self._payloads))
 
-    def _primaries(self, count: int) -> list[GroupSender]:
+    def _primaries(self, count: int) -> list[S]:
         assert self.primary is not None or not count
         return [self.primary] * count  # type: ignore[list-item]  # checked

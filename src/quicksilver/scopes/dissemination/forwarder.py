@@ -11,7 +11,7 @@ datagrams (``casting``), or are repaired by agents.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.carrying import key_of
@@ -192,6 +192,10 @@ class Forwarder:
         batch = self._batches.get(topic)
         return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
 
+    def may_take(self, topic: str) -> bool:
+        """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
+        return not self._outlets.is_behind(topic)
+
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
         return self._numbers[topic]
@@ -201,17 +205,32 @@ class Forwarder:
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
 
+    def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
+        """Whether agents here recover messages of a topic, or else channels have been opened."""
+        return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
+
     # Inputs from other protocols and from recovery
 
     def handle_local(
-        self, topic: str, sender: Sender, number: int, messages: Sequence[bytes], now: float
+        self,
+        topic: str,
+        sender: Sender,
+        number: int,
+        messages: Sequence[bytes],
+        now: float,
+        attributes: dict[str, str] | None = None,
+        record: Record | None = None,
     ) -> None:
         """Another node of this node's network has sent messages; this one is their gateway.
 
-        They go on as if this node had made them, with their sender's numbers, which may begin
-        above 0. Nothing of such a sender is delivered here for it.
+        They go on as if this node had made them, or with another ``record``, with their
+        sender's numbers, which may begin above 0. Nothing of such a sender is delivered here
+        for it.
         """
-        self._take_run(topic, sender, number, messages, self._record, is_forwarded=True)
+        self._take_run(
+            topic, sender, number, messages, record or self._record, attributes or {},
+            is_forwarded=True,
+        )  # fmt: skip
 
     def handle_known(
         self,
@@ -232,7 +251,7 @@ class Forwarder:
         if record:
             origin = record[-1].origin
             moved = forwarded(record, Channel(self._scope, (origin,), (self._node,), topic, origin))
-        self._take_run(topic, sender, number, messages, moved, is_forwarded=False)
+        self._take_run(topic, sender, number, messages, moved, {}, is_forwarded=False)
 
     def handle_repair(self, channel: Channel, packet: Packet, now: float) -> bool:
         """An agent of another node has given messages; return whether any was missing here.
@@ -462,6 +481,7 @@ class Forwarder:
         number: int,
         messages: Sequence[bytes],
         record: Record,
+        attributes: dict[str, str],
         *,
         is_forwarded: bool,
     ) -> None:
@@ -472,7 +492,7 @@ class Forwarder:
         for run in cut_messages(messages):
             packet = Packet(
                 topic, sender, number, self._next_serial(topic), self._sessions.get(topic, 0),
-                record, {}, run,
+                record, attributes, run,
             )  # fmt: skip
             number = packet.stop
             taken = self.holdings.take(packet)

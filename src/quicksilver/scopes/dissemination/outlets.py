@@ -241,6 +241,20 @@ class Outlets:
             default=0,
         )
 
+    def is_ready(self, channel: Channel) -> bool:
+        """Whether a channel begins here, and its target has said what it has."""
+        source = self._sources.get(key_of(channel))
+        return source is not None and source.is_ready
+
+    def is_behind(self, topic: str) -> bool:
+        """Whether much waits at a channel of a topic whose target is waited for, of anybody."""
+        for source in self._waited_for(topic):
+            assert isinstance(source.where, Link)
+            wire = self._wires.get(source.where)
+            if wire is not None and (wire.is_behind or wire.bytes > QUEUE_BYTES_MAX // 2):
+                return True
+        return False
+
     def taken_mark(self, topic: str) -> int:
         """Return below which number the same channels have taken all of the node's messages."""
         mark = VALUE_MAX

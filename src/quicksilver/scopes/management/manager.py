@@ -338,6 +338,9 @@ class ScopeManager:
         other = self._locator.next_timeout()
         return other if soonest is None or (other is not None and other < soonest) else soonest
 
+    def find_topic(self, name: str) -> Topic | None:
+        return self._arranger.topics.get(name)
+
     def topics(self) -> list[Topic]:
         return list(self._arranger.topics.values())
 

@@ -161,6 +161,8 @@ class Agents:
         """Agents that something was to be said to, and whose place is not known."""
         self._local: deque[Frame] = deque(maxlen=OUTPUTS_MAX)
         """Between two agents of this node in the same domain."""
+        self._moved: dict[AgentKey, None] = {}
+        """Agents of other nodes that are perhaps not where they were."""
         self._stable: deque[tuple[str, Sender, int]] = deque(maxlen=OUTPUTS_MAX)
         self._now = 0.0
 
@@ -212,9 +214,15 @@ class Agents:
                 self._where[peer] = Link("", "", origin)
         elif where.node != origin:
             self.counters["strangers"] += 1
+            self._doubt(peer)
             return
         self._dispatch(hosted, frame, now)
         self._settle(now)
+
+    def _doubt(self, peer: AgentKey) -> None:
+        """An agent may have been posted elsewhere: its manager is asked, and nobody believed."""
+        if len(self._moved) < OUTPUTS_MAX:
+            self._moved[peer] = None
 
     def handle_timeout(self, now: float) -> None:
         self._now = now
@@ -262,6 +270,13 @@ class Agents:
         The node's holdings know already; this is for those who wait for it.
         """
         return self._stable.popleft() if self._stable else None
+
+    def poll_moved(self) -> AgentKey | None:
+        """Return an agent of another node that is perhaps not where it was, or None.
+
+        The manager is to be told (``ScopeManager.handle_peer_lost``).
+        """
+        return self._moved.popitem()[0] if self._moved else None
 
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         """Return a stream and a mark below which no node has what is missing here."""
