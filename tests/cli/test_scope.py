@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from quicksilver import sync
 from quicksilver.membership.store import SqliteStore
 from quicksilver.net.frames import FrameDecoder, encode_frame
 from quicksilver.scopes.management import messages as say
 from quicksilver.wire import gms
-from tests.cli.processes import check_one_line, read_event, run, running
+from tests.cli.processes import check_one_line, read_event, run, running, running_gms
 
 pytestmark = pytest.mark.integration
 
@@ -136,3 +139,94 @@ def test_mistakes_are_one_line_each(tmp_path: Path) -> None:
         (("--name", "a", "--state", str(state)), 1, "this scope manager reads 1001"),
     ):
         check_one_line(run("scope", "run", *arguments), code, words)
+
+
+def read_rows(*arguments: str) -> list[dict[str, Any]]:
+    """Return what a command prints as JSON."""
+    return [json.loads(line) for line in run("scope", *arguments, "--json").stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_a_tree_shows_scopes_and_nodes_and_who_does_not_answer() -> None:
+    """From any manager down; a program gets the same as JSON."""
+    with (
+        managing("campus") as (campus, _),
+        managing("campus/lan1", "--owner", campus, "--policy", "tree:2") as (lan1, _),
+        sync.connect(lan1, name="a", interface="lo") as a,
+        sync.connect(lan1, name="b", interface="lo") as b,
+    ):
+        a.join("campus/news")
+        b.join("campus/news")
+        talk, _ = register(lan1, "campus/lan1/mute")  # there is no manager where it says
+        lines = run("scope", "tree", "--manager", campus).stdout.splitlines()
+        assert lines[0] == f"campus  scope at {campus}, 1 member, 1 topic"
+        assert lines[1] == f"└─ campus/lan1  scope at {lan1}, 3 members, 1 topic"
+        assert lines[2].startswith("   ├─ campus/lan1/a  node at 127.0.0.1:")
+        assert lines[4] == "   └─ campus/lan1/mute  127.0.0.1:1: connection refused"
+        below = run("scope", "tree", "--manager", lan1).stdout
+        assert f"   owned by campus at {campus}, connected\n" in below
+        rows = read_rows("tree", "--manager", campus)
+        assert [(row["depth"], row["name"]) for row in rows] == [
+            (0, "campus"),
+            (1, "campus/lan1"),
+            (2, "campus/lan1/a"),
+            (2, "campus/lan1/b"),
+            (2, "campus/lan1/mute"),
+        ]
+        assert rows[4]["problem"] == "connection refused"
+
+        explained = run("scope", "explain", "campus/news", "--manager", campus).stdout
+        assert "policy tree:2" in explained
+        assert "channel campus/lan1/a-campus/lan1/b, campus/news:campus/lan1/a" in explained
+        assert "(tree:2)" in explained
+        assert "(node at" not in explained
+        rows = read_rows("explain", "campus/news", "--manager", campus)
+        ends = [row for row in rows if row["event"] == "source" and row["scope"] == "campus/lan1/a"]
+        assert [row["facts"]["state"] for row in ends] == ["open"]
+        talk.close()
+
+
+@pytest.mark.slow
+def test_mistakes_in_looking_are_one_line_each() -> None:
+    """A wrong address, a wrong name, a topic that nobody has, a GMS in place of a manager."""
+    with managing("campus") as (campus, _), running_gms() as gms_address:
+        for arguments, code, words in (
+            (("tree", "--manager", "127.0.0.1:1"), 1, "(connection refused); start one with"),
+            (("tree", "--manager", "here"), 2, "'here' is not an address"),
+            (("tree", "--manager", gms_address), 1, "no scope manager at"),
+            (("explain", "news", "--manager", campus), 2, "names no scope"),
+            (("explain", "campus/x", "--manager", campus), 1, "nobody in 'campus' or below"),
+        ):
+            check_one_line(run("scope", *arguments), code, words)
+
+
+@pytest.mark.slow
+def test_the_network_of_a_gms_is_put_under_a_scope_and_its_nodes_do_not_change() -> None:
+    """A topic is a group of that name there: messages cross both ways, once and in order."""
+    count = 200
+    with (
+        managing("campus") as (campus, _),
+        running_gms() as old,
+        managing("campus/old", "--owner", campus, "--gms", old) as (_, process),
+        sync.connect(old, interface="lo") as inside,
+        sync.connect(campus, name="new", interface="lo") as outside,
+    ):
+        assert read_event(process)["event"] == "gateway"
+        groups = [inside.join("campus/news"), outside.join("campus/news")]
+        groups[0].wait_members(2, timeout=20)  # the gateway has joined as well
+        for sender, receiver in (groups, groups[::-1]):
+            for number in range(count):
+                sender.send(b"%d" % number)
+            found: list[bytes] = []
+            while len(found) < count:
+                found += receiver.receive_batch(timeout=20).payloads
+            assert found == [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.slow
+def test_a_gateway_without_a_gms_or_a_manager_says_so_in_one_line() -> None:
+    """And a manager whose gateway cannot work does not go on alone."""
+    with managing("campus") as (campus, _):
+        nobody = "127.0.0.1:1"
+        outcome = run("scope", "gateway", "--gms", nobody, "--manager", campus)
+        check_one_line(outcome, 1, f"no GMS at {nobody}")

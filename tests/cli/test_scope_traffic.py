@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from quicksilver import sync
+from quicksilver.lab.processes import free_udp_port
+from quicksilver.net.faults import parse_faults
 from tests.cli.processes import read_event, running
 from tests.cli.test_scope import managing
 
@@ -53,8 +56,10 @@ class Process(Reader):
 
 
 @contextmanager
-def subscribing(manager: str, name: str) -> Iterator[Process]:
+def subscribing(manager: str, name: str, faults: str = "") -> Iterator[Process]:
     arguments = ("--gms", manager, "--name", name, "--interface", "lo", "--json")
+    if faults:
+        arguments += ("--faults", faults)
     with running("sub", TOPIC, *arguments) as process:
         assert read_event(process)["event"] == "ready"
         yield Process(name, process)
@@ -106,42 +111,68 @@ def check_everything(senders: list[Sender], readers: list[Reader]) -> None:
                 assert reader.got[sender.source] == list(range(sender.sent)), reader.name
 
 
-def test_a_topic_outlives_managers_and_nodes_that_forward(tmp_path: Path) -> None:
+class Lan(NamedTuple):
+    """How one network works."""
+
+    choices: tuple[str, ...]
+    faults: str = ""
+
+
+def make_lans(kind: str) -> tuple[tuple[str, ...], dict[str, Lan]]:
+    """Return how the campus and its networks work."""
+    if kind == "channels alone":
+        return (), {"lan1": Lan(("--policy", "tree:2")), "lan2": Lan(("--policy", "chain"))}
+    range_ = f"239.192.78.0/24:{free_udp_port()}"
+    return ("--recovery", "star"), {
+        "lan1": Lan(("--policy", "tree:2", "--recovery", "ring")),
+        "lan2": Lan(
+            ("--policy", "multicast", "--multicast", range_, "--recovery", "tree:3"), "loss=1%"
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", ["channels alone", "recovery everywhere, multicast that loses"])
+def test_a_topic_outlives_managers_and_nodes_that_forward(tmp_path: Path, kind: str) -> None:
     """Dissertation 3.2.10: a domain goes on while its manager is away; forwarders are replaced."""
+    campus_choices, lans = make_lans(kind)
     with ExitStack() as stack:
-        campus, _ = stack.enter_context(managing("campus"))
-        lan1_state = ("--state", str(tmp_path / "lan1.db"))
-        lan1_choices = ("--owner", campus, "--policy", "tree:2", *lan1_state)
-        lan1, lan1_process = stack.enter_context(managing("campus/lan1", *lan1_choices))
-        lan2, _ = stack.enter_context(
-            managing("campus/lan2", "--owner", campus, "--policy", "chain")
-        )
-        managers = {"lan1": lan1, "lan2": lan2}
-        senders = [
-            Sender(lan, stack.enter_context(sync.connect(manager, name="s", interface="lo")))
-            for lan, manager in managers.items()
-        ]
-        processes = [
-            stack.enter_context(subscribing(manager, name))
-            for manager in managers.values()
-            for name in ("a", "b")
-        ]
+        campus, _ = stack.enter_context(managing("campus", *campus_choices))
+        managers: dict[str, str] = {}
+        started: dict[str, subprocess.Popen[str]] = {}
+        choices = {
+            name: (*lan.choices, "--owner", campus, "--state", str(tmp_path / f"{name}.db"))
+            for name, lan in lans.items()
+        }
+        senders: list[Sender] = []
+        processes: list[Process] = []
+        for name, lan in lans.items():
+            made = stack.enter_context(managing(f"campus/{name}", *choices[name]))
+            managers[name], started[name] = made
+            plan = parse_faults(lan.faults) if lan.faults else None
+            node = sync.connect(managers[name], name="s", interface="lo", faults=plan)
+            senders.append(Sender(name, stack.enter_context(node)))
+            processes += [
+                stack.enter_context(subscribing(managers[name], each, lan.faults)) for each in "ab"
+            ]
         readers: list[Reader] = [*senders, *processes]
 
         for sender in senders:
             sender.send(500)
         check_everything(senders, readers)
+        for sender in senders:
+            sender.node.flush(timeout=20)
 
         # The manager of a network dies: its nodes go on without it.
-        lan1_process.kill()
-        lan1_process.wait()
+        started["lan1"].kill()
+        started["lan1"].wait()
         for sender in senders:
             sender.send(500)
         check_everything(senders, readers)
 
         # It comes back from its file, and nothing moves.
-        stack.enter_context(managing("campus/lan1", *lan1_choices, "--listen", lan1))
-        late = stack.enter_context(subscribing(lan1, "late"))
+        again = ("--listen", managers["lan1"])
+        stack.enter_context(managing("campus/lan1", *choices["lan1"], *again))
+        late = stack.enter_context(subscribing(managers["lan1"], "late"))
         for sender in senders:
             sender.send(500)
         check_everything(senders, readers)
@@ -152,7 +183,7 @@ def test_a_topic_outlives_managers_and_nodes_that_forward(tmp_path: Path) -> Non
         for numbers in late.got.values():
             assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
-        # A node that forwards dies while both send.
+        # A node that forwards dies while both send, in each network.
         for victim in (processes[0], processes[2]):
             for _ in range(20):
                 for sender in senders:
@@ -162,3 +193,6 @@ def test_a_topic_outlives_managers_and_nodes_that_forward(tmp_path: Path) -> Non
                 time.sleep(0.01)
             readers.remove(victim)
             check_everything(senders, readers)
+        for sender in senders:
+            sender.node.flush(timeout=20)
+            sender.node.close(timeout=0)

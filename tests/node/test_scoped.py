@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import msgspec
 import pytest
 
 import quicksilver
 from quicksilver import sync
+from quicksilver.lab.processes import free_udp_port
+from quicksilver.net.faults import parse_faults
 from tests.node.managers import managing
 from tests.node.service import connect, connect_sync, run, take, take_sync
 
@@ -164,13 +169,12 @@ def test_a_name_that_is_taken_is_refused_and_a_bad_one_named(lan: str) -> None:
 @pytest.mark.slow
 def test_a_receiver_that_does_not_read_holds_senders_up(lan: str) -> None:
     """Its queue is bounded, and nothing is lost."""
-    size, count = 10_000, 4000
+    size, count = 10_000, 8000
     with connect_sync(lan) as one, connect_sync(lan, queue_bytes=1 << 20) as two:
         sending, receiving = one.open("lan/slow"), two.join("lan/slow")
         sent = 0
         while sent < count and sending.post(b"x" * size):
             sent += 1
-        import threading
 
         def rest() -> None:
             for _ in range(count - sent):
@@ -179,6 +183,7 @@ def test_a_receiver_that_does_not_read_holds_senders_up(lan: str) -> None:
         thread = threading.Thread(target=rest)
         thread.start()
         thread.join(timeout=1.0)
+        assert thread.is_alive()
         assert receiving.queued_bytes < 4 << 20
         assert len(take_sync(receiving, count)) == count
         thread.join(timeout=10)
@@ -193,3 +198,63 @@ def test_a_node_is_described_by_its_scope(lan: str) -> None:
         assert repr(group).startswith("<Group 'lan/shown_topic', joined")
         stats = node.stats()
         assert stats.connected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recovery", ["ring", "star", "tree:2", "gossip:2", "requests"])
+def test_what_multicast_loses_is_recovered(recovery: str) -> None:
+    """One datagram in twenty is lost at each node: everybody gets everything once, in order."""
+    count = 3000
+    port = free_udp_port()
+    faults = parse_faults("loss=5%")
+    settings = {"policy": "multicast", "multicast": f"239.192.77.0/24:{port}"}
+    with ExitStack() as stack:
+        lan = stack.enter_context(managing("lan", recovery=recovery, **settings))
+        nodes = [stack.enter_context(connect_sync(lan, name=name, faults=faults)) for name in "abc"]
+        groups = [node.join("lan/lossy") for node in nodes]
+        for number in range(count):
+            groups[0].send(b"%d" % number)
+            if number % 20 == 0:
+                time.sleep(0.001)  # many datagrams, not a few large ones
+        nodes[0].flush(timeout=20)
+        for group in groups[1:]:
+            found = take_sync(group, count)
+            assert [message.sequence for message in found] == list(range(count))
+        assert sum(int(node.stats().counters.get("repaired", 0)) for node in nodes) > 0
+
+
+@pytest.mark.slow
+def test_stability_reaches_across_networks_while_nodes_come() -> None:
+    """A network's agent moves to another node when a new leader comes: others ask where it is."""
+    with ExitStack() as stack:
+        campus = stack.enter_context(managing("campus", recovery="star"))
+        lans = [
+            stack.enter_context(managing(f"campus/{name}", campus, recovery=recovery))
+            for name, recovery in (("lan1", "ring"), ("lan2", "tree:3"))
+        ]
+        nodes = [
+            stack.enter_context(connect_sync(lan, name=name)) for name in "abcd" for lan in lans
+        ]
+        groups = [node.join("campus/news") for node in nodes]
+        for group in groups:
+            group.send(b"x")
+        for node in nodes:
+            node.flush(timeout=20)
+        for group in groups:
+            assert len({m.source for m in take_sync(group, len(nodes) - 1)}) == len(nodes) - 1
+
+
+@pytest.mark.slow
+def test_what_was_flushed_arrives_although_its_sender_is_gone(lan: str) -> None:
+    """Also where nobody recovers messages: a flush waits for channels that are being opened."""
+    with connect_sync(lan) as receiver:
+        group = receiver.join("lan/brief")
+        for number in range(10):
+            with connect_sync(lan) as sender:
+                sending = sender.open("lan/brief")
+                for _ in range(50):
+                    sending.send(b"%d" % number * 20_000)
+                sender.flush(timeout=10)
+                sender.close(timeout=0)
+            found = take_sync(group, 50)
+            assert {message.payload for message in found} == {b"%d" % number * 20_000}

@@ -67,6 +67,8 @@ class Network:
         """Whether a datagram does not reach a node."""
         self._config = Config(**settings)
         self._owners: dict[str, tuple[str, ...]] = {}
+        self._hidden: set[str] = set()
+        """Scopes that cannot be dialled from outside of them."""
         self._conns = 0
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
@@ -91,16 +93,18 @@ class Network:
         make_agents: MakeAgents = make_agents,
         **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again with its records; its address is its name, or it
-        cannot be dialled."""
+        """Start a manager, or start it again with its records; its address is its name."""
         config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
         self.addresses[address or name] = name
         self._owners[name] = owners
-        at = (address or name) if is_dialable else ""
+        at = address or name
+        if not is_dialable:
+            self._hidden.add(name)
         if is_node:
             node = ScopeNode(
                 name=name,
                 address=at,
+                is_dialable=is_dialable,
                 owners=owners,
                 life=starts,
                 now=self.now,
@@ -118,11 +122,12 @@ class Network:
             manager = ScopeManager(
                 name=name,
                 address=at,
+                is_dialable=is_dialable,
                 owners=owners,
                 policy_of=lambda _: parse_policy(policy),
                 recovery_of=lambda _: recovery,
                 place=None,
-                config=replace(config, grace_s=10.0),
+                config=replace(config, grace_s=20.0),
                 saved=self.saved.setdefault(name, {}),
                 now=self.now,
             )
@@ -268,6 +273,7 @@ class Network:
             assert say.encode(message) == data
             if not isinstance(message, say.Alive):
                 self.said[sender, peer] += 1
+            if not isinstance(message, say.Alive | say.Confirm | say.PostsTold):
                 self.log.append(f"{sender} to {peer}: {describe(message)}")
         source = self._driven(sender) if sender in self.managers else None
         if isinstance(source, ScopeNode):
@@ -295,15 +301,20 @@ class Network:
         machine = self._driven(name)
         ours: int | None = None
         there = self.addresses.get(address, "")
-        # Who cannot be dialled from outside can be from inside.
-        known = {address, ""} if there in self._owners[name] else {address}
-        if there in self.managers and self.managers[there].address in known:
+        # What is hidden can be dialled from inside.
+        around = {scope for scope in self._hidden if self._is_inside(there, scope)}
+        is_open = all(self._is_inside(name, scope) for scope in around)
+        if there in self.managers and is_open:
             ours, theirs = self._conns + 1, self._conns + 2
             self._conns += 2
             self._ends[ours] = (there, theirs)
             self._ends[theirs] = (name, ours)
             self._driven(there).handle_accepted(theirs, self.now)
         machine.handle_dialled(dial, ours, self.now)  # type: ignore[arg-type]  # its own dial
+
+    def _is_inside(self, name: str, scope: str) -> bool:
+        owners = self._owners.get(name, ())
+        return name == scope or any(self._is_inside(each, scope) for each in owners)
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)
@@ -375,6 +386,9 @@ def describe(message: say.Message) -> str:
         case say.PostAgent(post):
             seats = " ".join(seat.member for seat in post.seats)
             return f"host {':'.join(post.path)} among {seats}"
+        case say.ReviseAgent(_, member, _, _, gone, come):
+            new = " ".join(seat.member for seat in come)
+            return f"{member} is among {new} and not {' '.join(gone)}"
         case say.WithdrawAgent(_, member):
             return f"do not host {member}"
         case say.Orders(_, sources, targets):
@@ -387,10 +401,6 @@ def describe(message: say.Message) -> str:
             return f"{channel}: ask {address}"
         case say.OfferChannel(channel, Link() as link):
             return f"{channel} goes to {link.node}"
-        case say.Confirm(topic, installed, flushed):
-            return f"has session {installed} of {topic}, is done with {flushed}"
-        case say.PostsTold():
-            return "that is all"
         case say.TopicRefused(_, reason) | say.ChannelRefused(_, reason) | say.Refused(reason):
             return f"refused: {reason}"
         case _:

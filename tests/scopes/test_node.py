@@ -301,7 +301,9 @@ class TestTargetsThatComeByThemselves:
     def test_a_target_makes_the_link_and_gets_messages_over_it(self) -> None:
         """B is behind NAT: nobody can dial it."""
         one = alone()
-        two = ScopeNode(name="B", address="", owners=("P",), life=1, now=0.0, scope="P")
+        two = ScopeNode(
+            name="B", address="B", is_dialable=False, owners=("P",), life=1, now=0.0, scope="P"
+        )
         two.join(T, 0.0)
         tell(one, SourceAwaited(AB, (ALL,)))
         one.publish(T, [b"x", b"y"], None, 0.0)

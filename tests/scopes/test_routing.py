@@ -14,6 +14,7 @@ from quicksilver.scopes.dissemination.policies.base import Policy
 from quicksilver.scopes.dissemination.policies.trees import Star, Tree
 from quicksilver.scopes.routing import (
     ENTRIES_MAX,
+    EVERY,
     Channel,
     Entry,
     Record,
@@ -144,6 +145,31 @@ class TestMechanisms:
     )
     def test_forged_records_bring_nothing(self, record: Record) -> None:
         assert heard(record, "Q", ("D",)) is None
+
+
+class TestEveryOrigin:
+    """One channel for all origins, in place of one for each."""
+
+    THERE = Channel("X", ("P", "B"), ("Q", "C"), "T", EVERY)
+    BACK = Channel("X", ("Q", "D"), ("P", "A"), "T", EVERY)
+    ON = Channel("X", ("Q", "D"), ("R", "E"), "T", EVERY)
+
+    def test_messages_of_all_origins_are_carried(self) -> None:
+        assert matches(begin("P", "A"), self.THERE)
+        assert matches((Entry("X", "S", "P", "S"), Entry("P", "A", "B")), self.THERE)
+
+    def test_none_goes_back_to_who_brought_it_nor_to_its_origin(self) -> None:
+        came = forwarded((Entry("X", "S", "P", "S"), Entry("P", "A", "B")), self.THERE)
+        assert came == (Entry("X", "S", "Q", "P"), Entry("Q", "C", "C"))
+        assert not matches(came, self.BACK)
+        assert matches(came, self.ON)
+        to_origin = Channel("X", ("Q", "D"), ("S", "F"), "T", EVERY)
+        assert not matches(came, to_origin)
+
+    def test_what_arrives_is_checked_as_ever_but_for_the_origin(self) -> None:
+        came = forwarded(begin("P", "A"), self.THERE)
+        assert find_record_problem(came, self.THERE) is None
+        assert find_record_problem(came, self.ON) is not None
 
 
 # Any hierarchy, any policies: every node gets a message once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from quicksilver.scopes.server import ScopeOptions
 
 
@@ -104,6 +107,16 @@ def run(
             help="Say to owners that nobody can connect to this manager; it connects to them.",
         ),
     ] = False,
+    gms: Annotated[
+        str,
+        typer.Option(
+            "--gms",
+            metavar="HOST:PORT",
+            help="Put the network of this GMS under the scope: also be a gateway, which takes "
+            "messages of its nodes out and brings others in. The nodes do not change.",
+            show_default=False,
+        ),
+    ] = "",
     verbose: options.Verbose = 0,
     log_json: options.LogJson = False,
     as_json: options.Json = False,
@@ -115,10 +128,11 @@ def run(
     """
     from quicksilver.cli.logs import start_logging
     from quicksilver.lab.ending import interruption
+    from quicksilver.net.serving import run_until_signal
     from quicksilver.net.streams import ListenError
     from quicksilver.scopes.dissemination.policies.choice import BadPolicyError, parse_policy
     from quicksilver.scopes.names import find_scope_name_problem
-    from quicksilver.scopes.server import ScopeOptions, run_scope
+    from quicksilver.scopes.server import ScopeOptions, serve_scope
 
     start_logging(verbose, as_json=log_json)
     problem = find_scope_name_problem(name)
@@ -140,8 +154,12 @@ def run(
         state=None if state == ":memory:" else Path(state),
         is_behind_nat=behind_nat,
     )
+    told = _Announcer(settings, is_json=as_json)
     try:
-        number = run_scope(settings, lambda address: _announce(address, settings, is_json=as_json))
+        if gms:
+            number = run_until_signal(_with_gateway(settings, _check_address(gms), told))
+        else:
+            number = run_until_signal(lambda stop: serve_scope(settings, stop, told.scope))
     except ListenError as error:
         raise CommandError(str(error)) from None
     raise interruption(number)
@@ -184,11 +202,14 @@ def explain(
         ),
     ],
     manager: Manager = "127.0.0.1:7501",
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Also show what each node has to do, and how it stands.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Show who forwards the messages of a topic to whom, by which mechanism, and why.
 
-    Begins with one scope and goes down to its nodes.
+    Begins with one scope and goes down. JSON has the nodes in any case.
     """
     import asyncio
 
@@ -200,7 +221,7 @@ def explain(
     if problem is not None:
         raise MisuseError(problem)
     top = asyncio.run(scope_view.look(_check_address(manager), topic))
-    lines = scope_view.explain(top)
+    lines = scope_view.explain(top, with_nodes=nodes)
     if not any(row.kind != "nothing" for _, told in top.walk() for row in told.about):
         raise CommandError(f"nobody in {top.name!r} or below takes part in {topic!r}")
     if as_json:
@@ -216,26 +237,117 @@ def explain(
     return 0
 
 
-def _announce(address: tuple[str, int], settings: ScopeOptions, *, is_json: bool) -> None:
-    from quicksilver.cli.output import emit, say
+@app.command()
+def gateway(
+    gms: Annotated[
+        str,
+        typer.Option(
+            "--gms", metavar="HOST:PORT", help="GMS of the network to join.", show_default=False
+        ),
+    ],
+    manager: Manager = "127.0.0.1:7501",
+    name: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="TEXT",
+            help="Name of the gateway in the scope. Default: one that nobody else has.",
+            show_default=False,
+        ),
+    ] = "",
+    verbose: options.Verbose = 0,
+    log_json: options.LogJson = False,
+    as_json: options.Json = False,
+) -> int:
+    """Run one more gateway between the network of a GMS and its scope.
 
-    where = f"{address[0]}:{address[1]}"
-    state = ":memory:" if settings.state is None else str(settings.state)
-    if is_json:
-        fields = {
-            "address": where,
-            "scope": settings.name,
-            "owners": settings.owners,
-            "policy": settings.policy,
-            "recovery": settings.recovery,
-            "state": state,
-        }
-        emit("ready", fields)
-        return
-    owners = f"owned by {', '.join(settings.owners)}" if settings.owners else "no owner"
-    kept = "state in memory" if settings.state is None else f"state in {state}"
-    how = f"policy {settings.policy}, recovery {settings.recovery}"
-    say(f"scope {settings.name} ready at {where}, {owners}, {how}, {kept}")
+    Several share the work, and if one fails the others take over. Runs until Ctrl-C or SIGTERM.
+    """
+    from quicksilver.cli.logs import start_logging
+    from quicksilver.cli.output import emit, say
+    from quicksilver.lab.ending import interruption
+    from quicksilver.node.gateway import GatewayOptions, run_gateway
+
+    start_logging(verbose, as_json=log_json)
+    settings = GatewayOptions(gms=_check_address(gms), manager=_check_address(manager), name=name)
+
+    def announce(name: str) -> None:
+        if as_json:
+            emit("ready", {"gateway": name, "gms": gms, "manager": manager})
+        else:
+            say(f"gateway {name} ready between the GMS at {gms} and the scope at {manager}")
+
+    raise interruption(run_gateway(settings, announce))
+
+
+class _Announcer:
+    """Says when a manager, and perhaps its gateway, is ready."""
+
+    def __init__(self, settings: ScopeOptions, *, is_json: bool) -> None:
+        self._settings = settings
+        self._is_json = is_json
+
+    def scope(self, address: tuple[str, int]) -> None:
+        from quicksilver.cli.output import emit, say
+
+        settings = self._settings
+        where = f"{address[0]}:{address[1]}"
+        state = ":memory:" if settings.state is None else str(settings.state)
+        if self._is_json:
+            fields = {
+                "address": where,
+                "scope": settings.name,
+                "owners": settings.owners,
+                "policy": settings.policy,
+                "recovery": settings.recovery,
+                "state": state,
+            }
+            emit("ready", fields)
+            return
+        owners = f"owned by {', '.join(settings.owners)}" if settings.owners else "no owner"
+        how = f"policy {settings.policy}, recovery {settings.recovery}"
+        kept = "state in memory" if settings.state is None else f"state in {state}"
+        say(f"scope {settings.name} ready at {where}, {owners}, {how}, {kept}")
+
+    def gateway(self, name: str) -> None:
+        from quicksilver.cli.output import emit, say
+
+        if self._is_json:
+            emit("gateway", {"gateway": name})
+        else:
+            say(f"gateway {name} ready")
+
+
+def _with_gateway(
+    settings: ScopeOptions, gms: str, told: _Announcer
+) -> Callable[[asyncio.Event], Coroutine[Any, Any, None]]:
+    """Return what serves a scope, and a gateway between it and the network of a GMS."""
+    from quicksilver.node.gateway import GatewayOptions, serve_gateway
+    from quicksilver.scopes.server import serve_scope
+
+    async def serve(stop: asyncio.Event) -> None:
+        import asyncio
+
+        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def note(address: tuple[str, int]) -> None:
+            told.scope(address)
+            # The gateway is of this machine, whatever addresses others use.
+            host = "127.0.0.1" if address[0] == "0.0.0.0" else address[0]
+            listening.set_result(f"{host}:{address[1]}")
+
+        async def be_gateway() -> None:
+            options = GatewayOptions(gms=gms, manager=await listening)
+            await serve_gateway(options, stop, told.gateway)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(serve_scope(settings, stop, note))
+                tasks.create_task(be_gateway())
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    return serve
 
 
 def _check_address(text: str) -> str:

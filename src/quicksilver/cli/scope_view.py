@@ -9,9 +9,11 @@ comes is other people's text, and some of it may be untrue: how much is taken is
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from quicksilver.cli.output import plural
 from quicksilver.net.frames import FrameDecoder, FrameError, encode_frame
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.messages import Row
@@ -79,8 +81,9 @@ async def ask(address: str, topic: str = "") -> list[Row]:
     except TimeoutError:
         raise InspectError(address, f"no answer within {ANSWER_S:g} s") from None
     except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise InspectError(address, str(problem)) from None
+        number = getattr(error, "errno", None)
+        words = os.strerror(number).lower() if number and number > 0 else str(error)
+        raise InspectError(address, words or type(error).__name__) from None
 
 
 async def _ask(address: str, topic: str) -> list[Row]:
@@ -148,7 +151,11 @@ async def look(manager: str, topic: str = "") -> Told:
                     seen.add(row.name)
                     member = Told(row.name, row.facts.get("address", ""), told.name)
                     told.below.append(member)
-                    below.append(member)
+                    state = row.facts.get("state", "")
+                    if state.startswith("away"):
+                        member.problem = state
+                    else:
+                        below.append(member)
         level = [each for each in await asyncio.gather(*map(one, below)) if not each.problem]
         if not level:
             break
@@ -198,18 +205,25 @@ def _describe(told: Told) -> str:
     facts = told.facts
     if facts.get("role") == "node":
         return f"{told.name}  node at {told.address}"
-    parts = [f"{facts.get('members', '?')} members", f"{facts.get('topics', '?')} topics"]
+    parts = [_count(facts.get("members", ""), "member"), _count(facts.get("topics", ""), "topic")]
     state = facts.get("state", "at work")
     if state != "at work":
         parts.append(state)
     return f"{told.name}  scope at {told.address}, {', '.join(parts)}"
 
 
-def explain(top: Told) -> list[str]:
+def _count(number: str, noun: str) -> str:
+    return plural(int(number), noun) if number.isascii() and number.isdigit() else f"? {noun}s"
+
+
+def explain(top: Told, *, with_nodes: bool) -> list[str]:
     """Return lines that say, scope by scope, who does what for a topic and why."""
     lines = []
     for _, told in top.walk():
+        is_node = told.facts.get("role") == "node"
         rows = [row for row in told.about if row.kind != "nothing"]
+        if is_node and not with_nodes:
+            continue
         if told.problem:
             lines.append(f"{told.name} at {told.address}: {told.problem}")
         if not rows:

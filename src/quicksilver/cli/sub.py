@@ -98,7 +98,8 @@ async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
         if printer.is_json:
             printer.write([encode("ready", {"node": node.id, "groups": plan.names})])
         else:
-            remark(f"ready: node {node.id} has joined {', '.join(plan.names)}")
+            who = f"node {node.id}" if node.cluster else node.name  # scopes have no numbers
+            remark(f"ready: {who} has joined {', '.join(plan.names)}")
         with serving_metrics(node, plan.metrics_port), sampling(node.core):
             work: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(_print_messages(group, printer)) for group in groups

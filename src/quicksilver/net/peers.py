@@ -155,17 +155,23 @@ class PeerFrames(Generic[D]):
             return None
         return DialWanted(dial if isinstance(dial, str) else dial.address, dial)
 
+    def finish(self) -> None:
+        """End all connections, after what waits for them; the machine is told nothing any more."""
+        for conn in list(self._open):
+            self._finish(conn)
+
     def _take_closes(self) -> None:
         """Note what the machine has closed, after all that it had to say."""
         while (conn := self._machine.poll_close()) is not None:
             if conn in self._open:
-                self._open.discard(conn)
-                # The host gives what is left a while to leave.
-                self._ready.extend(
-                    FrameTransmit(conn, each) for each in self._waiting.get(conn, ())
-                )
-                self._forget_output(conn)
-                self._finished.append(ConnectionFinished(conn))
+                self._finish(conn)
+
+    def _finish(self, conn: int) -> None:
+        self._open.discard(conn)
+        # The host gives what is left a while to leave.
+        self._ready.extend(FrameTransmit(conn, each) for each in self._waiting.get(conn, ()))
+        self._forget_output(conn)
+        self._finished.append(ConnectionFinished(conn))
 
     # Output that waits
 

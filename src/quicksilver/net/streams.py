@@ -156,6 +156,8 @@ class FrameServer:
         self._opening: set[asyncio.Task[object]] = set()
         self._dialling: set[asyncio.Task[object]] = set()
         self._failed: asyncio.Future[None] = self._loop.create_future()
+        self._is_empty = asyncio.Event()
+        """Set when there is no connection any more."""
         self._is_pumping = False
         self.address: tuple[str, int] = ("", 0)
         """Where the server listens; set once it does."""
@@ -177,9 +179,16 @@ class FrameServer:
         """Wait for an exception of the handler, and raise it: the server has stopped."""
         await asyncio.shield(self._failed)
 
-    async def close(self) -> None:
-        """Stop listening and end all connections."""
+    async def close(self, linger_s: float = 0.0) -> None:
+        """Stop listening and end all connections.
+
+        Those that the handler has finished have ``linger_s`` to take their last frames.
+        """
         self._stop_listening()
+        if linger_s and self._streams:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(linger_s):
+                    await self._is_empty.wait()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -297,6 +306,7 @@ class FrameServer:
         conn = self._next_conn
         self._next_conn += 1
         self._streams[conn] = stream
+        self._is_empty.clear()
         return conn
 
     def _opened(self, conn: int, peer: str, wanted: DialWanted | None) -> None:
@@ -341,6 +351,8 @@ class FrameServer:
 
     def _lost(self, conn: int, error: Exception | None) -> None:
         if self._streams.pop(conn, None) is not None:
+            if not self._streams:
+                self._is_empty.set()
             is_silent = isinstance(error, OSError) and error.errno in _UNHEARD
             self._guard(
                 lambda: self._handler.handle_disconnected(

@@ -66,6 +66,9 @@ INPUT_BYTES_MAX = 256 << 20
 OUTPUT_BYTES_MAX = 64 << 20
 """What waits for one connection; the node itself stops long before."""
 
+LINGER_S = 1.0
+"""How long connections have at the end to take what was said on them."""
+
 UNFINISHED_S = 2.0
 """How long to wait for the core thread to say what a node that closes leaves behind."""
 
@@ -363,7 +366,9 @@ class ScopedCore:
         finally:
             self._datagrams.close()
             self._frames.close()
-            await self._server.close()
+            # What was flushed may be on its way through the last buffers of this process.
+            self._server.call(self._frames.finish)
+            await self._server.close(LINGER_S)
 
     def _pause(self, paused: bool) -> None:
         """The application is behind: messages stay in the kernel, and senders wait."""
@@ -501,7 +506,7 @@ class ScopedCore:
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 
     def _settle_flushes(self) -> None:
-        is_stable = self._forwarder.is_stable
+        is_stable = self._machine.is_stable
         waiting = []
         for goals, future in self._flushes:
             left = {topic: goal for topic, goal in goals.items() if not is_stable(topic, goal)}
@@ -517,7 +522,7 @@ class ScopedCore:
         for topic, goal in sorted(self._goals().items()):
             stream = self._forwarder.holdings.find(topic, self._forwarder.sender)
             low = 0 if stream is None else min(stream.stable, goal)
-            if not self._forwarder.is_stable(topic, goal) and low < goal:
+            if not self._machine.is_stable(topic, goal) and low < goal:
                 node, ranges = self.session.node, ((low, goal - 1),)
                 found.append(Unconfirmed(Reason.CLOSED, node, topic, goal - low, ranges, ()))
         return tuple(found)

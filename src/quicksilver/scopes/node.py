@@ -116,6 +116,7 @@ class ScopeNode:
         owners: tuple[str, ...],
         life: int,
         now: float,
+        is_dialable: bool = True,
         scope: str | None = None,
         place: Link | None = None,
         config: Config | None = None,
@@ -124,7 +125,7 @@ class ScopeNode:
         seed: int = 0,
         make_agents: MakeAgents = make_agents,
     ) -> None:
-        """``address``: where the host listens; empty: this node cannot be dialled.
+        """``address``: where the host listens. ``is_dialable``: whether others can connect there.
 
         ``owners``: addresses of managers. ``scope``: the name of the scope that this node is a
         member of; None: the first owner that answers says it, and until then nothing can be
@@ -136,6 +137,7 @@ class ScopeNode:
         self.manager = ScopeManager(
             name=name,
             address=address,
+            is_dialable=is_dialable,
             owners=owners,
             policy_of=lambda _: parse_policy("star"),
             place=Link("tcp", address, name) if place is None else place,
@@ -223,6 +225,20 @@ class ScopeNode:
     def may_publish(self, topic: str) -> bool:
         """Whether there is room; if not, ``WindowOpened`` says when there is again."""
         return self._forwarder is not None and self._forwarder.may_publish(topic)
+
+    def is_stable(self, topic: str, number: int) -> bool:
+        """Whether all messages of this node below a number are everywhere.
+
+        Nothing is while the node is yet to be told what it has to do for the topic, or while
+        channels that it has to work are not open.
+        """
+        if not self.forwarder.is_stable(topic, number):
+            return False
+        known = self.manager.find_topic(topic)
+        if known is None:
+            return True
+        channels = [source.channel for source in known.sources if source.waits]
+        return known.is_ordered and self.forwarder.is_carried(topic, channels)
 
     # Inputs
 
@@ -427,6 +443,9 @@ class ScopeNode:
         if self.agents is not None:
             while (repair := self.agents.poll_repair()) is not None:
                 forwarder.handle_repair(*repair, now)
+            while (moved := self.agents.poll_moved()) is not None:
+                is_busy = True
+                self.manager.handle_peer_lost(*moved, now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
         self._tell_arrived(forwarder, now)

@@ -12,6 +12,7 @@ has a colon.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -73,6 +74,15 @@ def key_of_post(post: Post) -> AgentKey:
     return AgentKey(post.domain, post.path[0])
 
 
+def seat_rank(domain: DomainId, seat: Seat) -> tuple[bool, bytes]:
+    """Return what seats are sorted by: those that can be dialled first, then by lot.
+
+    A lot depends on two names alone (rendezvous hashing), so who comes or goes moves nobody else.
+    """
+    text = f"{domain.scope}:{domain.number} {seat.member}".encode("utf-8", "surrogatepass")
+    return not seat.address, blake2b(text, digest_size=8).digest()
+
+
 def part_name(scope: str, number: int) -> str:
     """Return how the seat of a part of a scope is named."""
     return f"{scope}:{number}"
@@ -109,7 +119,7 @@ def find_post_problem(post: Post, scope: str, owner: str) -> str | None:
         return f"its path {':'.join(post.path)!r} does not lead to {scope!r}"
     above = way[-2] if len(way) > 1 else post.domain.scope
     if above != owner:
-        return f"{owner!r} hands on what is {above!r}'s"
+        return f"{owner!r} hands on what belongs to {above!r}"
     members = [seat.member for seat in post.seats]
     if post.path[0] not in members:
         return f"{post.path[0]!r} has no seat in its view"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.peers import PeerFrames
-from quicksilver.net.serving import run_until_signal, wait_first
+from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import open_listener, serve_frames
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import events as told
@@ -66,20 +66,12 @@ class ScopeOptions:
     numbers begin anew."""
 
     is_behind_nat: bool = False
-    """True: others cannot connect to this manager."""
+    """True: owners and their other members cannot connect to this manager."""
 
     config: Config = field(default_factory=lambda: Config(grace_s=GRACE_S))
 
 
 OnListening = Callable[[Address], None]
-
-
-def run_scope(options: ScopeOptions, on_listening: OnListening | None = None) -> int:
-    """Manage a scope until SIGTERM or SIGINT, and return which; raises what the other does.
-
-    Call it from the main thread.
-    """
-    return run_until_signal(lambda stop: serve_scope(options, stop, on_listening))
 
 
 async def serve_scope(
@@ -122,7 +114,8 @@ def _make_manager(
 ) -> ScopeManager:
     return ScopeManager(
         name=options.name,
-        address="" if options.is_behind_nat else _find_way_here(address, options.owners),
+        address=_find_way_here(address, options.owners),
+        is_dialable=not options.is_behind_nat,
         owners=options.owners,
         policy_of=lambda _: parse_policy(options.policy),
         place=None,

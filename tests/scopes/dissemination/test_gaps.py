@@ -22,12 +22,14 @@ from quicksilver.scopes.dissemination.frames import (
 from quicksilver.scopes.dissemination.holdings import EARLY_ASK
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.events import (
+    AgentPosted,
     SourceClosed,
     SourceOpened,
     TargetClosed,
     TargetOpened,
     TopicLeft,
 )
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel, Entry
 
 T = "P/T"
@@ -197,6 +199,19 @@ class TestGaps:
         b.handle_frame(1, Carry(channel("AB"), packet(5)), 0.0)
         b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True), 0.0)
         assert [b.poll_delivery() for _ in range(2)] == [packet(5), None]
+
+    def test_where_agents_recover_messages_no_source_can_say_that_they_are_gone(self) -> None:
+        """Another channel may be on its way from one node to another, and somebody has them."""
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        post = Post(DomainId("P", 1), 1, "ring", ("B",), (), (T,), is_top=True)
+        b.handle_event(AgentPosted(post))
+        b.handle_event(TargetOpened(channel("AB")))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
+        b.handle_frame(1, Begin(channel("AB"), A, 0), 0.0)
+        b.handle_frame(1, Given(channel("AB"), ((A, 5),), is_answer=True), 0.0)
+        assert b.poll_delivery() is None
+        b.pass_over(T, A, 3)
+        assert b.poll_delivery() == Gap(T, A, 0, 2)
 
     def test_a_source_that_ends_may_be_replaced_by_one_that_has_more(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)

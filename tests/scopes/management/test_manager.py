@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
+from quicksilver.scopes.management import topics
 from quicksilver.scopes.management.events import (
     MemberGone,
     OwnerLost,
@@ -22,8 +23,9 @@ from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.management.members import STRANGERS_MAX
 from quicksilver.scopes.management.messages import PROTOCOL_VERSION
 from quicksilver.scopes.management.planning import plan_topic
-from quicksilver.scopes.routing import Channel
+from quicksilver.scopes.routing import EVERY, Channel
 from tests.scopes.network import Network
+from tests.scopes.peers import Alone
 
 T = "X/T3"
 """The hash of names chooses the nodes that Figures 3.16 and 3.17 show."""
@@ -69,8 +71,6 @@ class TestFigures:
             "P to A: do nothing",
             "X to P: do nothing",
             "P to A: do nothing",
-            "A to P: has session 1 of X/T3, is done with 0",
-            "P to X: has session 1 of X/T3, is done with 0",
             "-- B",
             "B to P: subscriber in X/T3",
             "P to X: publisher and subscriber in X/T3",
@@ -78,7 +78,6 @@ class TestFigures:
             "P to B: take A-B, X/T3:A",
             "X to P: do nothing",
             "A to B: request A-B, X/T3:A",
-            "B to P: has session 1 of X/T3, is done with 0",
             "B to A: A-B, X/T3:A goes to B",
             "-- C",
             "C to Q: subscriber in X/T3",
@@ -89,17 +88,14 @@ class TestFigures:
             "P to B: send P:B-Q, X/T3:P and take A-B, X/T3:A",
             "Q to C: take P-Q:C, X/T3:P",
             "B to Q: request P:B-Q, X/T3:P",
-            "C to Q: has session 1 of X/T3, is done with 0",
             "Q to B: P:B-Q:C, X/T3:P: ask C",
             "B to C: request P:B-Q:C, X/T3:P",
             "C to B: P:B-Q:C, X/T3:P goes to C",
-            "Q to X: has session 1 of X/T3, is done with 0",
             "-- D",
             "D to Q: subscriber in X/T3",
             "Q to C: send C-D, X/T3:C and take P-Q:C, X/T3:P",
             "Q to D: take C-D, X/T3:C",
             "C to D: request C-D, X/T3:C",
-            "D to Q: has session 1 of X/T3, is done with 0",
             "D to C: C-D, X/T3:C goes to D",
             "-- E",
             "E to R: subscriber in X/T3",
@@ -110,11 +106,9 @@ class TestFigures:
             "Q to D: send Q:D-R, X/T3:P and take C-D, X/T3:C",
             "R to E: take Q-R:E, X/T3:P",
             "D to R: request Q:D-R, X/T3:P",
-            "E to R: has session 1 of X/T3, is done with 0",
             "R to D: Q:D-R:E, X/T3:P: ask E",
             "D to E: request Q:D-R:E, X/T3:P",
             "E to D: Q:D-R:E, X/T3:P goes to E",
-            "R to X: has session 1 of X/T3, is done with 0",
         ]
 
     def test_a_message_reaches_every_laptop_once(self) -> None:
@@ -158,6 +152,65 @@ class TestFigures:
         want(network, "B", "s", "P/menu")
         assert network.said["P", "X"] == before
         assert network.publish("A", "P/menu") == Counter("B")
+
+
+class TestScale:
+    @pytest.mark.parametrize("policy", ["tree:3", "stripes:2", "mesh:2", "star"])
+    def test_many_publishers_in_many_networks_reach_everybody_once(self, policy: str) -> None:
+        """More than have channels of their own: at both levels channels serve every origin."""
+        network = Network()
+        network.add("X", policy=policy)
+        nodes = []
+        for department in (f"D{number}" for number in range(10)):
+            network.add(department, "X", policy=policy)
+            for laptop in (f"{department}n{number}" for number in range(2)):
+                network.add(laptop, department, is_node=True)
+                network.want(laptop, T, "ps")
+                nodes.append(laptop)
+        network.run(2.0)
+        for node in (nodes[0], nodes[7], nodes[19]):
+            assert network.publish(node, T) == Counter(set(nodes) - {node})
+        if policy != "star":
+            origins = {
+                c.origin for each in network.sources.values() for c in each if c.scope == "X"
+            }
+            assert EVERY in origins
+
+    @pytest.mark.parametrize("policy", ["tree:4", "stripes:4", "mesh:4", "star"])
+    def test_orders_stay_small_where_everybody_publishes(self, policy: str) -> None:
+        lan = Alone("lan", policy=policy)
+        for conn in range(300):
+            lan.manager.handle_accepted(conn, 0.0)
+            hello = say.Register(PROTOCOL_VERSION, f"n{conn}", "a", is_member=True, grace_s=1.0)
+            lan.manager.handle_message(conn, hello, 0.0)
+            wants = say.Subscribe("lan/t", 0, publishes=True, subscribes=True)
+            lan.manager.handle_message(conn, wants, 0.0)
+        lan.run(0.02)
+        orders = [message for _, message in lan.said if isinstance(message, say.Orders)]
+        ends = [len(order.sources) + len(order.targets) for order in orders]
+        assert len(orders) == 300
+        assert sum(ends) <= 300 * 20
+        told = [event for event in lan.events if isinstance(event, PolicyRefused)]
+        assert bool(told) == (policy == "star")
+
+    def test_no_member_takes_the_topics_of_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(topics, "TOPICS_MAX", 100)
+        lan = Alone("lan")
+        for conn in range(5):
+            lan.join(conn, f"n{conn}")
+        for conn, count in ((0, 1_000), (1, 10), (2, 10), (3, 10), (4, 10)):
+            for number in range(count):
+                topic = f"lan/{conn}x{number}"
+                wants = say.Subscribe(topic, 0, publishes=True, subscribes=True)
+                lan.manager.handle_message(conn, wants, 0.0)
+        lan.run(0.02)
+        refused = Counter(conn for conn, m in lan.said if isinstance(m, say.TopicRefused))
+        assert set(refused) == {0}, "each of the others has its share"
+        assert refused[0] == 950
+        (reason,) = {m.reason for _, m in lan.said if isinstance(m, say.TopicRefused)}
+        assert "each member may have 10" in reason
 
 
 class TestFaults:

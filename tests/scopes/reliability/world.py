@@ -17,7 +17,7 @@ import msgspec
 
 from quicksilver.recovery.pacing import Timing
 from quicksilver.scopes.dissemination.channels import Link
-from quicksilver.scopes.dissemination.holdings import Holdings, Name
+from quicksilver.scopes.dissemination.holdings import Holdings, Name, Stream
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.events import (
     AgentPosted,
@@ -83,13 +83,29 @@ class Certified(StreamRounds):
             self.world.check_certificate(name, stable, topic.hidden)
 
 
+class Recorded(Holdings):
+    """Holdings that remember where streams began."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(bytes_max)
+        self.begun: dict[Name, int] = {}
+
+    def begin(self, topic: str, sender: Sender, first: int) -> Stream:
+        stream = super().begin(topic, sender, first)
+        if not stream.is_begun:
+            self.begun[Name(topic, sender)] = stream.low
+        return stream
+
+
 class Node:
     """One node: what it has, and its agents."""
 
     def __init__(self, name: str, world: World) -> None:
         self.name = name
         self.world = world
-        self.holdings = Holdings(64 << 20)
+        self.holdings = Recorded(64 << 20)
+        self.is_late = False
+        """True: it joined later, and what was stable before is not for it."""
         self.sender = Sender("top", name, 1)
         self.next: dict[str, int] = {}
         self.is_down = False
@@ -250,7 +266,7 @@ class World:
 
     def join(self, scope: str, *names: str) -> None:
         for name in names:
-            self.nodes.setdefault(name, Node(name, self))
+            self.nodes.setdefault(name, Node(name, self)).is_late = True
             self.scopes[scope].members.append(name)
         self.arrange()
 
@@ -361,11 +377,13 @@ class World:
         """Everybody that a value was computed over has it; nobody that was counted before is
         forgotten; and of no domain an older state is used than before."""
         known = self.stable.setdefault(name, Stable())
-        assert mark >= known.mark, f"{name} was stable up to {known.mark}, now {mark}"
         domains: dict[str, tuple[int, float]] = {}
         nodes: set[str] = set()
         _read(certificate, domains, nodes)
         members = {node.name for node in self.members()}
+        # A leader that crashed as it found out took what it found with it.
+        told = max(self.nodes[each].agents.state.stable(name) for each in members)
+        assert mark >= told, f"{name} was stable up to {told}, now {mark}"
         for domain, at in domains.items():
             before = known.domains.get(domain)
             assert before is None or before <= at, f"{domain} went back from {before} to {at}"
@@ -374,7 +392,7 @@ class World:
             if node.is_subscribed:
                 low = node.low(name)
                 assert low >= mark, f"{name.sender.node} up to {mark} is stable, {each} has {low}"
-        known.mark, known.nodes = mark, (nodes | known.nodes) & members
+        known.mark, known.nodes = max(mark, known.mark), (nodes | known.nodes) & members
         known.domains.update(domains)
 
     def names(self) -> list[Name]:
@@ -391,18 +409,26 @@ class World:
                 held = held.union(node.received.get(name, RangeSet()))
             for node in self.members():
                 has = node.received.get(name, RangeSet())
-                lacks = held.difference(has)
+                stream = node.holdings.find(*name)
+                begun = node.holdings.begun.get(name, 0)
+                if stream is None and node.is_late:
+                    # All of it was stable, and nobody spoke of it any more.
+                    begun = self.stable[name].mark
+                assert begun <= (self.stable[name].mark if node.is_late else 0), "began too late"
+                lacks = held.difference(has).clamped(begun, _high(held))
                 assert not lacks, f"{node.name} lacks {lacks} of {name.sender.node}"
                 lost = node.gaps.get(name, RangeSet()).intersection(held)
                 assert not lost, f"{node.name} was told that {lost} are lost"
-                assert not node.holdings.find(*name).missing(_high(held))  # type: ignore[union-attr]
+                assert stream is None or not stream.missing(_high(held))
 
     def check_all_is_stable(self) -> None:
         for name in self.names():
             for node in self.members():
                 stream = node.holdings.find(*name)
-                assert stream is not None
-                assert stream.stable == stream.high, f"{node.name}: {stream.stable} of {name}"
+                assert stream is not None or node.is_late
+                stable = 0 if stream is None else stream.stable
+                high = 0 if stream is None else stream.high
+                assert stable == high, f"{node.name}: {stable} of {high} of {name}"
 
 
 def _high(ranges: RangeSet) -> int:

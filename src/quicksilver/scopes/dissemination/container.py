@@ -20,7 +20,15 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-from quicksilver.scopes.dissemination.filters import ALL, PARTS_MAX, Chance, Filter, Modulo
+from quicksilver.scopes.dissemination.filters import (
+    ALL,
+    PARTS_MAX,
+    BadFilterError,
+    Chance,
+    Filter,
+    Modulo,
+    compile_filter,
+)
 from quicksilver.scopes.dissemination.policies.base import Edge, Policy, SharedPolicy
 from quicksilver.scopes.dissemination.policies.trees import Star, Tree
 from quicksilver.scopes.routing import EVERY
@@ -230,6 +238,11 @@ def _find_edge_problem(edges: list[Edge], known: set[str]) -> str | None:
             return f"it wants a channel {ends}, one of them unknown"
         if edge.source == edge.target:
             return f"it wants a channel from {edge.source!r} to itself"
+    for rule in {edge.filter: None for edge in edges}:
+        try:
+            compile_filter(rule)
+        except BadFilterError as error:
+            return f"a filter is wrong: {error}"
     return None
 
 

@@ -11,7 +11,7 @@ datagrams (``casting``), or are repaired by agents.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.carrying import key_of
@@ -142,11 +142,11 @@ class Forwarder:
         datagrams = Datagrams(self.counters)
         self._datagrams = datagrams
         self._mechanisms = Mechanisms(datagrams)
-        self._inlets = Inlets(self.sender, self.holdings, self._answers)
-        """The channels that end here …"""
         self._outlets = Outlets(self.sender, self.holdings, datagrams, self.counters)
-        """… and those that begin here."""
+        """The channels that begin here …"""
         self._windows = Windows(self.sender, self.holdings, self._outlets, window_bytes)
+        self._inlets = Inlets(self.sender, self.holdings, self._answers, self._windows.is_recovered)
+        """… and those that end here."""
         self._gaps: TimerTable[Name] = TimerTable()
         """Streams with a gap that nobody recovers, …"""
         self._gap_lows: dict[Name, int] = {}
@@ -204,6 +204,10 @@ class Forwarder:
         """Whether all messages of this node below a number are everywhere (``windows``)."""
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
+
+    def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
+        """Whether agents here recover messages of a topic, or else channels have been opened."""
+        return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
 
     # Inputs from other protocols and from recovery
 

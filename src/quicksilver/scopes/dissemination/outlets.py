@@ -241,6 +241,11 @@ class Outlets:
             default=0,
         )
 
+    def is_ready(self, channel: Channel) -> bool:
+        """Whether a channel begins here, and its target has said what it has."""
+        source = self._sources.get(key_of(channel))
+        return source is not None and source.is_ready
+
     def is_behind(self, topic: str) -> bool:
         """Whether a channel of a topic whose target is waited for takes nothing for now.
 

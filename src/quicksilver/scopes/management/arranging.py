@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from quicksilver.scopes.dissemination.carrying import Carrier
-from quicksilver.scopes.dissemination.policies.base import Policy
+from quicksilver.scopes.dissemination.policies.base import Policy, SharedPolicy
 from quicksilver.scopes.dissemination.policies.trees import Star
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
@@ -51,8 +51,11 @@ from quicksilver.scopes.management.topics import (
     find_topic_problem,
 )
 from quicksilver.scopes.names import root_of
-from quicksilver.scopes.posts import AgentKey, DomainId, find_post_problem
-from quicksilver.scopes.routing import EVERY
+from quicksilver.scopes.posts import AgentKey, DomainId, Post, find_post_problem
+
+STEPS_MAX = 2_000
+"""Members that are told of topics at one time, 0.2 s of work; the rest has its turn a moment
+later. A member that crashes may have had many topics, and others want an answer."""
 
 PROTOCOL_MAX = 64
 """Characters of the name of a recovery protocol."""
@@ -147,6 +150,7 @@ class Arranger:
         self._set_part(topic, member, part)
         if known is not None and part.wants_any:
             known.confirmed.add(name)
+            self.has_new_posts = self.has_new_posts or not known.has_posts
         elif known is not None:
             known.confirmed.discard(name)
 
@@ -214,22 +218,40 @@ class Arranger:
         else:
             self._tell(member, say.TopicRefused(topic, reason))
 
+    def _choose(self, name: str) -> tuple[Policy, str, str]:
+        """Return the policy and the recovery protocol of a topic, and what was wrong with them.
+
+        They are the administrator's, and may be anybody's code.
+        """
+        try:
+            policy = self._choices.policy_of(name)
+            _ = policy.mechanism, isinstance(policy, SharedPolicy)
+        except Exception as error:  # noqa: BLE001  # anybody's code
+            problem = f"to choose it raised {type(error).__name__}: {error}; a star serves"
+            return Star(), NO_RECOVERY, problem
+        if self._node is not None:
+            return policy, NO_RECOVERY, ""
+        try:
+            protocol = self._choices.recovery_of(name)
+        except Exception as error:  # noqa: BLE001  # anybody's code
+            problem = f"to choose how to recover raised {type(error).__name__}: {error}"
+            return policy, NO_RECOVERY, problem
+        return policy, protocol[:PROTOCOL_MAX], ""
+
     def _create_topic(self, name: str) -> Topic:
-        policy = self._choices.policy_of(name)
+        policy, protocol, refused = self._choose(name)
         saved = self._savings.get(f"topic/{name}", SavedTopic) or SavedTopic()
-        protocol = NO_RECOVERY if self._node is not None else self._choices.recovery_of(name)
         where = None
         if policy.mechanism is not None and self._node is None:
             if self._addresses is not None and policy.mechanism == "multicast":
                 self._addresses.assign(name, saved.address)
             found = find_medium(policy.mechanism, name, self._addresses)
             if isinstance(found, str):
-                self._events.append(PolicyRefused(name, EVERY, f"{found}; a star serves"))
-                policy = Star()
+                policy, refused = Star(), f"{found}; a star serves"
             else:
                 where = found
-        topic = Topic(name, policy, protocol[:PROTOCOL_MAX], is_root=root_of(name) == self.name)
-        topic.where = where
+        topic = Topic(name, policy, protocol, is_root=root_of(name) == self.name)
+        topic.where, topic.refused = where, refused
         topic.sessions.sessions, topic.sessions.pending = saved.sessions, saved.pending
         self.topics[name] = topic
         return topic
@@ -258,22 +280,32 @@ class Arranger:
         self.has_new_posts = True
 
     def handle_posts(
-        self, owner: Owner, message: say.PostAgent | say.WithdrawAgent | say.PostsTold
+        self,
+        owner: Owner,
+        message: say.PostAgent | say.ReviseAgent | say.WithdrawAgent | say.PostsTold,
     ) -> None:
         """An owner hands an agent down, or takes it away."""
         self.has_new_posts = True
         match message:
             case say.PostAgent(post):
-                problem = find_post_problem(post, self.name, owner.name)
-                if problem is None:
-                    problem = self.held.handle_posted(owner.address, post)
-                if problem is not None:
-                    self.counters["posts_refused"] += 1
-                    self._events.append(PostRefused(owner.name, problem[:REASON_MAX]))
+                self._take_post(owner, post)
+            case say.ReviseAgent():
+                self._take_post(owner, self.held.revise(owner.address, message))
             case say.WithdrawAgent(domain, member):
                 self.held.handle_withdrawn(owner.address, AgentKey(domain, member))
             case say.PostsTold():
+                owner.has_told_posts = True
                 self.held.handle_told(owner.address)
+
+    def _take_post(self, owner: Owner, post: Post | None) -> None:
+        if post is None:
+            problem: str | None = "the view that it revises is not here"
+        else:
+            problem = find_post_problem(post, self.name, owner.name)
+            problem = problem or self.held.handle_posted(owner.address, post)
+        if problem is not None:
+            self.counters["posts_refused"] += 1
+            self._events.append(PostRefused(owner.name, problem[:REASON_MAX]))
 
     def note_change(self, topic: str) -> None:
         self.changed[topic] = None
@@ -342,6 +374,7 @@ class Arranger:
         changed, self.changed = self.changed, {}
         addresses = self._members.addresses()
         domains = self.domains.update(now)
+        steps = 0
         for name in {**changed, **self.domains.pop_touched()}:
             topic = self.topics.get(name)
             if topic is None:
@@ -350,7 +383,10 @@ class Arranger:
             if not topic.parts:
                 self._leave_topic(topic, now)
                 self.has_new_posts = True
+            elif name in changed and steps >= STEPS_MAX:
+                self.note_change(name)
             elif name in changed:
+                steps += len(topic.parts)
                 self._work_sessions(topic)
                 if topic.is_ordered or self.is_owner_settled:
                     self._give_orders(topic, addresses, now)
@@ -429,8 +465,11 @@ class Arranger:
                 member.told[topic.name] = orders
                 for part in split_orders(orders):
                     self._tell(name, part)
-        for origin, problem in topic.problems().items():
-            self._events.append(PolicyRefused(topic.name, origin, problem))
+        problems = topic.problems()
+        for origin, problem in problems.items():
+            if topic.told_problems.get(origin) != problem:
+                self._events.append(PolicyRefused(topic.name, origin, problem))
+        topic.told_problems = problems
         for channel, reason in plan.refused.items():
             if before is None or before.refused.get(channel) != reason:
                 self._events.append(ChannelRefused(topic.name, channel, reason))
@@ -446,11 +485,18 @@ class Arranger:
             if known is not None and known.has_posts:
                 self._tell(member, message)
         for each in self._members.by_name.values():
-            if each.conn is not None and not each.has_posts and each.confirmed:
+            if not each.has_posts and each.confirmed:
                 self.tell_posts(each)
 
     def tell_posts(self, member: Member) -> None:
-        """Tell a member of all agents that are its, whatever it was told before."""
+        """Tell a member of all agents that are its, whatever it was told before.
+
+        A manager that has started again does so once it knows what its owners want.
+        """
+        owners = [asked for asked, _ in self._owners.asked.values()]
+        is_sure = self.is_owner_settled or all(owner.has_told_posts for owner in owners)
+        if member.conn is None or not self.is_settled or not is_sure:
+            return
         member.has_posts = True
         for post in self.handing.of_member(member.name):
             self._tell(member.name, say.PostAgent(post))

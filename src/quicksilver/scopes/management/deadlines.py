@@ -42,6 +42,11 @@ class SettleOwners:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetTopics:
+    """Nobody has come back for topics that were here before the manager started again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dissolve:
     """A topic needs no recovery domain of its own any more."""
 
@@ -52,5 +57,13 @@ class WorkOut:
 
 
 Deadline = (
-    RetryOwner | ForgetMember | ForgetParts | SayAlive | Settle | SettleOwners | Dissolve | WorkOut
+    RetryOwner
+    | ForgetMember
+    | ForgetParts
+    | SayAlive
+    | Settle
+    | SettleOwners
+    | ForgetTopics
+    | Dissolve
+    | WorkOut
 )

@@ -21,7 +21,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from quicksilver.scopes.management.saving import Numbers, SavedDomain, Savings
-from quicksilver.scopes.posts import DomainId, Seat, part_name
+from quicksilver.scopes.posts import DomainId, Seat, part_name, seat_rank
 
 TOPICS_BYTES_MAX = 256 << 10
 SEATS_BYTES_MAX = 512 << 10
@@ -238,7 +238,10 @@ class Domains:
     def _handle_part_changed(self, key: _PartKey) -> None:
         """Parties came or went; a part without any is none."""
         self._dirty_parts[key] = None
-        has_parties = bool(self._parts[key].parties)
+        count = len(self._parts[key].parties)
+        if count > 1:
+            return  # It was a part before.
+        has_parties = bool(count)
         for topic in key.topics:
             state = self._topics[topic]
             if has_parties != (key in state.parts):
@@ -319,7 +322,7 @@ class Domains:
         *,
         is_top: bool,
     ) -> None:
-        ordered = tuple(sorted(seats, key=lambda seat: _rank(domain.id, seat)))
+        ordered = tuple(sorted(seats, key=lambda seat: seat_rank(domain.id, seat)))
         if (ordered, topics, is_top) == (domain.seats, domain.topics, domain.is_top):
             return
         domain.seats, domain.topics, domain.is_top = ordered, topics, is_top
@@ -357,12 +360,6 @@ def _cut(topics: list[str]) -> list[tuple[str, ...]]:
         used += size
         shares[-1].append(topic)
     return [tuple(share) for share in shares]
-
-
-def _rank(domain: DomainId, seat: Seat) -> tuple[bool, bytes]:
-    """Return where a seat is in the order of a domain."""
-    text = f"{domain.scope}:{domain.number} {seat.member}".encode("utf-8", "surrogatepass")
-    return not seat.address, blake2b(text, digest_size=8).digest()
 
 
 def _record_name(kind: str, protocol: str, topics: list[str], *, is_top: bool) -> str:

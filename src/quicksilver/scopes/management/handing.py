@@ -22,8 +22,10 @@ from quicksilver.scopes.posts import (
     AgentKey,
     DomainId,
     Post,
+    Seat,
     key_of_post,
     parse_part,
+    seat_rank,
     spoken_for,
 )
 
@@ -60,6 +62,17 @@ class Held:
         self._posts[key] = _Held(owner, post, size)
         self._bytes += size
         return None
+
+    def revise(self, owner: str, change: say.ReviseAgent) -> Post | None:
+        """Return an agent with a new view of its domain; None: the view before is not here."""
+        held = self._posts.get(AgentKey(change.domain, change.member))
+        if held is None or held.owner != owner or held.post.view != change.base:
+            return None
+        away = {*change.gone, *(seat.member for seat in change.come)}
+        seats = [seat for seat in held.post.seats if seat.member not in away]
+        seats += change.come
+        seats.sort(key=lambda seat: seat_rank(change.domain, seat))
+        return msgspec.structs.replace(held.post, view=change.view, seats=tuple(seats))
 
     def handle_withdrawn(self, owner: str, key: AgentKey) -> None:
         held = self._posts.get(key)
@@ -110,6 +123,10 @@ class Handing:
         """Return the member that an agent was handed to, and how."""
         return self._handed.get(key)
 
+    def all(self) -> list[tuple[str, Post]]:
+        """Return all agents, and who each was handed to."""
+        return list(self._handed.values())
+
     def of_member(self, member: str) -> list[Post]:
         return [post for name, post in self._handed.values() if name == member]
 
@@ -159,11 +176,40 @@ class Handing:
         for key, (member, _) in self._handed.items():
             if key not in wanted or wanted[key][0] != member:
                 told.append((member, say.WithdrawAgent(*key)))
+        changes: dict[tuple[int, int], _Change] = {}
         for key, (member, post) in wanted.items():
-            if self._handed.get(key) != (member, post):
+            before = self._handed.get(key)
+            if before == (member, post):
+                continue
+            if before is None or before[0] != member or not _is_revision(before[1], post):
                 told.append((member, say.PostAgent(post)))
+                continue
+            # All agents of a domain have the same seats: they are compared once.
+            seats = before[1].seats, post.seats
+            place = id(seats[0]), id(seats[1])
+            if place not in changes:
+                changes[place] = _compare(*seats)
+            views = before[1].view, post.view
+            told.append((member, say.ReviseAgent(*key, *views, *changes[place])))
         self._handed = wanted
         return told
+
+
+_Change = tuple[tuple[str, ...], tuple[Seat, ...]]
+"""Whose seats are gone, and which are new."""
+
+
+def _is_revision(before: Post, after: Post) -> bool:
+    """Whether two posts differ in their views only."""
+    return msgspec.structs.replace(before, view=after.view, seats=after.seats) == after
+
+
+def _compare(before: tuple[Seat, ...], after: tuple[Seat, ...]) -> _Change:
+    new = dict.fromkeys(after)
+    members = {seat.member for seat in after}
+    for seat in before:
+        new.pop(seat, None)
+    return tuple(seat.member for seat in before if seat.member not in members), tuple(new)
 
 
 def find_leader(domains: Domains, name: DomainId) -> str | None:

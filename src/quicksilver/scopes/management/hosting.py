@@ -55,6 +55,11 @@ class Hosting:
     def posts(self) -> list[Post]:
         return [post for domain in self._domains.values() for post in domain.posts.values()]
 
+    def peers_of(self, domain: DomainId) -> tuple[list[str], list[str]]:
+        """Return the peers whose hosts are known, and those that are searched for."""
+        known = self._domains[domain]
+        return sorted(known.found), sorted(known.searched.keys() - known.found)
+
     def handle_posts(self, wanted: Iterable[Post], now: float) -> None:
         """This node hosts these agents, and no others."""
         by_key = {key_of_post(post): post for post in wanted}

@@ -31,6 +31,7 @@ from quicksilver.scopes.management.deadlines import (
     Dissolve,
     ForgetMember,
     ForgetParts,
+    ForgetTopics,
     RetryOwner,
     SayAlive,
     Settle,
@@ -47,7 +48,7 @@ from quicksilver.scopes.management.events import (
     Purpose,
 )
 from quicksilver.scopes.management.hosting import Hosting
-from quicksilver.scopes.management.inspection import answer_inspect
+from quicksilver.scopes.management.inspection import Account, answer_inspect
 from quicksilver.scopes.management.locating import EndKey, Locator
 from quicksilver.scopes.management.members import Member, Members, Strangers
 from quicksilver.scopes.management.messages import (
@@ -69,7 +70,8 @@ VISITORS_MAX = 10_000
 """Connections of those who ask for channels, for agents or for an account of the scope."""
 
 SETTLE_MORE_S = 0.1
-"""Once all members of a manager that started again are back: for what they want of topics."""
+"""Once all members of a manager that started again have said what they want of a topic: for
+what they want of others."""
 
 
 def recover_nothing(topic: str) -> str:
@@ -100,12 +102,14 @@ class ScopeManager:
         recovery_of: Callable[[str], str] = recover_nothing,
         flavour_of: Callable[[str], Flavour] = plain_flavour,
         place: Link | None,
+        is_dialable: bool = True,
         config: Config | None = None,
         saved: Mapping[str, bytes] | None = None,
         now: float,
     ) -> None:
-        """``address``: where this manager listens; empty: it cannot be dialled. ``owners``:
-        addresses of their managers. ``policy_of`` gives the forwarding policy of a topic,
+        """``address``: where this manager listens. ``is_dialable``: whether its owners and their
+        other members reach it there; its own members must. ``owners``: addresses of their
+        managers. ``policy_of`` gives the forwarding policy of a topic,
         ``recovery_of`` the recovery protocol (``none``: this scope recovers nothing), and
         ``flavour_of`` what the first session of a topic promises that is rooted here.
         ``place``: where messages are sent to this scope if it is a node, else None. ``saved``:
@@ -116,6 +120,7 @@ class ScopeManager:
         assert problem is None, problem
         self.name = name
         self.address = address
+        self._is_dialable = is_dialable
         self._config = config = config if config is not None else Config()
         self._place = place
         self._savings = Savings(saved or {})
@@ -139,7 +144,7 @@ class ScopeManager:
         )
         self._carrier = Carrier(self._locator, self._events)
         """Ends of channels, if this scope is a node …"""
-        self._hosting = Hosting(self._locator, self._events, is_dialable=bool(address))
+        self._hosting = Hosting(self._locator, self._events, is_dialable=is_dialable)
         """… and agents."""
         self._arranger = Arranger(
             name,
@@ -167,6 +172,7 @@ class ScopeManager:
         if self._members.by_name:
             self._arranger.is_settled = self._arranger.is_owner_settled = False
             self._timers.set(Settle(), now + config.settle_s)
+        self._timers.set(ForgetTopics(), now + config.grace_s_max)
 
     # What the scope's own applications and agents want, if it is a node
 
@@ -219,7 +225,7 @@ class ScopeManager:
         register = say.Register(
             PROTOCOL_VERSION,
             self.name,
-            self.address,
+            self.address if self._is_dialable else "",
             is_member=True,
             grace_s=self._config.grace_s,
         )
@@ -289,12 +295,13 @@ class ScopeManager:
                         self._forget_unconfirmed(self._members.by_name[name])
                 case Settle():
                     self._arranger.is_settled = True
-                    self._arranger.forget_saved_topics()
                     self._arranger.note_all()
                     self._timers.set(SettleOwners(), now + self._config.settle_s)
                 case SettleOwners():
                     self._arranger.is_owner_settled = True
                     self._arranger.note_all()
+                case ForgetTopics():
+                    self._arranger.forget_saved_topics()
                 case Dissolve():
                     for topic in self._arranger.domains.dissolve(now):
                         self._arranger.note_change(topic)
@@ -331,6 +338,9 @@ class ScopeManager:
         other = self._locator.next_timeout()
         return other if soonest is None or (other is not None and other < soonest) else soonest
 
+    def find_topic(self, name: str) -> Topic | None:
+        return self._arranger.topics.get(name)
+
     def topics(self) -> list[Topic]:
         return list(self._arranger.topics.values())
 
@@ -340,8 +350,13 @@ class ScopeManager:
 
     def _schedule(self, now: float) -> None:
         """Have changes worked out soon, all together."""
+        if not self._arranger.is_settled:
+            deadline = self._timers.deadline(Settle())
+            if self._members.is_complete() and (deadline or 0.0) > now + SETTLE_MORE_S:
+                self._timers.set(Settle(), now + SETTLE_MORE_S)
+            return
         has_work = self._arranger.changed or self._arranger.has_new_posts
-        if has_work and self._arranger.is_settled and WorkOut() not in self._timers:
+        if has_work and WorkOut() not in self._timers:
             self._timers.set(WorkOut(), now + self._config.collect_s)
 
     def _schedule_dissolve(self) -> None:
@@ -385,13 +400,24 @@ class ScopeManager:
                     self.name, self._place, posts, handing, addresses, message
                 )
             case say.Inspect():
-                answer, is_known = answer_inspect(self, message), True
+                answer, is_known = answer_inspect(self._account(), message), True
             case _:
                 self.counters["unexpected"] += 1
                 return False
         self.counters["questions_refused"] += not is_known
         self._out.append((conn, answer))
         return is_known
+
+    def _account(self) -> Account:
+        return Account(
+            self.name,
+            self.address,
+            self._is_dialable,
+            self._members,
+            self._owners,
+            self._arranger,
+            None if self._place is None else Node(self._carrier, self._hosting),
+        )
 
     def _tell_found(self) -> None:
         while (found := self._locator.poll_found()) is not None:
@@ -420,8 +446,6 @@ class ScopeManager:
             self._timers.cancel(ForgetMember(name))
             if (known.address, known.is_member) != (register.address, register.is_member):
                 self._arranger.handle_member_changed(member)
-        if not self._arranger.is_settled and self._members.is_complete():
-            self._timers.set(Settle(), now + SETTLE_MORE_S)
 
     def _handle_member(self, member: Member, message: Message, now: float) -> None:
         member.heard_at = now
@@ -451,7 +475,7 @@ class ScopeManager:
 
     def _forget_unconfirmed(self, member: Member) -> None:
         self._arranger.forget_unconfirmed(member)
-        if member.conn is not None and not member.has_posts and self._arranger.is_settled:
+        if not member.has_posts:
             self._arranger.tell_posts(member)
 
     # Owners
@@ -478,7 +502,7 @@ class ScopeManager:
                     self.counters["orders_refused"] += 1
                 elif (orders := gather_orders(owner, message)) is not None:
                     self._arranger.handle_orders(orders)
-            case say.PostAgent() | say.WithdrawAgent() | say.PostsTold():
+            case say.PostAgent() | say.ReviseAgent() | say.WithdrawAgent() | say.PostsTold():
                 self._arranger.handle_posts(owner, message)
             case say.Alive():
                 pass
@@ -489,6 +513,8 @@ class ScopeManager:
         problem = next(filter(None, map(find_scope_name_problem, (name, *names))), None)
         if problem is None and (self.name == name or self.name in names):
             problem = f"{name!r} belongs to {self.name!r} itself"
+        if problem is None and self._owners.is_taken(name, owner):
+            problem = f"another owner is named {name!r}, and topics have one root"
         if problem is not None:
             owner.name, owner.above = "", ()
             self._retry_owner(owner, problem, now)

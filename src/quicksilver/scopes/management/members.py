@@ -96,8 +96,8 @@ class Members:
         self.by_name[name] = member
 
     def is_complete(self) -> bool:
-        """Whether all members are connected."""
-        return len(self._by_conn) == len(self.by_name)
+        """Whether all members are connected, and have said what they want of some topic."""
+        return all(each.conn is not None and each.confirmed for each in self.by_name.values())
 
     def handle_away(self, member: Member, reason: str) -> None:
         """A member's connection is of no use any more."""

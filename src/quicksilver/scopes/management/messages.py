@@ -17,7 +17,7 @@ import msgspec
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import PARTS_MAX, Filter
 from quicksilver.scopes.names import Address, Name, Path
-from quicksilver.scopes.posts import DomainId, Post
+from quicksilver.scopes.posts import SEATS_MAX, DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 
 PROTOCOL_VERSION = 3
@@ -180,6 +180,24 @@ class PostAgent(msgspec.Struct, frozen=True, array_like=True, tag=8):
     post: Post
 
 
+class ReviseAgent(msgspec.Struct, frozen=True, array_like=True, tag=21):
+    """From an owner: the domain of an agent that it posted before has a new view.
+
+    In a large domain a view is long, and what changes is little.
+    """
+
+    domain: DomainId
+    member: Name
+    """Whom the agent speaks for."""
+    base: int
+    """The view that the member has …"""
+    view: int
+    """… and the new one."""
+    gone: Annotated[tuple[Name, ...], msgspec.Meta(max_length=SEATS_MAX)]
+    come: Annotated[tuple[Seat, ...], msgspec.Meta(max_length=SEATS_MAX)]
+    """Seats that are new, or whose address is another one."""
+
+
 class WithdrawAgent(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """From an owner: an agent is no longer the member's."""
 
@@ -277,12 +295,12 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Inspected(msgspec.Struct, frozen=True, array_like=True, tag=20):
-    """Some of the rows, and how many there are."""
+    """Some of the rows, and the number of the first one that is not here; 0: these are all."""
 
     topic: Name
     first: int
     rows: Annotated[tuple[Row, ...], msgspec.Meta(max_length=ROWS_MAX)]
-    count: int
+    next: int
 
 
 Message = (
@@ -295,6 +313,7 @@ Message = (
     | TopicRefused
     | Orders
     | PostAgent
+    | ReviseAgent
     | WithdrawAgent
     | PostsTold
     | Confirm

@@ -42,7 +42,9 @@ class Owner:
     heard_at: float = 0.0
     tries: int = 0
     is_joined: bool = False
-    """True once it has answered on this connection."""
+    """True once it has answered on this connection …"""
+    has_told_posts: bool = False
+    """… and once it has told of all agents."""
     partial: dict[str, tuple[list[Source], list[Target]]] = field(default_factory=dict)
     """Orders of which the last part is yet to come, by topic."""
 
@@ -77,6 +79,11 @@ class Owners:
                 names.update(dict.fromkeys(owner.above))
         return tuple(names)[:ABOVE_MAX]
 
+    def is_taken(self, name: str, owner: Owner) -> bool:
+        """Whether another owner that is there has a name."""
+        others = (each for each in self.by_address.values() if each is not owner)
+        return any(each.is_there and each.name == name for each in others)
+
     def for_topic(self, topic: str) -> Owner | None:
         """Return the owner to ask for a topic: the one that was, if it still leads there."""
         root = root_of(topic)
@@ -101,7 +108,7 @@ class Owners:
 
     def handle_lost(self, owner: Owner) -> list[str]:
         """An owner is out of reach, and may forget; return the topics it was asked for."""
-        owner.conn, owner.is_joined = None, False
+        owner.conn, owner.is_joined, owner.has_told_posts = None, False, False
         owner.partial.clear()
         topics = [topic for topic, (asked, _) in self.asked.items() if asked is owner]
         for topic in topics:

@@ -17,7 +17,7 @@ from quicksilver.scopes.management.domains import SEATS_BYTES_MAX, Party, seat_b
 from quicksilver.scopes.management.messages import NO_DOMAIN, Medium, Source, Target
 from quicksilver.scopes.management.sessions import TopicSessions
 from quicksilver.scopes.names import find_topic_name_problem, root_of
-from quicksilver.scopes.routing import Channel
+from quicksilver.scopes.routing import EVERY, Channel
 
 TOPICS_MAX = 10_000
 """Topics of one scope. Of one half of them each member is sure of its share."""
@@ -56,7 +56,11 @@ class Topic:
         self.media: tuple[Medium, ...] = ()
         """… and mechanisms of scopes above that it has a part in."""
         self.where: External | None = None
-        """The mechanism between this scope's own members, if its policy is one."""
+        """The mechanism between this scope's own members, if its policy is one …"""
+        self.refused = ""
+        """… or why it cannot be used."""
+        self.told_problems: dict[str, str] = {}
+        """Faults of the policy that whoever runs the manager knows of."""
         self.is_ordered = is_root
         """True once the owner has said what it wants, on whatever connection."""
         self.is_recovered_above = not is_root
@@ -96,7 +100,8 @@ class Topic:
 
     def problems(self) -> dict[str, str]:
         """Return why the policy was not obeyed, by origin."""
-        return self.container.problems()
+        refused = {EVERY: self.refused} if self.refused else {}
+        return {**refused, **self.container.problems()}
 
     def forget_owner(self) -> None:
         """Another owner is asked, or none: what the last one wanted does not count."""

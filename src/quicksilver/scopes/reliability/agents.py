@@ -157,8 +157,12 @@ class Agents:
         self._where: dict[AgentKey, Link] = {}
         self._by_domain: dict[DomainId, list[Hosted]] = {}
         self._outputs: deque[tuple[Link | External, bytes]] = deque()
+        self._sought: dict[AgentKey, None] = {}
+        """Agents that something was to be said to, and whose place is not known."""
         self._local: deque[Frame] = deque(maxlen=OUTPUTS_MAX)
         """Between two agents of this node in the same domain."""
+        self._moved: dict[AgentKey, None] = {}
+        """Agents of other nodes that are perhaps not where they were."""
         self._stable: deque[tuple[str, Sender, int]] = deque(maxlen=OUTPUTS_MAX)
         self._now = 0.0
 
@@ -209,9 +213,15 @@ class Agents:
                 self._where[peer] = Link("", "", origin)
         elif where.node != origin:
             self.counters["strangers"] += 1
+            self._doubt(peer)
             return
         self._dispatch(hosted, frame, now)
         self._settle(now)
+
+    def _doubt(self, peer: AgentKey) -> None:
+        """An agent may have been posted elsewhere: its manager is asked, and nobody believed."""
+        if len(self._moved) < OUTPUTS_MAX:
+            self._moved[peer] = None
 
     def handle_timeout(self, now: float) -> None:
         self._now = now
@@ -238,6 +248,16 @@ class Agents:
                 self._handle_local(self._local.popleft())
         return self._outputs.popleft() if self._outputs else None
 
+    def poll_sought(self) -> AgentKey | None:
+        """Return an agent whose place the manager is to find out: what was said to it is lost.
+
+        In a large domain an agent talks to some of the others only.
+        """
+        key = next(iter(self._sought), None)
+        if key is not None:
+            del self._sought[key]
+        return key
+
     def poll_repair(self) -> tuple[Channel, Packet] | None:
         """Return messages that were missing here, and the way that they came."""
         repairs = self.repairs.repairs
@@ -249,6 +269,13 @@ class Agents:
         The node's holdings know already; this is for those who wait for it.
         """
         return self._stable.popleft() if self._stable else None
+
+    def poll_moved(self) -> AgentKey | None:
+        """Return an agent of another node that is perhaps not where it was, or None.
+
+        The manager is to be told (``ScopeManager.handle_peer_lost``).
+        """
+        return self._moved.popitem()[0] if self._moved else None
 
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         """Return a stream and a mark below which no node has what is missing here."""
@@ -411,6 +438,8 @@ class Agents:
             self._local.append(frame)
         elif where is None:
             self.counters["unreachable"] += 1
+            if len(self._sought) < OUTPUTS_MAX:
+                self._sought[key] = None
         elif len(self._outputs) >= OUTPUTS_MAX:
             self.counters["dropped"] += 1
         else:

@@ -125,7 +125,8 @@ class NodeState:
         lost = self.lost(name)
         if stream is None or not self.subscribes(name.topic) or lost <= stream.low:
             return
-        if stream.missing(lost) and (*name, lost) not in self.given_up:
+        is_new = (*name, lost) not in self.given_up and len(self.given_up) < STREAMS_MAX
+        if is_new and stream.missing(lost):
             self.given_up.append((*name, lost))
 
     def report(self, name: Name, agreed: int) -> Own:

@@ -196,7 +196,13 @@ class StreamRounds(Folding[Gathered]):
         return Gathered(tuple(records))
 
     def _fold(self, record: Record) -> Record:
-        own = self._own(record.name)
+        name = record.name
+        own = self._own(name)
+        stable, lost = self._node.stable(name), self._node.lost(name)
+        if stable > record.stable or lost > record.lost:
+            # A leader that is new here has not heard of it.
+            stable, lost = max(stable, record.stable), max(lost, record.lost)
+            record = msgspec.structs.replace(record, stable=stable, lost=lost)
         return self._certified(fold(record, own, self.seat), own)
 
     def _certified(self, record: Record, own: Own) -> Record:
@@ -336,11 +342,11 @@ class StreamRounds(Folding[Gathered]):
 
     def _conclude_top(self, name: Name, topic: Topic, record: Record, now: float) -> None:
         """A complete round of all nodes: say what is stable, and what is lost."""
+        stable = self._node.stable(name)
         if record.low is not None:
-            stable = topic.agreed
-        else:
-            # Nobody is waited for. If somebody catches up, it is given what is here.
-            stable = record.high if record.need == VALUE_MAX else self._node.stable(name)
+            stable = max(stable, topic.agreed)
+        elif record.need == VALUE_MAX:
+            stable = max(stable, record.high)  # nobody wants it
         self._node.learn(name, stable, self._find_lost(topic, record, now))
         self._handle_stable(name, stable, topic)
 
