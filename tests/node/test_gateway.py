@@ -215,6 +215,40 @@ def test_gateways_may_be_killed_while_messages_cross() -> None:
         run(work(one, two), 100)
 
 
+def test_a_slow_network_slows_the_senders_of_another() -> None:
+    """Nothing is dropped on the way: channels wait, then the gateways, then who sends."""
+
+    async def work(one: Network, two: Network) -> None:
+        async with connect(one.gms, name="alice") as alice, connect(two.gms) as bob:
+            out, into = await alice.open(TOPIC), await bob.join(TOPIC)
+            sent = 0
+
+            async def write() -> None:
+                nonlocal sent
+                while sent < 20_000:
+                    await out.send(b"%09d" % sent + bytes(20_000))
+                    sent += 1
+
+            writing = asyncio.create_task(write())
+            first = int((await into.receive()).payload[:9])
+            before = -1
+            while sent > before:
+                before = sent
+                await asyncio.sleep(1.5)
+            assert sent < 10_000, "who sends waits while nobody reads"
+            got = first
+            while got < sent + 500:
+                for message in await into.receive_batch():
+                    got += 1
+                    assert int(message.payload[:9]) == got
+            writing.cancel()
+
+    with networks("campus/lan1", "campus/lan2") as (one, two):
+        one.start("g1")
+        two.start("g2")
+        run(work(one, two), 100)
+
+
 def test_a_network_belongs_to_one_scope() -> None:
     """A second scope's gateway says whose network it is, and goes."""
 

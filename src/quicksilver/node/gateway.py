@@ -22,13 +22,17 @@ from quicksilver.node.errors import QuicksilverError, ScopeUnreachableError
 from quicksilver.node.gateway_lan import Ended, Heard, Lan, TopicEnded, ViewSeen
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.scoped_frames import NodeFrames
-from quicksilver.scopes.dissemination.packets import Gap
+from quicksilver.scopes.dissemination.forwarder import Forwarder
+from quicksilver.scopes.dissemination.holdings import Name
+from quicksilver.scopes.dissemination.packets import Gap, Sender
 from quicksilver.scopes.gateway.gateway import Gateway
 from quicksilver.scopes.gateway.inflow import Ticket
 from quicksilver.scopes.gateway.messages import GROUP, name_node
+from quicksilver.scopes.gateway.network_state import NetworkState
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem
 from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.stdx.text import printable
 
 LOGGER = "quicksilver.gateway"
@@ -168,6 +172,8 @@ class _Process:
             owners=(options.manager,),
             life=time.time_ns(),
             copies_bytes_max=COPIES_BYTES,
+            seed=time.time_ns(),
+            make_agents=self._make_agents,
             now=self._loop.time(),
         )
         self._frames = frames = NodeFrames(
@@ -186,6 +192,19 @@ class _Process:
             if self._lan is not None:
                 await self._lan.close()
             await server.close()
+
+    def _make_agents(
+        self, forwarder: Forwarder, subscribes: Callable[[str], bool], seed: int
+    ) -> Agents:
+        def confirmed(topic: str, sender: Sender) -> int | None:
+            return None if self._gateway is None else self._gateway.confirmed(topic, sender)
+
+        def is_counted(name: Name) -> bool:
+            return agents.state.is_counted(name)
+
+        lower = NetworkState(forwarder.holdings, confirmed, is_counted)
+        agents = Agents(lower=lower, subscribes=subscribes, seed=seed)
+        return agents
 
     async def _wait_joined(self, stop: asyncio.Event) -> str | None:
         """Return the scope once the manager has answered; None: ``stop`` was set before."""

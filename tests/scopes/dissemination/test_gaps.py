@@ -405,3 +405,28 @@ class TestLinks:
     )
     def test_frames_that_no_node_sends_are_not_understood(self, bad: OpenChannel | Carry) -> None:
         assert parse_frame(encode(bad)) is None
+
+
+def test_who_lacks_more_than_a_queue_holds_is_told_first_what_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would ask for the same again and again, and get the same as often."""
+    one = Line("AB", copies_bytes_max=20_000)
+    one.open("AB")
+    one.publish(3)
+    one.cut("AB")
+    one.publish(100)
+    size = one.nodes["A"].holdings.of_topic(T)[A].copies[0].size()
+    monkeypatch.setattr(outlets, "QUEUE_BYTES_MAX", 8 * size)
+    kept = one.nodes["A"].holdings.of_topic(T)[A].kept
+    assert 103 - kept > 16, "several queues of copies, and more is gone"
+    source, target = one.nodes["A"], one.nodes["B"]
+    target.handle_event(TargetOpened(channel("AB")))
+    source.handle_event(SourceOpened(channel("AB"), (ALL,), link("B")))
+    for _ in range(400):
+        if (out := source.poll_transmit()) is not None:
+            target.handle_frame(ord("A"), out[1], 0.0)
+        if (answer := target.poll_answer()) is not None:
+            source.handle_answer(link("B"), answer[1])
+    one.settle()
+    assert one.got["B"] == [0, 1, 2, (3, kept - 1), *range(kept, 103)]

@@ -247,11 +247,16 @@ class Outlets:
         return source is not None and source.is_ready
 
     def is_behind(self, topic: str) -> bool:
-        """Whether much waits at a channel of a topic whose target is waited for, of anybody."""
-        for source in self._waited_for(topic):
-            assert isinstance(source.where, Link)
-            wire = self._wires.get(source.where)
-            if wire is not None and (wire.is_behind or wire.bytes > QUEUE_BYTES_MAX // 2):
+        """Whether a channel of a topic whose target is waited for takes nothing for now.
+
+        Much waits there, whoever's messages they are, or the target has yet to say what it has.
+        """
+        for source in self._by_topic.get(topic, {}).values():
+            where = source.where
+            wire = self._wires.get(where) if isinstance(where, Link) else None
+            if wire is None or not source.waits:
+                continue
+            if not source.is_ready or wire.is_behind or wire.bytes > QUEUE_BYTES_MAX // 2:
                 return True
         return False
 
@@ -307,11 +312,28 @@ class Outlets:
         source.is_ready = True
         source.begun.clear()
         source.own_lost = None
+        self._say_gone(source, where, lows)
         for packet in self._holdings.since(source.channel.topic, lows):
             self._carry(source, packet)
             if not source.is_ready:
                 return
         self._say_given(source, where, is_answer=True)
+
+    def _say_gone(self, source: _Source, where: Link, lows: dict[Sender, int]) -> None:
+        """Tell a target what it lacks and cannot get, before it gets what comes after.
+
+        Of more than fits into the queue it would ask for the first again and again.
+        """
+        channel = source.channel
+        gone = tuple(
+            (sender, stream.kept)
+            for sender, stream in self._holdings.of_topic(channel.topic).items()
+            if lows.get(sender, stream.kept) < stream.kept
+            and stream.record
+            and matches(stream.record, channel)
+        )
+        if gone and where.protocol != LOSSY_PROTOCOL:
+            self._say(where, Given(channel, gone, is_answer=True))
 
     def _say_given(self, source: _Source, where: Link, *, is_answer: bool) -> None:
         if where.protocol == LOSSY_PROTOCOL:
