@@ -22,6 +22,7 @@ from quicksilver.node.messages import NodeStats
 from quicksilver.node.options import NodeOptions
 
 if TYPE_CHECKING:
+    from quicksilver.node.inbox import KeptViews
     from quicksilver.node.requests import Requests
 
 
@@ -137,6 +138,11 @@ class Core(Protocol):
 
     @property
     def requests(self) -> Requests: ...
+
+    @property
+    def views(self) -> KeptViews:
+        """The views that applications have not taken."""
+        ...
 
     @property
     def welcome(self) -> Future[int]: ...

@@ -37,6 +37,7 @@ from quicksilver.node.errors import (
     TimedOutError,
     UnconfirmedError,
 )
+from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import NODE
 from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
@@ -102,6 +103,8 @@ class ScopedCore:
         """Set when a full lane has room again; for threads that wait in ``send``."""
         self.failure: Exception | None = None
         self.is_closed = False
+        self.views = KeptViews()
+        """Scopes tell no views of topics: it stays empty."""
         self.promises = Promises()
         self._manager = manager
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
