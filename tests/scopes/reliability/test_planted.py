@@ -168,7 +168,7 @@ def settle_after_loss() -> None:
 
 
 def trouble_with_hosts() -> None:
-    trouble(1)
+    trouble(4)
 
 
 @dataclass(frozen=True)
