@@ -428,9 +428,7 @@ class ScopeNode:
                 is_busy |= self._turn_parts(self._forwarder, now)
         while (dial := self.manager.poll_dial()) is not None:
             self._dial(dial.address, dial)
-        while self._links.dials:
-            where = self._links.dials.popleft()
-            self._dial(where.address, where)
+        self._note_dials()
 
     def _turn_parts(self, forwarder: Forwarder, now: float) -> bool:
         is_busy = False
