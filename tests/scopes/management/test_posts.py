@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import AgentPosted, AgentWithdrawn, PeerLost
 from quicksilver.scopes.posts import DomainId, Post, Seat, find_post_problem, parse_part, spoken_for
 from tests.scopes.management.test_manager import PARENTS, T, want
@@ -194,6 +195,19 @@ class TestChanges:
         assert PeerLost(*key) in network.events[asking]
         host = next(n for n, a in network.agents.items() if key in a)
         assert network.peers[asking][key] == host
+
+    def test_who_asks_for_what_was_not_posted_is_told_nothing(self) -> None:
+        """Of nodes and of scopes: the agent must be there, and have come that way."""
+        network = lecture()
+        own = next(post for post in network.agents["A"].values() if post.path == ("A",))
+        for name, path in (("A", ("B",)), ("A", ("A", "A")), ("P", ("X:9",)), ("P", ("P", "P"))):
+            manager = network.managers[name]
+            manager.handle_accepted(88_888, network.now)
+            manager.handle_message(88_888, say.RequestAgent(own.domain, path), network.now)
+            out = manager.poll_transmit()
+            assert out is not None
+            assert isinstance(out[1], say.AgentRefused)
+            manager.handle_closed(88_888, network.now)
 
     def test_who_leaves_a_topic_hosts_nothing_more(self) -> None:
         network = lecture()
