@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from quicksilver.cli.main import run
+from quicksilver.trials.draw import draw_plan
 from tests.trials.broken import BROKEN
 
 
@@ -44,9 +46,12 @@ def test_a_violation_fails_and_names_the_replay(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.slow
 def test_a_shrunk_plan_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "plan.json"
+    drawn, path = tmp_path / "drawn.json", tmp_path / "plan.json"
+    plan = draw_plan(51)
+    # Two faults of many: each that is left out costs a run.
+    drawn.write_bytes(msgspec.json.encode(msgspec.structs.replace(plan, faults=plan.faults[:2])))
     with BROKEN["never-quiet"].install():
-        assert run(["sim", "--seed", "51", "--shrink", "--write-plan", str(path)]) == 1
+        assert run(["sim", "--plan", str(drawn), "--shrink", "--write-plan", str(path)]) == 1
         assert json.loads(path.read_text(encoding="utf-8"))["faults"] == []
         assert run(["sim", "--plan", str(path)]) == 1
     assert run(["sim", "--plan", str(path)]) == 0

@@ -217,7 +217,7 @@ def test_what_an_application_had_sent_outlives_it(gms: str, running: Running) ->
         node = running.connect()
         group = node.open("last")
         group.wait_members(1)
-        element = node._connected.thread
+        element = node.core.thread
         count = 0
         controller = running.controller
         assert controller is not None
@@ -382,7 +382,7 @@ def test_what_needs_a_node_is_refused_in_one_line(running: Running) -> None:
             lambda: node.on_burst(print),
             lambda: group.request(b"?"),
             lambda: group.serve(lambda request: None),
-            lambda: node.core,
+            lambda: group.send_from(lambda: None),
         ]
         for call in calls:
             with pytest.raises(quicksilver.NeedsNodeError) as caught:

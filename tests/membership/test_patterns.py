@@ -12,9 +12,10 @@ from quicksilver.membership.patterns import NameIndex, PatternIndex, is_pattern,
 from quicksilver.wire import gms
 from tests.membership.bench import Bench, hello
 
-LEVELS = st.sampled_from(["a", "b", "c", "$s", ""])
+LEVELS = st.sampled_from(["a", "b", "c", "$s", "", "a/b", "a/c/b", "/"])
 NAMES = st.lists(LEVELS, min_size=1, max_size=4).map(".".join).filter(bool)
-PATTERNS = st.lists(st.sampled_from(["a", "b", "*", "$s"]), min_size=0, max_size=3).flatmap(
+PATHS = st.sampled_from(["a/*", "a/c/*", "b/*", "a.b/*", "a.a/*", "$s/*", "a.a/c/*"])
+PATTERNS = PATHS | st.lists(st.sampled_from(["a", "b", "*", "$s"]), min_size=0, max_size=3).flatmap(
     lambda head: st.sampled_from(["a", "*", ">"]).map(lambda last: ".".join([*head, last]))
 )
 
@@ -37,6 +38,14 @@ PATTERNS = st.lists(st.sampled_from(["a", "b", "*", "$s"]), min_size=0, max_size
         ("$attend.*", "$attend.x", True),
         ("prices", "prices", True),
         ("pri*", "prices", False),
+        ("campus/*", "campus/news", True),
+        ("campus/*", "campus/library/news", False),
+        ("campus/library/*", "campus/library/news", True),
+        ("campus/*", "campus/news.eu", True),
+        ("campus/*", "campus", False),
+        ("campus/*", "campus.x/news", False),
+        ("*", "campus/news", True),
+        ("$s/*", "$s/news", True),
     ],
 )
 def test_what_a_pattern_stands_for(pattern: str, name: str, is_match: bool) -> None:
@@ -214,3 +223,17 @@ def test_the_region_of_a_private_group_never_uses_a_number_twice() -> None:
     bench.say(keeper, gms.Subscribe(2, join=("$private.p",)))
     bench.run(0.02)
     assert bench.service._tables.regions[1 << 31 | 1].view > first
+
+
+def test_a_group_that_only_patterns_have_left_ends() -> None:
+    """A gateway is in all topics of its scope and must not keep one alive by itself."""
+    bench = Bench()
+    gateway = bench.welcome(gms.Subscribe(1, match=("campus/*",)))
+    node = bench.connect()
+    join = ("campus/news", "campus/library/news", "news")
+    bench.say(node, hello(), gms.Subscribe(1, join=join))
+    (update,) = [r for r in bench.run(0.02)[gateway] if isinstance(r, gms.Update)]
+    assert [(group.name, group.joined) for group in update.groups] == [("campus/news", (1, 2))]
+    bench.say(node, gms.Subscribe(2, leave=("campus/news",)))
+    (update,) = [r for r in bench.run(0.02)[gateway] if isinstance(r, gms.Update)]
+    assert update.groups_gone == (1,)

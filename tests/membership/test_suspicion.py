@@ -62,6 +62,14 @@ def test_a_word_taken_back_does_not_count() -> None:
     assert convicted(suspicions, 2003.0) == [9]
 
 
+def test_a_word_taken_back_in_the_last_moment_does_not_count() -> None:
+    """Reports are weighed together, a moment later: whoever is heard again before that stays."""
+    suspicions = accuse((1, (9,)), (2, (9,)))
+    suspicions.handle_report(2, (), 13.0 - WEIGH_S / 2)
+    assert convicted(suspicions, 13.0) == []
+    assert suspicions.next_timeout() is None
+
+
 def test_two_that_are_cut_off_cannot_have_the_others_excluded() -> None:
     """Each of the others is reported by two; but more report these two."""
     rest, lost = (1, 2, 3), (8, 9)

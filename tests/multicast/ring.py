@@ -15,7 +15,8 @@ from quicksilver.multicast.feeds import ControlFeed, RepairFeed
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.relaying import RelayFeed
 from quicksilver.multicast.repair.recovery import RegionRecovery
-from quicksilver.recovery.ring import Due, RingAgent
+from quicksilver.recovery.pacing import Due
+from quicksilver.recovery.ring import RingAgent
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.control import Ack, Nak, Pull, Receipt, Record, Token, Wake, parse_control
 from quicksilver.wire.gms import NodeInfo

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from quicksilver.membership.directory import GroupView
-from quicksilver.multicast.events import GroupViewChanged
+from quicksilver.multicast.events import GroupUnmatched
 from quicksilver.multicast.joins import Joins
 from quicksilver.multicast.routes import Receivers
 from quicksilver.wire.ids import GroupId, NodeId, RegionId, ViewNumber
@@ -31,7 +33,7 @@ def joins() -> Joins:
 
 def take(
     joins: Joins, view: GroupView, *, batch: int = 5, is_member: bool = True, lost_batch: int = -1
-) -> list[GroupViewChanged]:
+) -> list[Any]:
     changes, is_missing = joins.handle_view(view, batch, is_member=is_member, lost_batch=lost_batch)
     assert not is_missing
     return changes
@@ -109,3 +111,17 @@ def test_the_next_incarnation_keeps_what_was_named_and_tells_anew(joins: Joins) 
     assert not joins.routes
     assert list(joins.by_name) == ["a.b"], "patterns meet their groups again"
     assert len(take(joins, VIEW)) == 1
+
+
+def test_a_pattern_is_told_which_of_its_groups_have_ended(joins: Joins) -> None:
+    """Whoever acts for all groups that match, as a gateway does, has nobody else to ask."""
+    joins.note_request(1, leave=(), match={"a.*": lambda name: RECEIVERS}, unmatch=())
+    take(joins, VIEW)
+    assert joins.handle_gone([7]) == [GroupUnmatched("a.b", ("a.*",))]
+    assert joins.handle_gone([7]) == []
+    take(joins, VIEW)
+    (told,) = take(joins, replace(VIEW, view=ViewNumber(4)), is_member=False)
+    assert told == GroupUnmatched("a.b", ("a.*",))
+    take(joins, replace(VIEW, view=ViewNumber(5)))
+    assert joins.clear() == [GroupUnmatched("a.b", ("a.*",))], "the next incarnation meets it anew"
+    assert not joins.by_name

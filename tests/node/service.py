@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def running_gms(*, discovery_port: int | None = None, **settings: Any) -> Iterator[str]:
+def running_gms(
+    *, discovery_port: int | None = None, addresses: str = "239.192.0.0/16", **settings: Any
+) -> Iterator[str]:
     """Serve a cluster with a multicast port of its own; yields ``host:port``."""
     listening: list[str] = []
     ready = threading.Event()
@@ -34,6 +36,7 @@ def running_gms(*, discovery_port: int | None = None, **settings: Any) -> Iterat
         port=0,
         settings=ClusterSettings(multicast_port=free_udp_port(), **settings),
         discovery_port=discovery_port,
+        addresses=addresses,
     )
     thread = threading.Thread(
         target=lambda: loop.run_until_complete(serve_gms(options, stop, note))

@@ -108,6 +108,28 @@ def test_a_cancelled_join_has_joined_nothing_and_can_be_repeated(gms: str) -> No
             view = await watch.wait_members(1)
             assert view.members == (other.id,)
 
+    run(work())
+
+
+def test_joins_that_were_cancelled_leave_nothing_in_the_node(gms: str) -> None:
+    """A program may try thousands of names, each for a moment."""
+
+    async def work() -> None:
+        async with pair(gms) as (node, _):
+            for number in range(20):
+                name = f"never-{number}"
+                joining = asyncio.ensure_future(node.join(name))
+                for _ in range(10_000):
+                    if name in node.core._waiting:
+                        break
+                    await asyncio.sleep(0)
+                joining.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await joining
+            await settled(node, 0)
+            await node.leave(await node.join("last"))
+            assert node.core._waiting == {}
+
     run(work(), timeout_s=60)
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver import AddressError, Batch, Message
-from quicksilver.node.inbox import PER_MESSAGE_BYTES, Inbox, cost
+from quicksilver import AddressError, Batch, Message, View
+from quicksilver.node.inbox import (
+    PER_MEMBER_BYTES,
+    PER_MESSAGE_BYTES,
+    PER_VIEW_BYTES,
+    VIEWS_KEPT_MAX,
+    Inbox,
+    KeptViews,
+    Views,
+    cost,
+)
 from quicksilver.node.options import Overflow, parse_gms_address
+from quicksilver.wire.ids import NodeId
 
 
 def batch(first: int, count: int = 1, size: int = 36) -> Batch:
@@ -15,6 +25,9 @@ def batch(first: int, count: int = 1, size: int = 36) -> Batch:
 
 ONE = PER_MESSAGE_BYTES + 36
 """What a message of these tests counts for."""
+
+ONE_VIEW = PER_VIEW_BYTES + PER_MEMBER_BYTES
+"""What a view with one member counts for."""
 
 
 class TestBatch:
@@ -137,3 +150,59 @@ class TestAddresses:
         assert caught.value.text == text
         assert "127.0.0.1:7401" in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def view(number: int, group: str = "g", members: int = 1) -> View:
+    return View(group, number, tuple(NodeId(member) for member in range(members)))
+
+
+class TestKeptViews:
+    def test_the_oldest_go_first_whatever_group_they_are_of(self) -> None:
+        """Who joins thousands of groups and takes no views must not keep a thousand of each."""
+        kept = KeptViews(bytes_max=4 * ONE_VIEW)
+        a, b = Views(), Views()
+        for number in range(1, 4):
+            kept.put(a, view(number))
+            kept.put(b, view(number))
+        assert [each.number for each in a] == [2, 3]
+        assert [each.number for each in b] == [2, 3]
+
+    def test_the_newest_view_of_each_group_stays(self) -> None:
+        """With more groups than there is room for, whoever asks still gets the view that counts."""
+        kept = KeptViews(bytes_max=2 * ONE_VIEW)
+        groups = [Views() for _ in range(5)]
+        for number in (1, 2):
+            for each in groups:
+                kept.put(each, view(number))
+        assert [[each.number for each in views] for views in groups] == [[2]] * 5
+
+    def test_views_that_were_taken_cost_nobody_his_own(self) -> None:
+        """A group whose views are taken drops none of them, and gets all that come later."""
+        kept = KeptViews(bytes_max=3 * ONE_VIEW)
+        taken, left = Views(), Views()
+        seen = []
+        for number in range(10):
+            kept.put(taken, view(number))
+            seen.append(taken.popleft().number)
+            if number == 8:
+                kept.put(left, view(1))
+                kept.put(left, view(2))
+        assert seen == list(range(10))
+        assert [each.number for each in left] == [1, 2]
+
+    def test_large_views_count_for_more(self) -> None:
+        """A view lists its members: a thousand of them take more than a kilobyte."""
+        kept = KeptViews(bytes_max=4 * ONE_VIEW)
+        views = Views()
+        for number in range(3):
+            kept.put(views, view(number, members=1000))
+        assert [each.number for each in views] == [2]
+
+    def test_one_group_keeps_no_more_than_its_limit(self) -> None:
+        """The limit of a group holds as well where the node has room."""
+        kept = KeptViews()
+        views = Views()
+        for number in range(VIEWS_KEPT_MAX + 10):
+            kept.put(views, view(number))
+        assert len(views) == VIEWS_KEPT_MAX
+        assert views[-1].number == VIEWS_KEPT_MAX + 9

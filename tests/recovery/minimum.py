@@ -7,13 +7,31 @@ which travels down with the next rounds. A network of lists and a virtual clock 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain, Hierarchy
-from quicksilver.recovery.ring import RingAgent, Timing
-from quicksilver.recovery.rounds import Pace, Receipt, RoundEnd, Rounds, Token, Wake
+from quicksilver.recovery.gossip import GossipAgent
+from quicksilver.recovery.pacing import Counters, Timing
+from quicksilver.recovery.requests import RequestsAgent
+from quicksilver.recovery.ring import RingAgent
+from quicksilver.recovery.rounds import (
+    TO_ALL,
+    Content,
+    Folding,
+    Pace,
+    Receipt,
+    RoundEnd,
+    Token,
+    Wake,
+)
 from quicksilver.recovery.stack import AgentStack
+from quicksilver.recovery.star import StarAgent
+from quicksilver.recovery.tree import TreeAgent
 from quicksilver.stdx.rand import Rng
 
 TIMING = Timing(
@@ -39,30 +57,54 @@ class Minimum:
     """The number of an announcement, and the minimum of all that it announces."""
 
 
+def make_agent(
+    kind: str, node: int, domain: Domain, rounds: Folding[Content], counters: Counters
+) -> Agent[Content]:
+    """Make an agent of a kind: ``ring``, ``star``, ``tree``, ``gossip`` or ``requests``."""
+    common = {
+        "node": node,
+        "domain": domain,
+        "rounds": rounds,
+        "timing": TIMING,
+        "counters": counters,
+    }
+    makers: dict[str, Any] = {
+        "ring": RingAgent,
+        "star": StarAgent,
+        "tree": partial(TreeAgent, fanout=2),
+        "gossip": partial(GossipAgent, fanout=2, seed=5),
+        "requests": partial(RequestsAgent, seed=5),
+    }
+    agent: Agent[Content] = makers[kind](**common)
+    return agent
+
+
+KINDS = ("ring", "star", "tree", "gossip", "requests")
+
+
 class Member:
     """One node: its value, and what it was told."""
 
-    def __init__(self, node: int, value: int, star_level: int) -> None:
+    def __init__(self, node: int, value: int, kinds: Sequence[str]) -> None:
         self.node = node
-        self.star_level = star_level
+        self.kinds = kinds
         self.value = value
         self.announced = (0, 0)
         self.is_down = False
         self.tokens_released = 0
         self.roll_calls = 0
-        self.stack: AgentStack[Minimum] = AgentStack(self.make_agent)
+        self.stack: AgentStack[Minimum] = AgentStack()
 
     def make_agent(self, domain: Domain) -> Agent[Minimum]:
         rounds = MinimumRounds(self, is_top=domain.parent is None)
-        if domain.name[0] == self.star_level:
-            return StarAgent(self.node, domain, rounds)
-        return RingAgent(node=self.node, domain=domain, rounds=rounds, timing=TIMING, counters=self)
+        kind = self.kinds[domain.name[0] % len(self.kinds)]
+        return make_agent(kind, self.node, domain, rounds, self)
 
     def learn(self, announced: tuple[int, int]) -> None:
         self.announced = max(self.announced, announced)
 
 
-class MinimumRounds(Rounds[Minimum]):
+class MinimumRounds(Folding[Minimum]):
     def __init__(self, member: Member, *, is_top: bool) -> None:
         self._member = member
         self._is_top = is_top
@@ -91,6 +133,16 @@ class MinimumRounds(Rounds[Minimum]):
             max(content.announced, self._member.announced),
         )
 
+    def blank(self, content: Minimum) -> Minimum:
+        return Minimum(1 << 62, 0, content.announced)
+
+    def merge(self, content: Minimum, other: Minimum) -> Minimum:
+        return Minimum(
+            min(content.gathered, other.gathered),
+            content.members + other.members,
+            max(content.announced, other.announced),
+        )
+
     def close_round(self, content: Minimum, end: RoundEnd, now: float) -> Pace:
         self._member.learn(content.announced)
         if not end.skipped:
@@ -100,98 +152,28 @@ class MinimumRounds(Rounds[Minimum]):
         return Pace.STEADY
 
 
-class StarAgent:
-    """Another way to hold rounds: the leader sends each member a token of its own."""
-
-    def __init__(self, node: int, domain: Domain, rounds: MinimumRounds) -> None:
-        self.node = node
-        self.domain = domain
-        self.rounds: Rounds[Minimum] = rounds
-        self.above: Agent[Minimum] | None = None
-        self._due_at: float | None = None
-        self._round = 0
-        self._gathered: Minimum | None = None
-        self._awaited: set[int] = set()
-        self._outputs: list[tuple[int, Message[Minimum]]] = []
-
-    def handle_news(self, now: float, *, urgent: bool) -> None:
-        if self.node == self.domain.leader and self._due_at is None:
-            self._due_at = now + (0.0 if urgent else TIMING.interval_s)
-
-    def expect_token(self, now: float) -> None:
-        pass  # its leader asks again and again
-
-    def handle_wake(self, wake: Wake, now: float) -> None:
-        self.handle_news(now, urgent=True)
-
-    def handle_receipt(self, receipt: Receipt, now: float) -> None:
-        pass  # it asks for none
-
-    def handle_timeout(self, now: float) -> None:
-        if self._due_at is None or now < self._due_at:
-            return
-        self._due_at = now + TIMING.interval_s
-        self._round += 1
-        self._gathered = self.rounds.open_round(now)
-        self._awaited = set(self.domain.members) - {self.node}
-        announced = self._gathered.announced
-        for peer in sorted(self._awaited):
-            empty = Minimum(1 << 62, 0, announced)
-            token = Token(self.domain.name, self._round, self.node, self.node, (), empty)
-            self._outputs.append((peer, token))
-        self._end_if_complete(now)
-
-    def handle_token(self, token: Token[Minimum], now: float) -> None:
-        content = token.content
-        assert content is not None
-        if token.leader != self.node:
-            origin, token.origin = token.origin, self.node
-            token.content = self.rounds.visit(content, origin, now)
-            self._outputs.append((token.leader, token))
-        elif token.round == self._round and token.origin in self._awaited:
-            self._awaited.discard(token.origin)
-            assert self._gathered is not None
-            self._gathered = Minimum(
-                min(self._gathered.gathered, content.gathered),
-                self._gathered.members + content.members,
-                max(self._gathered.announced, content.announced),
-            )
-            self._end_if_complete(now)
-
-    def _end_if_complete(self, now: float) -> None:
-        if not self._awaited and self._gathered is not None:
-            self.rounds.close_round(self._gathered, RoundEnd(self.node, (), 0.0), now)
-            self._gathered = None
-            if self.above is not None:
-                self.above.handle_news(now, urgent=True)
-
-    def next_timeout(self) -> float | None:
-        return self._due_at
-
-    def has_messages(self) -> bool:
-        return bool(self._outputs)
-
-    def poll_message(self, now: float) -> tuple[int, Message[Minimum]] | None:
-        return self._outputs.pop(0) if self._outputs else None
-
-
 class World:
     """Members, the messages between them, and time."""
 
     def __init__(
-        self, values: list[int], *, size: int = 3, loss: float = 0.0, star_level: int = -1
+        self,
+        values: list[int],
+        *,
+        size: int = 3,
+        loss: float = 0.0,
+        kinds: Sequence[str] = ("ring",),
     ) -> None:
-        """``star_level``: domains of this level ask in a star, all others in rings."""
+        """``kinds``: how the domains of each level hold rounds, lowest first, and again."""
         self.now = 0.0
         self.size = size
         self.loss = loss
         self.rng = Rng(7)
-        self.members = {
-            node: Member(node, value, star_level) for node, value in enumerate(values, 1)
-        }
+        self.members = {node: Member(node, value, kinds) for node, value in enumerate(values, 1)}
         self.failed: frozenset[int] = frozenset()
         self.flight: list[tuple[float, int, Message[Minimum]]] = []
         self.messages = 0
+        self.sent: Counter[int] = Counter()
+        """Messages that members sent, and to how many each went at once does not count."""
         self.place()
         for member in self.members.values():
             member.stack.handle_news(self.now)
@@ -200,7 +182,7 @@ class World:
         hierarchy = Hierarchy(tuple(self.members), self.size, self.failed)
         for node, member in self.members.items():
             if node not in self.failed:
-                member.stack.become_placed(hierarchy.domains_of(node))
+                member.stack.become_placed(hierarchy.domains_of(node), member.make_agent)
 
     def fail(self, *nodes: int) -> None:
         """The membership says that nodes are gone."""
@@ -228,12 +210,22 @@ class World:
                 member.stack.handle_timeout(self.now)
                 while (out := member.stack.poll_message(self.now)) is not None:
                     self.messages += 1
+                    self.sent[member.node] += 1
                     to, message = out
                     if isinstance(message, Token):
                         message = replace(message)  # what is on the wire does not change
-                    if self.rng.uniform() >= self.loss:
-                        self.flight.append((self.now + DELAY_S, to, message))
+                    self.send(member.node, to, message)
         self.now = end
+
+    def send(self, origin: int, to: int, message: Message[Minimum]) -> None:
+        peers = [to]
+        if to == TO_ALL:
+            agents = self.members[origin].stack.agents
+            members = next(a.domain.members for a in agents if a.domain.name == message.domain)
+            peers = [peer for peer in members if peer != origin]
+        for peer in peers:
+            if self.rng.uniform() >= self.loss:
+                self.flight.append((self.now + DELAY_S, peer, message))
 
     def arrive(self, to: int, message: Message[Minimum]) -> None:
         member = self.members[to]
@@ -243,8 +235,11 @@ class World:
             member.stack.handle_wake(message, self.now)
         elif isinstance(message, Receipt):
             member.stack.handle_receipt(message, self.now)
+        elif isinstance(message, Token):
+            # Two may get the same token, and each writes into its own.
+            assert member.stack.handle_token(replace(message), self.now)
         else:
-            assert member.stack.handle_token(message, self.now)
+            member.stack.handle_message(message, self.now)
 
     def answers(self) -> set[int]:
         return {member.announced[1] for member in self.alive()}

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.ring import (
-    PASSING_MAX,
-    CallingRoll,
-    Circulating,
-    Due,
-    Following,
-    Quiet,
-    RingAgent,
-)
+from quicksilver.recovery.pacing import Due, Following, Quiet
+from quicksilver.recovery.ring import PASSING_MAX, CallingRoll, Circulating, RingAgent
 from quicksilver.recovery.rounds import Pace, RoundEnd, Rounds, Token, Wake
 from tests.recovery.minimum import TIMING, World
 
@@ -25,20 +18,6 @@ def test_every_member_learns_the_minimum(members: int) -> None:
     world = World(values)
     world.run(2.0)
     assert world.answers() == {min(values)}
-
-
-@pytest.mark.parametrize("star_level", [0, 1, 2])
-def test_domains_of_another_kind_nest_with_rings(star_level: int) -> None:
-    """How peers talk is the business of each domain: its neighbours do not notice."""
-    values = [60 + 7 * n % 61 for n in range(30)]
-    world = World(values, star_level=star_level)
-    world.run(3.0)
-    assert world.answers() == {min(values)}
-    world.members[17].is_down = True
-    world.fail(17)
-    world.members[23].value = 1
-    world.run(3.0)
-    assert world.answers() == {1}
 
 
 def test_what_changes_is_agreed_on_anew() -> None:

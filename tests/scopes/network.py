@@ -1,91 +1,139 @@
-"""Scope managers that talk through lists instead of sockets, in virtual time."""
+"""Scope managers and nodes that talk through lists instead of sockets, in virtual time."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
 
-from quicksilver.scopes.dissemination.carrying import key_of
-from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.forwarder import Forwarder
-from quicksilver.scopes.dissemination.frames import Carry, Frame, encode, parse_frame
-from quicksilver.scopes.dissemination.holdings import Packet
+from quicksilver.scopes.dissemination.packets import Packet
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.events import (
-    Dial,
+    AgentPosted,
+    AgentWithdrawn,
     Event,
+    MechanismClosed,
+    MechanismOpened,
+    PeerFound,
+    PeerLost,
     SourceClosed,
     SourceOpened,
-    TargetClosed,
 )
 from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened, make_agents
+from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
 
 DELAY_S = 0.001
 
 
 class Network:
-    """Managers by name; what they say to each other is counted, and logged on request."""
+    """Managers by name; what they say to each other is counted, and logged on request.
+
+    Names are addresses, and whoever is not a node is driven as a bare manager.
+    """
 
     def __init__(self, copies_bytes_max: int = 1 << 20, **settings: float) -> None:
         self.now = 0.0
         self.copies_bytes_max = copies_bytes_max
         self.managers: dict[str, ScopeManager] = {}
+        """Those of nodes too. Whoever puts another one in a node's place mutes the node."""
+        self.nodes: dict[str, ScopeNode] = {}
         self.events: dict[str, list[Event]] = {}
         self.sources: dict[str, dict[Channel, None]] = {}
         """Channels that are open at each node, by its name."""
+        self.saved: dict[str, dict[str, bytes]] = {}
+        """What managers have on disk, by name."""
+        self.addresses: dict[str, str] = {}
+        """Who listens where."""
+        self.agents: dict[str, dict[AgentKey, Post]] = {}
+        """What each node hosts …"""
+        self.peers: dict[str, dict[AgentKey, str]] = {}
+        """… and at which nodes it has found other agents."""
         self.log: list[str] = []
         self.said: Counter[tuple[str, str]] = Counter()
         """How many messages but signs of life went from one manager to another."""
-        self.forwarders: dict[str, Forwarder] = {}
-        """Of nodes, by name."""
+        self.frames: Counter[tuple[str, str]] = Counter()
+        """How many frames went over links from one node to another."""
         self.got: dict[str, list[tuple[str, int]]] = {}
         """Messages that nodes were given: who sent them, and their numbers."""
-        self.is_slow: set[str] = set()
-        """Nodes to which nothing gets through at the moment."""
+        self.hears: dict[str, set[External]] = {}
+        """Mechanisms that nodes listen to."""
+        self.is_lost: Callable[[str, bytes], bool] = lambda name, data: False
+        """Whether a datagram does not reach a node."""
         self._config = Config(**settings)
+        self._owners: dict[str, tuple[str, ...]] = {}
+        self._hidden: set[str] = set()
+        """Scopes that cannot be dialled from outside of them."""
         self._conns = 0
-        self._links: dict[str, int] = {}
-        """The number of the links that each node makes."""
         self._ends: dict[int, tuple[str, int]] = {}
         """The other end of each connection: whose it is, and its number there."""
-        self._queue: deque[tuple[int, say.Message | None]] = deque()
+        self._queue: deque[tuple[int, bytes | None]] = deque()
         """What is said, in order; None: a connection ends."""
+
+    @property
+    def forwarders(self) -> dict[str, Forwarder]:
+        return {name: node.forwarder for name, node in self.nodes.items()}
 
     def add(
         self,
         name: str,
         *owners: str,
         policy: str = "star",
+        recovery: str = "none",
         is_node: bool = False,
+        is_dialable: bool = True,
         starts: int = 1,
+        address: str = "",
+        protocol: str = "tcp",
+        make_agents: MakeAgents = make_agents,
+        **settings: str,
     ) -> ScopeManager:
-        """Start a manager, or start it again; its address is its name."""
-        config = self._config
-        if not is_node:
-            config = replace(config, grace_s=10.0, settle_s=2.0 if starts > 1 else 0.0)
-        manager = ScopeManager(
-            name=name,
-            address=name,
-            owners=owners,
-            policy_of=lambda _: parse_policy(policy),
-            place=Link("tcp", name, name) if is_node else None,
-            config=config,
-            first_number=1000 * (starts - 1),
-            now=self.now,
-        )
-        self.managers[name] = manager
+        """Start a manager, or start it again with its records; its address is its name."""
+        config = replace(self._config, **settings)  # type: ignore[arg-type]  # of that name
+        self.addresses[address or name] = name
+        self._owners[name] = owners
+        at = address or name
+        if not is_dialable:
+            self._hidden.add(name)
         if is_node:
-            self.forwarders[name] = Forwarder(
-                scope=owners[0] if owners else name,
-                node=name,
+            node = ScopeNode(
+                name=name,
+                address=at,
+                is_dialable=is_dialable,
+                owners=owners,
                 life=starts,
+                now=self.now,
+                scope=owners[0] if owners else name,
+                place=Link(protocol, name, name),
+                config=config,
                 copies_bytes_max=self.copies_bytes_max,
+                make_agents=make_agents,
             )
+            manager = node.manager
+            self.nodes[name] = node
             self.got[name] = []
-            self._links[name] = len(self.events)
+            self.hears[name] = set()
+        else:
+            manager = ScopeManager(
+                name=name,
+                address=at,
+                is_dialable=is_dialable,
+                owners=owners,
+                policy_of=lambda _: parse_policy(policy),
+                recovery_of=lambda _: recovery,
+                place=None,
+                config=replace(config, grace_s=20.0),
+                saved=self.saved.setdefault(name, {}),
+                now=self.now,
+            )
+        self.managers[name] = manager
+        self.agents[name] = {}
+        self.peers[name] = {}
         self.events.setdefault(name, [])
         self.sources[name] = {}
         self.settle()
@@ -96,53 +144,56 @@ class Network:
         theirs = conn + 1
         self._ends[conn] = (address, theirs)
         self._ends[theirs] = (name, conn)
-        self.managers[address].handle_accepted(theirs, self.now)
+        self._driven(address).handle_accepted(theirs, self.now)
         self.tell(conn, first)
 
     def tell(self, conn: int, message: say.Message) -> None:
         """Say something on a connection that was made by hand."""
-        self._queue.append((conn, message))
+        self._queue.append((conn, say.encode(message)))
         self.settle()
 
     def kill(self, name: str) -> None:
-        """End a manager; its connections break."""
+        """End a manager or a node; its connections break."""
         del self.managers[name]
-        self.forwarders.pop(name, None)
+        self.nodes.pop(name, None)
         self.sources.pop(name, None)
-        mine = [conn for conn, (owner, _) in self._ends.items() if owner == name]
-        for theirs in mine:
+        self.hears.pop(name, None)
+        for theirs in [conn for conn, (owner, _) in self._ends.items() if owner == name]:
             # ``theirs`` is the number at the peer of an end that is at ``name``.
-            peer, _ = self._ends[self._ends[theirs][1]]
-            self._ends.pop(self._ends.pop(theirs)[1], None)
-            if peer in self.managers:
-                self.managers[peer].handle_closed(theirs, self.now)
-        for forwarder in self.forwarders.values():
-            forwarder.handle_link_closed(self._links.get(name, -1))
-        self._break(name)
+            self.cut(theirs)
         self.settle()
 
-    def _break(self, name: str, closed: Channel | None = None) -> None:
-        """Messages do not arrive at a node, or not along a channel: whoever sends notices."""
-        if closed is None:
-            for forwarder in self.forwarders.values():
-                forwarder.handle_link_lost(Link("tcp", name, name))
-            return
-        for node, channels in list(self.sources.items()):
-            for channel in [each for each in channels if each.target[-1] == name]:
-                if key_of(closed) == key_of(channel):
-                    self.managers[node].handle_link_lost(channel, self.now)
+    def hang(self, name: str) -> None:
+        """A node or manager stops; its connections stay."""
+        self.managers[name] = _Hung()  # type: ignore[assignment]  # enough of a manager
+
+    def cut(self, conn: int) -> None:
+        """A connection breaks, and both ends that are there notice."""
+        peer, theirs = self._ends.pop(conn)
+        owner, _ = self._ends.pop(theirs)
+        for name, end in ((owner, conn), (peer, theirs)):
+            if name in self.managers:
+                self._driven(name).handle_closed(end, self.now)
+
+    def conns(self, one: str, other: str) -> list[int]:
+        """Return the connections between two, as the first numbers them."""
+        return [
+            conn
+            for conn, (peer, theirs) in self._ends.items()
+            if peer == other and self._ends[theirs][0] == one
+        ]
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
         end = self.now + seconds
         while True:
             self.settle()
-            due = [t for m in self.managers.values() if (t := m.next_timeout()) is not None]
+            due = [t for name in self.managers if (t := self._driven(name).next_timeout())]
             if not due or min(due) > end:
                 break
             self.now = max(self.now, min(due))
-            for manager in list(self.managers.values()):
-                manager.handle_timeout(self.now)
+            for name in list(self.managers):
+                self._driven(name).handle_timeout(self.now)
         self.now = end
 
     def settle(self) -> None:
@@ -152,102 +203,174 @@ class Network:
                 return
         raise AssertionError("managers never stop talking")
 
+    def _driven(self, name: str) -> ScopeNode | ScopeManager:
+        """Return the machine that stands for a name."""
+        node, manager = self.nodes.get(name), self.managers[name]
+        return node if node is not None and node.manager is manager else manager
+
     def _step(self) -> bool:
         is_busy = False
         for name in list(self.managers):
-            manager = self.managers[name]
-            while (dial := manager.poll_dial()) is not None:
-                is_busy = True
-                self._dial(name, dial)
-            while (out := manager.poll_transmit()) is not None:
-                is_busy = True
-                self._queue.append(out)
-            while (closing := manager.poll_close()) is not None:
-                self._queue.append((closing, None))
-            while (event := manager.poll_event()) is not None:
-                self._note(name, event)
+            is_busy |= self._take_from(name)
         while self._queue:
             is_busy = True
-            conn, message = self._queue.popleft()
+            conn, data = self._queue.popleft()
             if conn not in self._ends:
                 continue
-            if message is None:
-                self._close(conn)
-                continue
             peer, theirs = self._ends[conn]
-            sender = self._ends[theirs][0]
-            if not isinstance(message, say.Alive):
-                self.said[sender, peer] += 1
-                self.log.append(f"{sender} to {peer}: {describe(message)}")
-            frame = say.parse(say.encode(message))
-            assert frame == message
-            self.managers[peer].handle_message(theirs, message, self.now)
-        return self._carry() or is_busy
-
-    def _close(self, conn: int) -> None:
-        """A manager ends a connection: the other end notices."""
-        peer, theirs = self._ends.pop(conn)
-        del self._ends[theirs]
-        self.managers[peer].handle_closed(theirs, self.now)
-
-    def _carry(self) -> bool:
-        """Move messages of topics over links, a frame at a time."""
-        is_busy = False
-        for name, forwarder in list(self.forwarders.items()):
-            while name not in self.is_slow and (out := forwarder.poll_transmit()) is not None:
-                is_busy = True
-                self._deliver(name, *out)
-            while (delivery := forwarder.poll_delivery()) is not None:
-                if isinstance(delivery, Packet):
-                    self.got[name].append((delivery.sender.node, delivery.number))
-            while (lost := forwarder.poll_lost()) is not None:
-                is_busy = True
-                self.managers[name].handle_link_lost(lost, self.now)
+            if data is None:
+                del self._ends[conn], self._ends[theirs]
+                self._driven(peer).handle_closed(theirs, self.now)
+            else:
+                self._deliver(conn, data)
         return is_busy
 
-    def _deliver(self, name: str, where: Link, frame: Frame) -> None:
-        forwarder, target = self.forwarders[name], self.forwarders.get(where.node)
-        if target is None:
-            forwarder.handle_link_lost(where)
-            return
-        parsed = parse_frame(encode(frame))
-        assert parsed == frame
-        target.handle_frame(self._links[name], frame)
-        if isinstance(frame, Carry):
-            forwarder.handle_sent(where, frame.packet.size())
-        while (answer := target.poll_answer()) is not None:
-            forwarder.handle_answer(where, answer[1])
+    def _take_from(self, name: str) -> bool:
+        machine = self._driven(name)
+        while isinstance(machine, ScopeManager) and (saved := machine.poll_saved()) is not None:
+            if saved.value is None:
+                del self.saved[name][saved.name]
+            else:
+                self.saved[name][saved.name] = saved.value
+        is_busy = self._take_dials(name)
+        while (out := machine.poll_transmit()) is not None:
+            is_busy = True
+            conn, said = out
+            self._queue.append((conn, said if isinstance(said, bytes) else say.encode(said)))
+        while (closing := machine.poll_close()) is not None:
+            is_busy = True
+            self._queue.append((closing, None))
+        is_busy |= self._take_dials(name)  # Frames of agents have asked for some.
+        if isinstance(machine, ScopeNode):
+            while (datagram := machine.poll_datagram()) is not None:
+                is_busy = True
+                self._throw(name, *datagram)
+            while (delivery := machine.poll_delivery()) is not None:
+                if isinstance(delivery, Packet):
+                    for number in range(delivery.number, delivery.stop):
+                        self.got[name].append((delivery.sender.node, number))
+        while (event := machine.poll_event()) is not None:
+            if not isinstance(event, WindowOpened):
+                self._note(name, event)
+        return is_busy
 
-    def _dial(self, name: str, dial: Dial) -> None:
-        target = self.managers.get(dial.address)
-        if target is None:
-            self.managers[name].handle_dialled(dial, None, self.now)
-            return
-        ours, theirs = self._conns + 1, self._conns + 2
-        self._conns += 2
-        self._ends[ours] = (dial.address, theirs)
-        self._ends[theirs] = (name, ours)
-        target.handle_accepted(theirs, self.now)
-        self.managers[name].handle_dialled(dial, ours, self.now)
+    def _take_dials(self, name: str) -> bool:
+        machine = self._driven(name)
+        is_busy = False
+        while (dial := machine.poll_dial()) is not None:
+            is_busy = True
+            self._dial(name, dial if isinstance(dial, str) else dial.address, dial)
+        return is_busy
+
+    def _deliver(self, conn: int, data: bytes) -> None:
+        """A frame arrives."""
+        peer, theirs = self._ends[conn]
+        sender = self._ends[theirs][0]
+        message = say.parse(data)
+        if message is None:
+            self.frames[sender, peer] += 1
+        else:
+            assert say.encode(message) == data
+            if not isinstance(message, say.Alive):
+                self.said[sender, peer] += 1
+            if not isinstance(message, say.Alive | say.Confirm | say.PostsTold):
+                self.log.append(f"{sender} to {peer}: {describe(message)}")
+        source = self._driven(sender) if sender in self.managers else None
+        if isinstance(source, ScopeNode):
+            source.handle_sent(conn, len(data), self.now)
+        target = self._driven(peer)
+        if isinstance(target, ScopeNode):
+            target.handle_frame(theirs, data, self.now)
+        elif message is None:
+            assert peer in self.nodes, "frames of links go to nodes"
+        else:
+            target.handle_message(theirs, message, self.now)
+
+    def _throw(self, name: str, where: Link | External, data: bytes) -> None:
+        """A datagram is sent to a node, or to all who listen to a mechanism."""
+        for peer, node in self.nodes.items():
+            if self._driven(peer) is not node:
+                continue
+            is_for = (
+                where in self.hears[peer] if isinstance(where, External) else (peer == where.node)
+            )
+            if is_for and not self.is_lost(peer, data):
+                node.handle_datagram(data, self.now)
+
+    def _dial(self, name: str, address: str, dial: object) -> None:
+        machine = self._driven(name)
+        ours: int | None = None
+        there = self.addresses.get(address, "")
+        # What is hidden can be dialled from inside.
+        around = {scope for scope in self._hidden if self._is_inside(there, scope)}
+        is_open = all(self._is_inside(name, scope) for scope in around)
+        if there in self.managers and is_open:
+            ours, theirs = self._conns + 1, self._conns + 2
+            self._conns += 2
+            self._ends[ours] = (there, theirs)
+            self._ends[theirs] = (name, ours)
+            self._driven(there).handle_accepted(theirs, self.now)
+        machine.handle_dialled(dial, ours, self.now)  # type: ignore[arg-type]  # its own dial
+
+    def _is_inside(self, name: str, scope: str) -> bool:
+        owners = self._owners.get(name, ())
+        return name == scope or any(self._is_inside(each, scope) for each in owners)
 
     def _note(self, name: str, event: Event) -> None:
         self.events[name].append(event)
-        if name in self.forwarders:
-            self.forwarders[name].handle_event(event)
+        match event:
+            case AgentPosted(post):
+                self.agents[name][key_of_post(post)] = post
+            case AgentWithdrawn(domain, member):
+                del self.agents[name][AgentKey(domain, member)]
+            case PeerFound(domain, member, where):
+                self.peers[name][AgentKey(domain, member)] = where.node
+            case PeerLost(domain, member):
+                del self.peers[name][AgentKey(domain, member)]
         if isinstance(event, SourceOpened):
             self.sources[name][event.channel] = None
         elif isinstance(event, SourceClosed):
             self.sources[name].pop(event.channel, None)
-        elif isinstance(event, TargetClosed):
-            self._break(name, event.channel)
+        elif isinstance(event, MechanismOpened):
+            self.hears[name].add(event.where)
+        elif isinstance(event, MechanismClosed):
+            self.hears[name].clear()
+
+    def want(self, node: str, topic: str, what: str) -> None:
+        """Let a node want something of a topic: p, to publish; s, to subscribe."""
+        self.nodes[node].want(topic, publishes="p" in what, subscribes="s" in what, now=self.now)
 
     def publish(self, node: str, topic: str) -> Counter[str]:
         """Let a node send a message; return how often others have got it when all is quiet."""
-        number = self.forwarders[node].publish(topic, b"x")
+        number = self.forwarders[node].publish(topic, [b"x"], None, self.now)
         self.settle()
         return Counter(
             name for name, got in self.got.items() for each in got if each == (node, number)
         )
+
+
+class _Hung:
+    """Takes everything and does nothing."""
+
+    address = "nowhere"
+
+    def handle_accepted(self, *_: object) -> None: ...
+
+    def handle_message(self, *_: object) -> None: ...
+
+    def handle_closed(self, *_: object) -> None: ...
+
+    def handle_timeout(self, *_: object) -> None: ...
+
+    def poll_transmit(self) -> None: ...
+
+    def poll_close(self) -> None: ...
+
+    def poll_dial(self) -> None: ...
+
+    def poll_event(self) -> None: ...
+
+    def next_timeout(self) -> None: ...
 
 
 def describe(message: say.Message) -> str:
@@ -260,11 +383,17 @@ def describe(message: say.Message) -> str:
         case say.Subscribe(topic, _, publishes, subscribes):
             what = [w for w, on in (("publisher", publishes), ("subscriber", subscribes)) if on]
             return f"{' and '.join(what) or 'nothing'} in {topic}"
-        case say.DomainView(topic, _, view, members):
-            return f"view {view} of {topic}: {' '.join(peer.scope for peer in members)}"
+        case say.PostAgent(post):
+            seats = " ".join(seat.member for seat in post.seats)
+            return f"host {':'.join(post.path)} among {seats}"
+        case say.ReviseAgent(_, member, _, _, gone, come):
+            new = " ".join(seat.member for seat in come)
+            return f"{member} is among {new} and not {' '.join(gone)}"
+        case say.WithdrawAgent(_, member):
+            return f"do not host {member}"
         case say.Orders(_, sources, targets):
             send = ", ".join(f"send {source.channel}" for source in sources)
-            take = ", ".join(f"take {channel}" for channel in targets)
+            take = ", ".join(f"take {target.channel}" for target in targets)
             return " and ".join(filter(None, (send, take))) or "do nothing"
         case say.RequestChannel(channel):
             return f"request {channel}"

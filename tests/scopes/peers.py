@@ -17,16 +17,26 @@ class Alone:
     """A manager, and what came out of it."""
 
     def __init__(
-        self, name: str, *owners: str, is_node: bool = False, config: Config | None = None
+        self,
+        name: str,
+        *owners: str,
+        is_node: bool = False,
+        policy: str = "star",
+        recovery: str = "none",
+        config: Config | None = None,
+        saved: dict[str, bytes] | None = None,
     ) -> None:
         self.now = 0.0
+        self.saved = {} if saved is None else saved
         self.manager = ScopeManager(
             name=name,
             address=name,
             owners=owners,
-            policy_of=lambda _: parse_policy("star"),
+            policy_of=lambda _: parse_policy(policy),
+            recovery_of=lambda _: recovery,
             place=Link("tcp", name, name) if is_node else None,
             config=config,
+            saved=dict(self.saved),
             now=0.0,
         )
         self.said: list[tuple[int, say.Message]] = []
@@ -37,6 +47,11 @@ class Alone:
 
     def drain(self) -> None:
         manager = self.manager
+        while (record := manager.poll_saved()) is not None:
+            if record.value is None:
+                del self.saved[record.name]
+            else:
+                self.saved[record.name] = record.value
         while (out := manager.poll_transmit()) is not None:
             if not isinstance(out[1], say.Alive):
                 self.said.append(out)
@@ -85,10 +100,19 @@ class Alone:
         self.dialled(address, Purpose.OWNER, conn)
         self.tell(conn, say.Registered(address, above))
 
-    def join(self, conn: int, name: str, *, is_member: bool = True, grace_s: float = 0.5) -> None:
+    def join(
+        self,
+        conn: int,
+        name: str,
+        *,
+        is_member: bool = True,
+        grace_s: float = 0.5,
+        address: str | None = None,
+    ) -> None:
         """A member connects and registers."""
+        address = name if address is None else address
         self.manager.handle_accepted(conn, self.now)
-        self.tell(conn, say.Register(PROTOCOL_VERSION, name, name, is_member, grace_s))
+        self.tell(conn, say.Register(PROTOCOL_VERSION, name, address, is_member, grace_s))
 
     def heard(self, conn: int) -> list[say.Message]:
         """Return what was said on a connection."""

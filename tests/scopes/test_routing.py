@@ -14,13 +14,16 @@ from quicksilver.scopes.dissemination.policies.base import Policy
 from quicksilver.scopes.dissemination.policies.trees import Star, Tree
 from quicksilver.scopes.routing import (
     ENTRIES_MAX,
+    EVERY,
     Channel,
     Entry,
     Record,
     begin,
+    cast,
     describe,
     find_record_problem,
     forwarded,
+    heard,
     matches,
 )
 
@@ -82,6 +85,91 @@ class TestFigures:
         wider = Entry("W", "X", "X")
         record = (wider, Entry("X", "P", "Q"), Entry("Q", "C", "D"))
         assert forwarded(record, Q_TO_R)[0] == wider
+
+
+class TestMechanisms:
+    """A scope whose members all hear what one of them gives to a mechanism (3.2.4)."""
+
+    def test_the_flow_of_a_message_that_is_multicast_in_q(self) -> None:
+        """Figure 3.18 once more; now C gives it to a mechanism, and D hears it from there."""
+        entered = forwarded(forwarded(begin("P", "A"), IN_P), P_TO_Q)
+        lines = [f"C has {describe(entered)}"]
+        given = cast(entered, "Q", "C")
+        assert given is not None
+        lines.append(f"  to the mechanism of Q with {describe(given)}")
+        for node in "CDF":
+            record = heard(given, "Q", (node,))
+            if record is None:
+                lines.append(f"{node} takes no notice")
+                continue
+            lines.append(f"{node} has {describe(record)}")
+            if cast(record, "Q", node) is None:
+                lines.append("  and does not give it to the mechanism again")
+            if node == "D" and matches(record, Q_TO_R):
+                record = forwarded(record, Q_TO_R)
+                assert find_record_problem(record, Q_TO_R) is None
+                lines += [f"  along {Q_TO_R}", f"E has {describe(record)}"]
+        assert lines == [
+            "C has P-Q, C-C",
+            "  to the mechanism of Q with P-Q, C-C",
+            "C takes no notice",
+            "D has P-Q, C-D",
+            "  and does not give it to the mechanism again",
+            "  along Q:D-R:E, T:P",
+            "E has P-R, E-E",
+            "F has P-Q, C-F",
+            "  and does not give it to the mechanism again",
+        ]
+
+    def test_a_mechanism_may_be_of_a_scope_of_scopes(self) -> None:
+        """P and Q are members of X; node B stands for P in X's mechanism, and C for Q."""
+        given = cast(forwarded(begin("P", "A"), IN_P), "X", "P")
+        assert given == (Entry("X", "P", "P"),)
+        assert heard(given, "X", ("Q", "C")) == (Entry("X", "P", "Q"), Entry("Q", "C", "C"))
+        assert heard(given, "X", ("P", "B")) is None
+
+    def test_a_node_gives_its_own_messages_to_the_mechanism_of_any_of_its_scopes(self) -> None:
+        assert cast(begin("P", "A"), "P", "A") == (Entry("P", "A", "A"),)
+        assert cast(begin("P", "A"), "room", "A") == (Entry("room", "A", "A"),)
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            (),
+            (Entry("P", "A", "A"),),
+            (Entry("Q", "C", "D"),),
+            (Entry("Q", "C", "C"), Entry("C", "x", "x")),
+            (Entry("X", "P", "R"), Entry("Q", "C", "C")),
+            tuple(Entry(str(i), "a", str(i + 1)) for i in range(ENTRIES_MAX + 1)),
+        ],
+    )
+    def test_forged_records_bring_nothing(self, record: Record) -> None:
+        assert heard(record, "Q", ("D",)) is None
+
+
+class TestEveryOrigin:
+    """One channel for all origins, in place of one for each."""
+
+    THERE = Channel("X", ("P", "B"), ("Q", "C"), "T", EVERY)
+    BACK = Channel("X", ("Q", "D"), ("P", "A"), "T", EVERY)
+    ON = Channel("X", ("Q", "D"), ("R", "E"), "T", EVERY)
+
+    def test_messages_of_all_origins_are_carried(self) -> None:
+        assert matches(begin("P", "A"), self.THERE)
+        assert matches((Entry("X", "S", "P", "S"), Entry("P", "A", "B")), self.THERE)
+
+    def test_none_goes_back_to_who_brought_it_nor_to_its_origin(self) -> None:
+        came = forwarded((Entry("X", "S", "P", "S"), Entry("P", "A", "B")), self.THERE)
+        assert came == (Entry("X", "S", "Q", "P"), Entry("Q", "C", "C"))
+        assert not matches(came, self.BACK)
+        assert matches(came, self.ON)
+        to_origin = Channel("X", ("Q", "D"), ("S", "F"), "T", EVERY)
+        assert not matches(came, to_origin)
+
+    def test_what_arrives_is_checked_as_ever_but_for_the_origin(self) -> None:
+        came = forwarded(begin("P", "A"), self.THERE)
+        assert find_record_problem(came, self.THERE) is None
+        assert find_record_problem(came, self.ON) is not None
 
 
 # Any hierarchy, any policies: every node gets a message once.

@@ -114,6 +114,18 @@ def test_a_join_is_judged_against_those_who_may_send() -> None:
     assert bench.is_good()
 
 
+def test_an_answer_to_an_opening_is_not_taken_for_that_to_a_join() -> None:
+    """Both may be asked for in one batch, and whoever only sends need not be known to others."""
+    bench = Bench(Joins)
+    assert isinstance(bench.check, Joins)
+    judged = bench.check.judged
+    bench.d.open("g")
+    bench.d.join("g")
+    bench.cluster.run(1.0)
+    assert bench.check.judged == judged + 3
+    assert bench.is_good()
+
+
 class TestVouched:
     def flush(self, bench: Bench, *unconfirmed: Unconfirmed) -> None:
         """Say that a sent three messages and flushed, and what the flush said."""

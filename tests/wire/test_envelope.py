@@ -11,6 +11,7 @@ from quicksilver.wire.envelope import (
     HEADERS_MAX,
     Envelope,
     Kind,
+    encode_carried,
     encode_enveloped,
     open_envelopes,
     parse_enveloped,
@@ -33,7 +34,34 @@ def test_what_is_encoded_is_parsed(envelope: Envelope, body: bytes) -> None:
     assert parse_enveloped(encode_enveloped(envelope, body)) == (envelope, body)
 
 
-@given(st.binary(max_size=300))
+@given(ENVELOPES, st.lists(st.tuples(st.integers(0, (1 << 62) - 1), st.binary(max_size=9))))
+def test_a_run_of_carried_messages_shares_an_envelope(
+    envelope: Envelope, run: list[tuple[int, bytes]]
+) -> None:
+    """Only their numbers differ; among them may be messages of other kinds."""
+    head = encode_carried(Envelope(envelope.key, envelope.headers, Kind.CARRIED))
+    other = encode_enveloped(envelope, b"other")
+    payloads = [head + number.to_bytes(8, "little") + body for number, body in run]
+    payloads = [each for payload in payloads for each in (payload, other)][:-1]
+    messages = Messages(NodeId(1), 2, payloads, enveloped_group(GroupId(3)), 7)
+    opened, envelopes, bad = open_envelopes(messages, 3)
+    assert bad == 0
+    assert opened.payloads[::2] == [body for _, body in run]
+    assert [each.number for each in envelopes[::2]] == [number for number, _ in run]
+    assert all(each.headers == envelope.headers for each in envelopes)
+    assert all(each == envelope for each in envelopes[1::2])
+
+
+def test_numbers_of_carried_messages_that_no_sender_gives_are_refused() -> None:
+    head = encode_carried(Envelope(None, {"a": "b"}, Kind.CARRIED))
+    bad = [head, head + bytes(7), head + b"\xff" * 8, head[:-1] + b"\xc1" + bytes(9)]
+    messages = Messages(NodeId(1), 2, [head + bytes(9), *bad], enveloped_group(GroupId(3)), 7)
+    opened, _, refused = open_envelopes(messages, 3)
+    assert opened.payloads == [b"\0"]
+    assert refused == len(bad)
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=99).map(lambda data: b"\xff\xff" + data))
 def test_any_bytes_are_an_envelope_or_refused(data: bytes) -> None:
     """Bytes of the network never raise, and what parses can be encoded again."""
     found = parse_enveloped(data)

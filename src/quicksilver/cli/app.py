@@ -16,6 +16,7 @@ import typer
 COMMANDS = {
     "demo": "demo:demo",
     "gms": "gms:app",
+    "scope": "scope:app",
     "controller": "controller:controller",
     "pub": "pub:pub",
     "sub": "sub:sub",

@@ -47,8 +47,13 @@ def soak(
         typer.Option(help="Seed of the random mishaps and traffic.", show_default="a random one"),
     ] = None,
     growth_mb: Annotated[
-        int, typer.Option(min=1, help="Megabytes that a process may grow by in the second half.")
-    ] = 32,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Megabytes that a process may grow by in the second half.",
+            show_default="4; 32 if it takes less than ten minutes",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the report and its figure.")
     ] = Path("out/soak"),
@@ -72,7 +77,7 @@ def soak(
         every_s=every,
         acts=_parse_acts(acts),
         folder=out,
-        growth_bytes_max=growth_mb << 20,
+        growth_bytes_max=None if growth_mb is None else growth_mb << 20,
     )
     remark(f"soak of {seconds:g} s with seed {chosen}")
     report = Soak(plan).run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,11 +98,9 @@ async def _listen(plan: Listening, node_options: Any, printer: Printer) -> None:
         if printer.is_json:
             printer.write([encode("ready", {"node": node.id, "groups": plan.names})])
         else:
-            remark(f"ready: node {node.id} has joined {', '.join(plan.names)}")
-        with ExitStack() as meanwhile:
-            meanwhile.enter_context(serving_metrics(node, plan.metrics_port))
-            if node_options.tracer is not None:
-                meanwhile.enter_context(sampling(node.core))
+            who = f"node {node.id}" if node.cluster else node.name  # scopes have no numbers
+            remark(f"ready: {who} has joined {', '.join(plan.names)}")
+        with serving_metrics(node, plan.metrics_port), sampling(node.core):
             work: list[asyncio.Future[Any]] = [
                 asyncio.ensure_future(_print_messages(group, printer)) for group in groups
             ]
@@ -154,7 +152,7 @@ class Printer:
             show = bytes.hex if self.is_hex else show_payload
             self.write(
                 [
-                    f"{printable(m.group)} {m.sender}#{m.sequence} {show(m.payload)}"
+                    f"{printable(m.group)} {_source(m)}#{m.sequence} {show(m.payload)}"
                     for m in messages
                 ]
             )
@@ -188,8 +186,14 @@ class Printer:
             {
                 "group": message.group,
                 "sender": message.sender,
+                **({"source": message.source} if message.source else {}),
                 "sequence": message.sequence,
                 "batch": message.batch,
                 **encode_payload(message.payload, is_hex=self.is_hex),
             },
         )
+
+
+def _source(message: Message[bytes]) -> str:
+    """Return who sent a message, as people know it: in scopes by its name."""
+    return printable(message.source) if message.source else str(message.sender)

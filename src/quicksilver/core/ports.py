@@ -178,6 +178,15 @@ class Reported(msgspec.Struct, frozen=True):
 ServerEvent = ConnectionFinished | Noted | Reported
 
 
+class DialWanted(msgspec.Struct, frozen=True):
+    """A connection is to be made; ``handle_dialled`` is told how that went."""
+
+    address: str
+    """``host:port``, perhaps as a peer wrote it: what makes no sense cannot be reached."""
+    dial: object
+    """What the handler knows it by."""
+
+
 class HostIO(Protocol):
     """Sockets and clock of a host, as the turn uses them; nothing here waits."""
 

@@ -56,20 +56,20 @@ class Namespaces:
 
     def _make(self) -> None:
         # The bridge lives in a namespace of its own: nothing touches the host.
-        _ip("netns", "add", self._switch)
-        _ip("-n", self._switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
-        _ip("-n", self._switch, "link", "set", "br0", "up")
+        ip("netns", "add", self._switch)
+        ip("-n", self._switch, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+        ip("-n", self._switch, "link", "set", "br0", "up")
         for place, (name, address) in enumerate(zip(self.names, self.addresses, strict=True)):
-            _ip("netns", "add", name)
-            _ip(
+            ip("netns", "add", name)
+            ip(
                 "-n", name, "link", "add", "eth0", "type", "veth",
                 "peer", "name", f"port{place}", "netns", self._switch,
             )  # fmt: skip
-            _ip("-n", self._switch, "link", "set", f"port{place}", "master", "br0", "up")
-            _ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-            _ip("-n", name, "link", "set", "eth0", "up")
-            _ip("-n", name, "link", "set", "lo", "up")
-            _ip("-n", name, "route", "add", "224.0.0.0/4", "dev", "eth0")
+            ip("-n", self._switch, "link", "set", f"port{place}", "master", "br0", "up")
+            ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "route", "add", "224.0.0.0/4", "dev", "eth0")
 
     def _remove(self) -> None:
         for name in (*self.names, self._switch):
@@ -79,5 +79,6 @@ class Namespaces:
         self._remove()
 
 
-def _ip(*words: str) -> None:
+def ip(*words: str) -> None:
+    """Run ``ip``. Raises ``subprocess.CalledProcessError``."""
     subprocess.run(["ip", *words], check=True, capture_output=True)

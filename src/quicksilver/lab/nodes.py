@@ -12,6 +12,7 @@ import msgspec
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.net.faults import parse_faults
 from quicksilver.node import sync
+from quicksilver.node.core import NodeCore
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.samples import sampling
 from quicksilver.node.tuning import SWITCH_INTERVAL_S
@@ -77,6 +78,7 @@ class Harm(msgspec.Struct, frozen=True, tag="harm", tag_field="order"):
         """Apply the faults to the sockets of a node."""
         plan = parse_faults(self.faults) if self.faults else None
         core = node.core
+        assert isinstance(core, NodeCore)
         core.call(lambda: core.sockets.set_faults(plan))
 
 

@@ -499,11 +499,14 @@ class _Batch:
         touched = 0
         for region_step in self.region_steps.values():
             row = region_step.row
-            if region_step.is_gone or row.members == region_step.members_before:
+            if region_step.is_gone:
+                touched |= region_step.members_before
+                continue
+            if row.members == region_step.members_before:
                 continue
             # The region of a private group may end and begin again under the same number.
             row.view = tables.batch + 1 if is_private_region(row.id) else row.view + 1
-            touched |= row.members
+            touched |= row.members | region_step.members_before
             outdated |= row.groups
             for group in row.groups:
                 self._group_step(tables.groups[group]).reviewed.append(row.id)
@@ -522,7 +525,7 @@ class _Batch:
                 is_dated = is_attendance(group_row.name)
                 group_row.view = tables.batch + 1 if is_dated else group_row.view + 1
         outdated.clear()
-        self.reviews.update(tables.review(touched))
+        self.reviews.update(tables.review(touched & ~self.departed_mask))
 
     def _sweep(self) -> None:
         for step in self.group_steps.values():

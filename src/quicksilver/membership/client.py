@@ -286,7 +286,7 @@ class MembershipClient:
             case gms.Excluded():
                 self._become_excluded(printable(reply.reason))
             case gms.Refused():
-                self._become_refused(printable(reply.reason))
+                self._become_refused(reply)
             case _:
                 assert_never(reply)
 
@@ -481,13 +481,14 @@ class MembershipClient:
         self.state = Excluded(reason)
         self._events.append(WasExcluded(reason))
 
-    def _become_refused(self, reason: str) -> None:
+    def _become_refused(self, reply: gms.Refused) -> None:
+        reason = printable(reply.reason)
         self._stop()
         given_up = dict.fromkeys(f.request for f in self._unanswered if f.request)
         self._unanswered.clear()
         self._answered = {}
         self.state = Refused(reason)
-        self._events.append(WasRefused(reason, tuple(given_up)))
+        self._events.append(WasRefused(reason, tuple(given_up), printable(reply.scope)))
 
     def _stop(self) -> None:
         self._outgoing.clear()

@@ -25,7 +25,8 @@ class ServiceConfig:
     healthy node costs it its place."""
 
     resume_grace_s: float = 3.0
-    """How long after a restart stored nodes may take to resume."""
+    """How long after a restart stored nodes may take to resume. Until all have, or this time is
+    over, views do not change: joins and leaves wait."""
 
     silence_s_max: float = 30.0
     """While most nodes are silent the GMS suspects its own link and excludes nobody;

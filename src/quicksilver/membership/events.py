@@ -25,6 +25,8 @@ class WasRefused(msgspec.Struct, frozen=True):
     reason: str
     requests: tuple[int, ...]
     """Subscriptions that are given up: they will not be sent again."""
+    scope: str = ""
+    """The scope that is managed there, if that is no GMS but the manager of a scope."""
 
 
 class WasExcluded(msgspec.Struct, frozen=True):

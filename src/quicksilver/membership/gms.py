@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from quicksilver.membership.addresses import AddressPool
 from quicksilver.membership.config import ServiceConfig
@@ -20,6 +18,7 @@ from quicksilver.membership.service import MembershipService
 from quicksilver.membership.store import MemoryStore, SqliteStore, Store
 from quicksilver.membership.tables import Tables
 from quicksilver.net.discovery_answers import answer_questions
+from quicksilver.net.serving import run_until_signal, wait_first
 from quicksilver.net.streams import serve_frames
 from quicksilver.wire.gms import SECRET_BYTES, ClusterSettings
 from quicksilver.wire.ids import Address, GroupId, NodeId
@@ -98,23 +97,7 @@ def run_gms(options: GmsOptions, on_listening: OnListening | None = None) -> int
         ListenError, StoreError, BadAddressPoolError, ValueError (unknown
         planner): the user's to fix, each with one line that says how.
     """
-
-    received: list[int] = []
-
-    async def serve() -> None:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def end(number: int) -> None:
-            received.append(number)
-            stop.set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, end, number)
-        await serve_gms(options, stop, on_listening)
-
-    asyncio.run(serve())
-    return received[0]
+    return run_until_signal(lambda stop: serve_gms(options, stop, on_listening))
 
 
 async def serve_gms(
@@ -160,7 +143,7 @@ async def serve_gms(
             if on_listening is not None:
                 on_listening(server.address)
             try:
-                await _first(stop, server.wait_failed)
+                await wait_first(stop, server.wait_failed)
             finally:
                 if discovery is not None:
                     discovery.close()
@@ -185,16 +168,3 @@ async def _be_found(options: GmsOptions, address: Address) -> asyncio.DatagramTr
                 "give them its address"
             )
         return None
-
-
-async def _first(stop: asyncio.Event, wait_failed: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Wait for the stop; raise what made the server fail, if that comes first."""
-    stopped = asyncio.ensure_future(stop.wait())
-    failed = asyncio.ensure_future(wait_failed())
-    try:
-        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
-        if failed.done():
-            failed.result()
-    finally:
-        stopped.cancel()
-        failed.cancel()

@@ -5,6 +5,10 @@ A name has levels separated by dots: ``prices.eu.EURUSD``. A pattern is a name i
 with ``$`` belong to quicksilver itself: no pattern matches them unless it begins with the
 same level.
 
+A name may also be a path, as those of topics that span networks are: ``campus/library/news``.
+The pattern ``campus/library/*`` stands for all names that have one part more than
+``campus/library``.
+
 Two indexes answer the two questions of a membership service in time that depends on
 levels and matches, not on how many names and patterns there are: which patterns a new
 group matches, and which groups a new pattern matches.
@@ -19,19 +23,25 @@ V = TypeVar("V")
 
 ANY_LEVEL = "*"
 ANY_REST = ">"
+ANY_PART = "/*"
 _OWN = "$"
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name has a level that stands for others."""
+    """Whether a name has a level, or a last part, that stands for others."""
     if ANY_LEVEL not in name and ANY_REST not in name:
         return False
+    if name.endswith(ANY_PART):
+        return True
     levels = name.split(".")
     return ANY_LEVEL in levels or ANY_REST in levels
 
 
 def find_pattern_problem(pattern: str) -> str | None:
     """Say what is wrong with a pattern that ``names.find_name_problem`` has no word against."""
+    if pattern.endswith(ANY_PART):
+        is_bad = pattern == ANY_PART or is_pattern(pattern.removesuffix(ANY_PART))
+        return "has nothing, or a wildcard, before '/*': name the path there" if is_bad else None
     levels = pattern.split(".")
     if ANY_REST in levels[:-1]:
         return "has '>' before its last level: use '*' there"
@@ -42,6 +52,8 @@ def find_pattern_problem(pattern: str) -> str | None:
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a name is one of those that a pattern stands for."""
+    if pattern.endswith(ANY_PART):
+        return _path_pattern(name) == pattern
     wanted, levels = pattern.split("."), name.split(".")
     if levels[0].startswith(_OWN) and wanted[0] != levels[0]:
         return False
@@ -54,6 +66,12 @@ def matches(pattern: str, name: str) -> bool:
     return all(
         level == want or want == ANY_LEVEL for level, want in zip(levels, wanted, strict=False)
     )
+
+
+def _path_pattern(name: str) -> str | None:
+    """Return the pattern that stands for a name because of its parts; None: it is no path."""
+    path, slash, _ = name.rpartition("/")
+    return path + ANY_PART if slash else None
 
 
 class _Branch(Generic[V]):
@@ -88,6 +106,13 @@ class _Index(Generic[V]):
             branch.values.add(value)
             self._count += 1
 
+    def find(self, name: str) -> set[V]:
+        """Return the values of one name or pattern."""
+        branch: _Branch[V] | None = self._root
+        for level in name.split("."):
+            branch = None if branch is None else branch.branches.get(level)
+        return set() if branch is None else branch.values
+
     def discard(self, name: str, value: V) -> None:
         """Forget a value, and the levels that lead to nothing else."""
         path = [self._root]
@@ -114,6 +139,9 @@ class PatternIndex(_Index[V]):
         """Return the values of all patterns that stand for a name."""
         levels = name.split(".")
         found: set[V] = set()
+        by_path = _path_pattern(name)
+        if by_path is not None:
+            found |= self.find(by_path)
         reached: list[_Branch[V]] = [self._root]
         for depth, level in enumerate(levels):
             is_own = depth == 0 and level.startswith(_OWN)
@@ -136,10 +164,31 @@ class PatternIndex(_Index[V]):
 
 
 class NameIndex(_Index[V]):
-    """Names, and whom they belong to."""
+    """Names, and whom they belong to; each value has one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_path: dict[str, set[V]] = {}
+        """Those whose names are paths, by the pattern that stands for them."""
+
+    def add(self, name: str, value: V) -> None:
+        super().add(name, value)
+        pattern = _path_pattern(name)
+        if pattern is not None:
+            self._by_path.setdefault(pattern, set()).add(value)
+
+    def discard(self, name: str, value: V) -> None:
+        super().discard(name, value)
+        pattern = _path_pattern(name)
+        if pattern is not None and value in self._by_path.get(pattern, ()):
+            self._by_path[pattern].discard(value)
+            if not self._by_path[pattern]:
+                del self._by_path[pattern]
 
     def match(self, pattern: str) -> list[V]:
         """Return the values of all names that a pattern stands for."""
+        if pattern.endswith(ANY_PART):
+            return list(self._by_path.get(pattern, ()))
         reached: list[_Branch[V]] = [self._root]
         wanted = pattern.split(".")
         for depth, want in enumerate(wanted):

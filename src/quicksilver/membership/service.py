@@ -479,7 +479,7 @@ class MembershipService:
 
     def _schedule_batch(self) -> None:
         if (Timer.BATCH, 0) not in self._timers:
-            self._timers.set((Timer.BATCH, 0), self._now + self.config.batch_interval_s)
+            self._timers.set((Timer.BATCH, 0), self._watches.next_batch_at(self._now))
 
     def _schedule_look(self) -> None:
         interval_s = self.config.adapt_interval_s

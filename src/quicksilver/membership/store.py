@@ -8,9 +8,6 @@ one out twice.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,42 +15,32 @@ from typing import Any, Protocol
 
 import msgspec
 
-from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.membership.state_file import (
+    StateFile,
+    StoreError,
+    StoreLockedError,
+    StoreVersionError,
+)
 from quicksilver.wire.ids import GroupId, NodeId, RegionId
+
+__all__ = [
+    "Commit",
+    "Counters",
+    "Image",
+    "MemoryStore",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "StoreLockedError",
+    "StoreVersionError",
+    "StoredGroup",
+    "StoredNode",
+    "StoredPlacement",
+    "StoredRegion",
+]
 
 SCHEMA_VERSION = 6
 """Raised whenever an old GMS could misread a new file, or a new one an old file."""
-
-
-class StoreError(QuicksilverError):
-    """The state cannot be read or written; the GMS must stop."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(path, problem)
-        self.path = path
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"GMS state {self.path}: {self.problem}"
-
-
-class StoreLockedError(StoreError):
-    """Another GMS uses the file."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, "another GMS uses this file: stop it or choose another file")
-
-
-class StoreVersionError(StoreError):
-    """The file was written by another version."""
-
-    def __init__(self, path: str, found: int) -> None:
-        super().__init__(
-            path,
-            f"the file has schema version {found}, this GMS reads {SCHEMA_VERSION}: "
-            "use the quicksilver version that wrote it, or start with a new file",
-        )
-        self.found = found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,61 +234,23 @@ _decode_ids = msgspec.msgpack.Decoder(tuple[int, ...]).decode
 _decode_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
-class SqliteStore:
-    """One SQLite file in WAL mode; a commit is a synchronous transaction."""
+class SqliteStore(StateFile):
+    """One SQLite file; a commit is a synchronous transaction."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = str(path)
-        # Nodes are known by the secrets in it: a new file is for its owner alone, and SQLite
-        # gives the files beside it the same mode.
-        with contextlib.suppress(OSError):  # it is there, or SQLite says what is wrong
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0.0)
-        except sqlite3.Error as error:
-            raise StoreError(self.path, f"cannot open the file ({error})") from None
-        try:
-            self._prepare()
-        except BaseException as error:
-            self._db.close()
-            if isinstance(error, sqlite3.Error):
-                raise self._explain(error, "cannot open the file") from None
-            raise
-
-    def _prepare(self) -> None:
-        # Exclusive mode keeps the lock for as long as the connection lives, and
-        # the kernel drops it when the process dies, however it dies.
-        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        self._db.execute("BEGIN IMMEDIATE")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        empty = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if version == 0 and empty:
-            for statement in _SCHEMA.split(";"):
-                self._db.execute(statement)
-            self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif version != SCHEMA_VERSION:
-            self._db.execute("ROLLBACK")
-            raise StoreVersionError(self.path, version)
-        self._db.execute("COMMIT")
+        # Nodes are known by the secrets in it: the file is for its owner alone.
+        super().__init__(path, owner="GMS", schema=_SCHEMA, version=SCHEMA_VERSION)
 
     def load(self) -> Image | None:
         """Return everything committed so far, or None if nothing ever was."""
-        try:
+        with self.reading():
             return self._load()
-        except sqlite3.Error as error:
-            raise self._explain(error, "cannot read the file") from None
-        except (msgspec.MsgspecError, KeyError, TypeError) as error:
-            raise StoreError(
-                self.path, f"the file is damaged ({error!r}): restore a copy or start anew"
-            ) from None
 
     def _load(self) -> Image | None:
-        meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        meta = dict(self.db.execute("SELECT key, value FROM meta"))
         if not meta:
             return None
-        run = self._db.execute
+        run = self.db.execute
         return Image(
             cluster=meta["cluster"],
             planner=meta["planner"],
@@ -338,12 +287,8 @@ class SqliteStore:
 
     def commit(self, commit: Commit) -> None:
         """Make a batch durable, all or nothing, before returning."""
-        try:
+        with self.writing():
             self._commit(commit)
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.execute("ROLLBACK")
-            raise self._explain(error, "cannot write the file") from None
 
     def _commit(self, commit: Commit) -> None:
         meta: list[tuple[str, int | str]] = [
@@ -351,7 +296,6 @@ class SqliteStore:
             ("planner", commit.planner),
             *asdict(commit.counters).items(),
         ]
-        self._db.execute("BEGIN IMMEDIATE")
         self._put("meta", 2, meta)
         self._delete("nodes", (n for n, node in commit.nodes.items() if node is None))
         self._delete("groups", (g for g, group in commit.groups.items() if group is None))
@@ -416,23 +360,13 @@ class SqliteStore:
                 if members is not None
             ),
         )
-        self._db.execute("COMMIT")
-
-    def close(self) -> None:
-        """Let another GMS use the file."""
-        self._db.close()
 
     def _put(self, table: str, columns: int, rows: Iterable[tuple[object, ...]]) -> None:
         marks = ", ".join("?" * columns)
-        self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)  # noqa: S608  # names from this module
+        self.db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)  # noqa: S608  # names from this module
 
     def _delete(self, table: str, keys: Iterable[int]) -> None:
-        self._db.executemany(f"DELETE FROM {table} WHERE id = ?", ((key,) for key in keys))  # noqa: S608  # as above
-
-    def _explain(self, error: sqlite3.Error, doing: str) -> StoreError:
-        if "locked" in str(error):
-            return StoreLockedError(self.path)
-        return StoreError(self.path, f"{doing} ({error})")
+        self.db.executemany(f"DELETE FROM {table} WHERE id = ?", ((key,) for key in keys))  # noqa: S608  # as above
 
 
 def _make_node(row: tuple[Any, ...]) -> StoredNode:

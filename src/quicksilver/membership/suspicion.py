@@ -136,11 +136,21 @@ class Suspicions:
         All go together of whom the same is known: whoever stays a little longer than others
         of its part meets them again as new nodes, and has messages that nobody else got.
         """
-        since = self._accused_since
-        if not since or now < min(since.values()) + self._silence_timeout_s:
+        if not self._is_due(now):
             return []
+        if self._weigh_at is not None:
+            # Who has been heard again in this very moment must not go for what was said before.
+            self._weigh_at = None
+            self._weigh(now)
+            if not self._is_due(now):
+                return []
+        since = self._accused_since
         found = sorted(node for node, at in since.items() if now >= at + self._ask_s)
         return [(node, self._reason(node)) for node in found]
+
+    def _is_due(self, now: float) -> bool:
+        since = self._accused_since.values()
+        return bool(since) and now >= min(since) + self._silence_timeout_s
 
     def accused(self) -> frozenset[int]:
         """Return the nodes that enough others call silent, be it for a moment."""

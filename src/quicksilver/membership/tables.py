@@ -68,7 +68,8 @@ class NodeRow:
     joined: frozenset[GroupId] = frozenset()
     opened: frozenset[GroupId] = frozenset()
     reviewed: tuple[int, int] = (0, 0)
-    """The last two batches that gave a region of the node a new view, newest first."""
+    """The last two batches that gave a region of the node a new view or took it out of one,
+    newest first. A view that came and went since a batch did so in two later ones."""
     joined_in: tuple[int, int] = (0, 0)
     """The last two batches in which the node came into groups, newest first."""
     multicast: bool = True
@@ -375,7 +376,8 @@ class Tables:
     # -- who was given which view
 
     def review(self, mask: int) -> dict[int, tuple[NodeId, ...] | None]:
-        """The next batch gives regions of these nodes a new view; return what is kept.
+        """The next batch gives regions of these nodes a new view, or takes them out of one;
+        return what is kept.
 
         A node that comes back after a restart must still be told from one that was
         in a view without hearing of it.

@@ -43,6 +43,10 @@ class Watches:
         self._counters = counters
         self._config = config
         self.nodes: dict[NodeId, Watch] = {}
+        self._awaited: set[NodeId] = set()
+        """Nodes that a GMS which started again knows, and that have not resumed yet …"""
+        self._awaited_until = 0.0
+        """… and until when views wait for them."""
         self.notes: deque[Noted | Reported] = deque()
         """What whoever runs the GMS is to be told."""
         self._detector = FailureDetector(settings.failure_timeout_s, config.silence_s_max)
@@ -63,10 +67,28 @@ class Watches:
         self.nodes[row.id] = watch = Watch(row, None, now)
         self._detector.handle_stored(watch, self._config.resume_grace_s, now)
         self._time_health(watch)
+        self._awaited.add(row.id)
+        self._awaited_until = now + self._config.resume_grace_s
+
+    def next_batch_at(self, now: float) -> float:
+        """Return when views may change next.
+
+        After a restart they wait until all have resumed, or had time to: whoever missed two
+        views in a row could not go on as the node that it was.
+        """
+        soonest = now + self._config.batch_interval_s
+        return max(soonest, self._awaited_until) if self._awaited else soonest
+
+    def _end_awaiting(self, node: NodeId, now: float) -> None:
+        if node in self._awaited:
+            self._awaited.discard(node)
+            if not self._awaited and (Timer.BATCH, 0) in self._timers:
+                self._timers.set((Timer.BATCH, 0), self.next_batch_at(now))
 
     def handle_departing(self, watch: Watch, reason: str, now: float) -> None:
         """A node's incarnation ends with the next batch."""
         watch.departs = reason
+        self._end_awaiting(watch.row.id, now)
         self._suspicions.handle_gone(watch.row.id, now)
         self._time_silence()
         self._timers.cancel((Timer.HEALTH, watch.row.id))
@@ -94,6 +116,7 @@ class Watches:
         """A node said Hello on a connection."""
         self.handle_heard(watch, now)
         self._time_health(watch)
+        self._end_awaiting(watch.row.id, now)
 
     def handle_lost(self, watch: Watch, now: float, *, is_silent: bool) -> None:
         """A node's connection is gone; ``is_silent``: nothing said so."""

@@ -369,6 +369,8 @@ class Engine:
         """This incarnation is over: nothing of it may be sent or answered."""
         self.environment.assembly.clear()
         self.environment.regions.become_nobody()
+        for feed in self._feeds.values():
+            feed.recovery.close()
         self._feeds.clear()
         self.outgoing.become_nobody()
         self.environment.become_nobody()
@@ -514,7 +516,7 @@ class Engine:
         if region.has_gap():
             self.environment.end_incarnation("packets of an old view could not be had in time")
             return
-        del self._feeds[name]
+        self._feeds.pop(name).recovery.close()
         self.environment.regions.forget(name)
         self._update_addresses()
         if self.tracer is not None:

@@ -91,6 +91,13 @@ class GroupViewChanged(msgspec.Struct, frozen=True):
     """True for whoever joined, False for whoever opened."""
 
 
+class GroupUnmatched(msgspec.Struct, frozen=True):
+    """A group that patterns stood for has ended, or this node is not in it any more."""
+
+    name: str
+    patterns: tuple[str, ...]
+
+
 class MessagesArrived(msgspec.Struct, frozen=True):
     """Messages that came behind events not taken yet: whoever takes this delivers them."""
 
@@ -105,6 +112,7 @@ SessionEvent = (
     ClientEvent
     | GroupReady
     | GroupViewChanged
+    | GroupUnmatched
     | MessagesUnconfirmed
     | FlushEnded
     | EmptinessChanged

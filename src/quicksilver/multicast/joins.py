@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from quicksilver.membership.directory import GroupView
 from quicksilver.membership.patterns import PatternIndex
-from quicksilver.multicast.events import GroupViewChanged
+from quicksilver.multicast.events import GroupUnmatched, GroupViewChanged
 from quicksilver.multicast.routes import NOTHING_TOLD, Joined, MakeReceivers, Receivers, Told
 
 
@@ -136,7 +136,7 @@ class Joins:
 
     def handle_view(
         self, view: GroupView, batch: int, *, is_member: bool, lost_batch: int
-    ) -> tuple[list[GroupViewChanged], bool]:
+    ) -> tuple[list[GroupViewChanged | GroupUnmatched], bool]:
         """A group has a new view, or its subscription is complete.
 
         Returns what there is to tell, and whether messages are missing: those of
@@ -148,13 +148,13 @@ class Joins:
             self._member_since.setdefault(view.id, batch)
         else:
             self._member_since.pop(view.id, None)
-        changes: list[GroupViewChanged] = []
+        changes: list[GroupViewChanged | GroupUnmatched] = []
         is_missing = False
         joined = self.by_name.get(view.name)
         if joined is not None:
             if not is_member:
                 self._unroute(joined)
-                self._forget_unnamed(joined)
+                changes += self._end_matches(joined)
             elif view.name not in self._leaving:
                 is_missing = not self._route(joined, view.id, lost_batch)
                 joined.told = _tell(view, joined.told, changes, is_member=True)
@@ -163,24 +163,31 @@ class Joins:
             self._opened[view.name] = _tell(view, told, changes, is_member=False)
         return changes, is_missing
 
-    def handle_gone(self, groups: Iterable[int]) -> None:
-        """Groups have ended, or this node hears of them no more."""
+    def handle_gone(self, groups: Iterable[int]) -> list[GroupUnmatched]:
+        """Groups have ended, or this node hears of them no more; return what there is to tell."""
+        told: list[GroupUnmatched] = []
         for group in groups:
             self._member_since.pop(group, None)
             joined = self.routes.get(group)
             if joined is not None:
                 self._unroute(joined)
-                self._forget_unnamed(joined)
+                told += self._end_matches(joined)
+        return told
 
-    def clear(self) -> None:
-        """The incarnation is over; the next one is in the same groups, with other numbers."""
+    def clear(self) -> list[GroupUnmatched]:
+        """The incarnation is over; the next one is in the same groups, with other numbers.
+
+        Returns what there is to tell.
+        """
+        told: list[GroupUnmatched] = []
         self.newest_batch = 0
         self._member_since.clear()
         for joined in list(self.by_name.values()):
             self._unroute(joined)
             joined.told = NOTHING_TOLD
-            self._forget_unnamed(joined)
+            told += self._end_matches(joined)
         self._opened = dict.fromkeys(self._opened, NOTHING_TOLD)
+        return told
 
     def _match(self, name: str) -> None:
         """Give a group that this node is in to the patterns that stand for it."""
@@ -191,10 +198,14 @@ class Joins:
                 if not joined.has_matched(pattern):
                     joined.set_matched(pattern, self.patterns[pattern](name))
 
-    def _forget_unnamed(self, joined: Joined) -> None:
+    def _end_matches(self, joined: Joined) -> list[GroupUnmatched]:
         """This node is not in a group any more: patterns meet it again if it comes back."""
+        patterns = joined.patterns
+        for pattern in patterns:
+            joined.set_matched(pattern, None)
         if not joined.is_named:
             self.by_name.pop(joined.name, None)
+        return [GroupUnmatched(joined.name, patterns)] if patterns else []
 
     def _route(self, joined: Joined, group: int, lost_batch: int) -> bool:
         """From now on a group's messages go to its receiver; False if some of them are lost."""
@@ -218,7 +229,13 @@ class Joins:
             joined.group = 0
 
 
-def _tell(view: GroupView, told: Told, changes: list[GroupViewChanged], *, is_member: bool) -> Told:
+def _tell(
+    view: GroupView,
+    told: Told,
+    changes: list[GroupViewChanged | GroupUnmatched],
+    *,
+    is_member: bool,
+) -> Told:
     """Add a view to the changes to tell, unless it was told; return what was told last."""
     group, number, before = told
     if group != view.id:

@@ -3,8 +3,9 @@ split among them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
+from quicksilver.multicast.carried import CarriedMessages
 from quicksilver.multicast.events import EnvelopeReceiver, Receiver
 from quicksilver.wire.envelope import Envelope, Kind, open_envelopes
 from quicksilver.wire.ids import NodeId, plain_group
@@ -34,6 +35,7 @@ class Joined:
     __slots__ = (
         "_matched",
         "_named",
+        "carried",
         "echo",
         "group",
         "name",
@@ -59,6 +61,8 @@ class Joined:
         self.since = 0
         """The batch in which this node came: older messages are not for it."""
         self.told = NOTHING_TOLD
+        self.carried: CarriedMessages | None = None
+        """What came of senders in other networks; None: nothing."""
 
     @property
     def is_wanted(self) -> bool:
@@ -107,11 +111,24 @@ class Joined:
         self.receiver, self.on_envelopes = receive, receive_enveloped
 
 
-def open_for(messages: Messages, joined: Joined) -> tuple[Messages, Sequence[Envelope], int]:
-    """Take envelopes off; return what is for this member, and how many did not parse."""
+def open_for(
+    messages: Messages, joined: Joined, living: Container[int]
+) -> tuple[Messages, Sequence[Envelope], int]:
+    """Take envelopes off; return what is for this member, and how many did not parse.
+
+    ``living`` are the nodes that are counted in.
+    """
     opened, envelopes, bad = open_envelopes(messages, joined.group)
-    if any(each.kind == Kind.RETAINED for each in envelopes):
+    kinds = [each.kind for each in envelopes]  # no set: hashing them takes long
+    if Kind.RETAINED in kinds:
         opened, envelopes = _for_newcomers(opened, envelopes, joined.since)
+    if Kind.CARRIED in kinds:
+        carried = joined.carried
+        if carried is None:
+            carried = joined.carried = CarriedMessages()
+        kept = carried.pick(messages.sender, envelopes, living)
+        if len(kept) < len(envelopes):
+            opened, envelopes = opened.pick(kept), [envelopes[at] for at in kept]
     return opened, envelopes, bad
 
 

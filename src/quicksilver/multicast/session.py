@@ -430,7 +430,7 @@ class Session:
         if isinstance(event, ViewsChanged):
             for view in event.groups:
                 self._handle_view(view)
-            self._joins.handle_gone(event.groups_gone)
+            self._events += self._joins.handle_gone(event.groups_gone)
             self._queues.handle_views(event, self.client.node, self.directory.batch)
             self._deliver_awaiting()
             self.engine.handle_views(event, now)
@@ -487,7 +487,7 @@ class Session:
         self._gap = None
         self._queues.clear()
         self._awaiting.clear()
-        self._joins.clear()
+        self._events += self._joins.clear()
 
     # The fast path
 
@@ -533,7 +533,7 @@ class Session:
     def _deliver_enveloped(self, messages: Messages, joined: Joined) -> None:
         """Take envelopes off and hand messages over; what does not parse is dropped."""
         counters = self.engine.counters
-        opened, envelopes, bad = open_for(messages, joined)
+        opened, envelopes, bad = open_for(messages, joined, self.directory.nodes)
         counters.bad_envelopes += bad
         counters.delivered_messages += len(envelopes)
         if not envelopes:

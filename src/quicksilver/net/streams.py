@@ -1,8 +1,9 @@
-"""A server of frames over TCP, on asyncio.
+"""Frames over TCP, on asyncio: connections that others make, and those that this side makes.
 
 ``serve_frames`` drives a handler that knows nothing of sockets: it hands in frames, the time and
 what becomes of connections, and takes out frames as far as each connection can carry them.
-``net.frames`` has their form.
+``net.frames`` has their form. A handler that also wants to connect to others is a
+``FrameDialler``; once a connection is there it does not matter who made it.
 
 What strangers can make the server hold is bounded: the handler says how long a
 frame each connection may bring, frames that have not arrived completely share a
@@ -18,15 +19,25 @@ import errno
 import logging
 import socket
 from collections.abc import Callable
-from typing import Protocol, assert_never
+from typing import Protocol, assert_never, runtime_checkable
 
-from quicksilver.core.ports import ConnectionFinished, FrameTransmit, Noted, Reported, ServerEvent
+from quicksilver.core.ports import (
+    ConnectionFinished,
+    DialWanted,
+    FrameTransmit,
+    Noted,
+    Reported,
+    ServerEvent,
+)
 from quicksilver.net.frames import FrameDecoder, FrameError, configure_stream, encode_frame
 from quicksilver.net.interfaces import list_interfaces
 from quicksilver.stdx.errors import QuicksilverError
 
 LINGER_S = 5.0
 """A connection that is being closed has this long to take its last frames."""
+
+DIAL_S = 3.0
+"""How long the other side may take to accept a connection."""
 
 _WRITE_BUFFER_BYTES = 64 << 10
 """What a connection may leave unsent here, besides one frame, before it counts as blocked."""
@@ -97,8 +108,19 @@ class FrameHandler(Protocol):
     def poll_transmit(self) -> FrameTransmit | None:
         """Return a frame for one of the connections."""
 
-    def poll_event(self) -> ServerEvent | None:
-        """Return a connection to close after its last frame, or a note for people."""
+    def poll_event(self) -> ServerEvent | DialWanted | None:
+        """Return a connection to close after its last frame, or a note for people.
+
+        A ``FrameDialler`` also returns connections to make.
+        """
+
+
+@runtime_checkable
+class FrameDialler(FrameHandler, Protocol):
+    """A handler that also connects to others."""
+
+    def handle_dialled(self, dial: object, conn: int | None, now: float) -> None:
+        """A connection that was wanted is there, or could not be made (None)."""
 
 
 class FrameServer:
@@ -132,45 +154,60 @@ class FrameServer:
         self._accepting: asyncio.TimerHandle | None = None
         """Set while new connections have to wait."""
         self._opening: set[asyncio.Task[object]] = set()
+        self._dialling: set[asyncio.Task[object]] = set()
         self._failed: asyncio.Future[None] = self._loop.create_future()
+        self._is_empty = asyncio.Event()
+        """Set when there is no connection any more."""
         self._is_pumping = False
         self.address: tuple[str, int] = ("", 0)
         """Where the server listens; set once it does."""
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Run something that concerns the handler, then send what it has to say.
+
+        An exception counts as one of the handler's.
+        """
+        self._guard(work)
+
+    def set_reading(self, conn: int, *, reads: bool) -> None:
+        """Let what a connection brings stay in the kernel, or read it again."""
+        stream = self._streams.get(conn)
+        if stream is not None:
+            stream.set_reading(reads=reads)
 
     async def wait_failed(self) -> None:
         """Wait for an exception of the handler, and raise it: the server has stopped."""
         await asyncio.shield(self._failed)
 
-    async def close(self) -> None:
-        """Stop listening and end all connections."""
+    async def close(self, linger_s: float = 0.0) -> None:
+        """Stop listening and end all connections.
+
+        Those that the handler has finished have ``linger_s`` to take their last frames.
+        """
         self._stop_listening()
+        if linger_s and self._streams:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(linger_s):
+                    await self._is_empty.wait()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for dialling in self._dialling:
+            dialling.cancel()
         for stream in list(self._streams.values()):
             stream.end()
         self._streams.clear()
-        if self._opening:
-            await asyncio.wait(self._opening)
+        if self._opening or self._dialling:
+            await asyncio.wait(self._opening | self._dialling)
         await asyncio.sleep(0)  # aborted connections say so in the next round
         if self._failed.done() and not self._failed.cancelled():
             # The exception was for wait_failed; do not warn if nobody waited.
             self._failed.exception()
 
-    def _listen(self, host: str, port: int) -> None:
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            listening.setblocking(False)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind((host, port))
-            listening.listen(_BACKLOG)
-        except (OSError, OverflowError) as error:
-            listening.close()
-            raise ListenError(host, port, _explain(error)) from None
+    def _listen(self, listening: socket.socket) -> None:
         self._listening = listening
         self.address = listening.getsockname()[:2]
         self._start_accepting()
-        self._guard(lambda: None)
 
     # -- new connections
 
@@ -225,6 +262,26 @@ class FrameServer:
                 "raise the limit, for example: ulimit -n 65536"
             )
 
+    # -- connections that this side makes
+
+    async def _dial(self, wanted: DialWanted) -> None:
+        stream = _Stream(self, wanted)
+        try:
+            host, port = _parse_address(wanted.address)
+            async with asyncio.timeout(DIAL_S):
+                await self._loop.create_connection(
+                    lambda: stream, host, port, family=socket.AF_INET
+                )
+        except (OSError, ValueError) as error:  # a timeout and a strange name are such, too
+            self._log.debug("cannot connect to %s: %s", wanted.address, error)
+            if not stream.is_made:
+                self._dialled(wanted, None)
+
+    def _dialled(self, wanted: DialWanted, conn: int | None) -> None:
+        dialler = self._handler
+        assert isinstance(dialler, FrameDialler)
+        self._guard(lambda: dialler.handle_dialled(wanted.dial, conn, self._loop.time()))
+
     def _note(self, text: str) -> None:
         if self._on_note is not None:
             self._on_note(text)
@@ -245,13 +302,19 @@ class FrameServer:
 
     # -- what happens to streams
 
-    def _opened(self, stream: _Stream, peer: str) -> int:
+    def _admit(self, stream: _Stream) -> int:
         conn = self._next_conn
         self._next_conn += 1
         self._streams[conn] = stream
+        self._is_empty.clear()
+        return conn
+
+    def _opened(self, conn: int, peer: str, wanted: DialWanted | None) -> None:
+        if wanted is not None:
+            self._dialled(wanted, conn)
+            return
         addresses = self.addresses_of(peer)
         self._guard(lambda: self._handler.handle_connected(conn, addresses, self._loop.time()))
-        return conn
 
     def _received(self, conn: int, decoder: FrameDecoder) -> bool:
         """Hand in the frames that have arrived completely.
@@ -288,6 +351,8 @@ class FrameServer:
 
     def _lost(self, conn: int, error: Exception | None) -> None:
         if self._streams.pop(conn, None) is not None:
+            if not self._streams:
+                self._is_empty.set()
             is_silent = isinstance(error, OSError) and error.errno in _UNHEARD
             self._guard(
                 lambda: self._handler.handle_disconnected(
@@ -320,18 +385,25 @@ class FrameServer:
             return
         self._is_pumping = True
         try:
-            while (transmit := self._handler.poll_transmit()) is not None:
-                stream = self._streams.get(transmit.connection)
-                if stream is not None:
-                    stream.send(transmit.frame)
-            while (event := self._handler.poll_event()) is not None:
+            while True:
+                while (transmit := self._handler.poll_transmit()) is not None:
+                    stream = self._streams.get(transmit.connection)
+                    if stream is not None:
+                        stream.send(transmit.frame)
+                event = self._handler.poll_event()
+                if event is None:
+                    break
                 self._handle_event(event)
         finally:
             self._is_pumping = False
         self._set_timer()
 
-    def _handle_event(self, event: ServerEvent) -> None:
+    def _handle_event(self, event: ServerEvent | DialWanted) -> None:
         match event:
+            case DialWanted():
+                dialling = self._loop.create_task(self._dial(event))
+                self._dialling.add(dialling)
+                dialling.add_done_callback(self._dialling.discard)
             case Noted(text):
                 self._note(text)
             case Reported():
@@ -373,10 +445,28 @@ class FrameServer:
             self._timer = None
 
 
+def open_listener(host: str, port: int) -> socket.socket:
+    """Take a TCP port, for handlers that must know it at the beginning; 0 takes a free one.
+
+    Raises:
+        ListenError: the address is not this machine's, or the port is taken.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ListenError(host, port, _explain(error)) from None
+    return listening
+
+
 async def serve_frames(
     handler: FrameHandler,
-    host: str,
-    port: int,
+    host: str | socket.socket | None,
+    port: int = 0,
     *,
     input_bytes_max: int,
     on_note: Callable[[str], None] | None = None,
@@ -384,6 +474,8 @@ async def serve_frames(
 ) -> FrameServer:
     """Serve a handler on a TCP port; port 0 takes a free one.
 
+    Instead of a host it takes what ``open_listener`` returned. With None it does not listen:
+    there are only the connections that it makes.
     Frames longer than the handler allows end their connection, and so do incomplete
     ones that take more than ``input_bytes_max`` together. ``on_note`` is told, in one
     line, what whoever runs the server should know; without it that is
@@ -394,21 +486,30 @@ async def serve_frames(
         ListenError: the address is not this machine's, or the port is taken.
     """
     server = FrameServer(handler, input_bytes_max, on_note, logger)
-    server._listen(host, port)
+    if host is not None:
+        server._listen(open_listener(host, port) if isinstance(host, str) else host)
+    server.call(lambda: None)  # it may have something to say at once
     return server
 
 
 class _Stream(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, server: FrameServer) -> None:
+    def __init__(self, server: FrameServer, wanted: DialWanted | None = None) -> None:
+        """``wanted``: the dial that makes it; None: the other side made it."""
         self._server = server
+        self._wanted = wanted
         self._decoder = FrameDecoder(0)  # the handler says more before each frame
         self._transport: asyncio.Transport | None = None
         self._conn = 0
         self._linger: asyncio.TimerHandle | None = None
         self.input_bytes = 0
         """Its part of the server's."""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the handler was told of it."""
+        return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -418,7 +519,8 @@ class _Stream(asyncio.Protocol):
         if sock is not None:
             configure_stream(sock)
         peer = transport.get_extra_info("peername")
-        self._conn = self._server._opened(self, str(peer[0]) if peer else "")
+        self._conn = self._server._admit(self)
+        self._server._opened(self._conn, str(peer[0]) if peer else "", self._wanted)
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
@@ -458,6 +560,14 @@ class _Stream(asyncio.Protocol):
         # reader has stopped, and buffers without bound (CVE-2024-12254).
         self._transport.write(encode_frame(frame))
 
+    def set_reading(self, *, reads: bool) -> None:
+        """Read, or leave what comes in the kernel; asking twice does no harm."""
+        assert self._transport is not None
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
     def finish(self) -> None:
         """Close once the last frames are out, or after a while."""
         assert self._transport is not None
@@ -471,6 +581,13 @@ class _Stream(asyncio.Protocol):
         assert self._transport is not None
         self._forget_input()
         self._transport.abort()
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 65536):
+        raise ValueError(f"{text!r} is not host:port")
+    return host, int(port)
 
 
 def _explain(error: OSError | OverflowError) -> str:

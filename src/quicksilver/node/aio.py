@@ -25,7 +25,12 @@ from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio_group import Group, Stream, TypedGroup, limited
 from quicksilver.node.checks import check_seconds
 from quicksilver.node.discovery import find_gms
-from quicksilver.node.errors import QuicksilverError, TimedOutError, UnconfirmedError
+from quicksilver.node.errors import (
+    QuicksilverError,
+    RefusedError,
+    TimedOutError,
+    UnconfirmedError,
+)
 from quicksilver.node.history import History
 from quicksilver.node.messages import NodeStats
 from quicksilver.node.node_base import NodeBase, queues_of
@@ -69,7 +74,15 @@ class Node(NodeBase):
             return self
         if self._gms is None:
             self._gms = await asyncio.to_thread(find_gms)
-        core = self._make_core()
+        try:
+            await self._enter(self._make_core())
+        except RefusedError as refusal:
+            if not refusal.scope:
+                raise
+            await self._enter(self._make_scoped_core(refusal.scope))
+        return self
+
+    async def _enter(self, core: Core) -> None:
         core.start()
         try:
             await self._wait(core.welcome)
@@ -77,7 +90,6 @@ class Node(NodeBase):
             self._core = None
             await asyncio.to_thread(core.close)
             raise
-        return self
 
     async def __aexit__(
         self,
@@ -174,7 +186,7 @@ class Node(NodeBase):
             try:
                 await group.begin_history(history)
             except BaseException:
-                self._connected.withdraw([group])
+                self.core.withdraw([group])
                 raise
         return group
 
@@ -307,7 +319,7 @@ class Node(NodeBase):
         shared = queues_of(groups)
         try:
             if shared:
-                await self._wait(self._connected.leave_queues(shared))
+                await self._wait(self.core.leave_queues(shared))
                 await asyncio.sleep(QUEUE_DRAIN_S)
         finally:
             left = self._leave(groups)
@@ -317,7 +329,7 @@ class Node(NodeBase):
         try:
             await self._wait(future)
         except BaseException:
-            self._connected.withdraw(groups)
+            self.core.withdraw(groups)
             raise
 
     async def _wait(self, future: Any) -> Any:
@@ -328,7 +340,7 @@ class Node(NodeBase):
         except TimeoutError as error:
             if isinstance(error, QuicksilverError):
                 raise
-            raise self._connected.unreachable() from None
+            raise self.core.unreachable() from None
 
     async def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
         """Wait until every surviving member has everything that this node has sent.
@@ -341,17 +353,17 @@ class Node(NodeBase):
             TimedOutError: not everything was acknowledged within ``timeout`` seconds; it may still
                 arrive.
         """
-        future = self._connected.flush()
+        future = self.core.flush()
         try:
             async with limited(timeout, "everything sent to be acknowledged"):
                 return await asyncio.wrap_future(future)
         except (asyncio.CancelledError, TimedOutError):
-            self._connected.untell(future)
+            self.core.untell(future)
             raise
 
     async def stats(self) -> NodeStats:
         """Return this node's counters at this moment."""
-        return await asyncio.to_thread(self._connected.stats)
+        return await asyncio.to_thread(self.core.stats)
 
     async def close(self, timeout: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread.
@@ -406,8 +418,7 @@ def connect(gms: str | None = None, **options: Unpack[OptionArguments]) -> Node:
 
     Connecting raises ``GmsNotFoundError`` if no GMS is found, ``SeveralGmsError`` if the local
     network has several, ``GmsUnreachableError`` if the GMS does not answer within
-    ``connect_timeout_s``, and ``RefusedError`` if it refuses the node. A controller that does not
-    answer raises ``ControllerUnreachableError``.
+    ``connect_timeout_s``, and ``RefusedError`` if it refuses the node.
 
     Raises:
         AddressError: ``gms`` is neither ``host:port`` nor ``unix:PATH``.

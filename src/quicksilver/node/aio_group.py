@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.node.aio_requests import request, serve
 from quicksilver.node.checks import check_count, check_seconds
 from quicksilver.node.errors import ClosedError, QuicksilverError, TimedOutError
@@ -17,7 +16,7 @@ from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
-from quicksilver.node.ports import Core
+from quicksilver.node.ports import Core, Lane
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 
 T = TypeVar("T")
@@ -184,7 +183,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
                 await self._wait_at_most(LOOK_S)
             self._ready_sender()
 
-    def _put(self, payload: bytes) -> SendQueue:
+    def _put(self, payload: bytes) -> Lane:
         """Queue a message whatever room there is; refuse what cannot be sent."""
         sender = self._sender_to_use()
         self._retain(check_payload(payload))
@@ -235,7 +234,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         """Run something in the loop's thread soon; may be called from any thread."""
         self._call(work)
 
-    def _nudge(self, lane: SendQueue) -> None:
+    def _nudge(self, lane: Lane) -> None:
         thread = self._thread
         if lane.is_blocked:
             return
@@ -257,7 +256,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
         self._put(payload)
         return True
 
-    async def _wait_room(self, lane: SendQueue) -> None:
+    async def _wait_room(self, lane: Lane) -> None:
         while lane.room < 0:
             room = asyncio.Event()
             tell = partial(self._call, room.set)
@@ -382,7 +381,8 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
 
     def views(self, timeout: float | None = None) -> Stream[View]:
         """Iterate over the group's views, from the oldest that you have not taken; the last 1,024
-        are kept. Of a pattern, these are the views of all groups that match.
+        are kept, or fewer if those of all groups take more than 4 MB. Of a pattern, these are the
+        views of all groups that match.
 
         The iteration ends when none came for ``timeout`` seconds, when the group is left, or when
         the node is closed.
@@ -391,6 +391,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             NotJoinedError: the group was only opened for sending.
         """
         check_seconds("timeout", timeout, allow_none=True)
+        self._core.check_supports("views")
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
 
@@ -411,6 +412,7 @@ class Group(GroupBase[T], AsyncIterator[Message[T]]):
             ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
+        self._core.check_supports("wait_members")
         try:
             async with limited(timeout, "members"):
                 while (view := self.view) is None or len(view.members) < count:

@@ -43,6 +43,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.flushes import Flushes
 from quicksilver.node.group_base import GroupBase
+from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import GROUPS, NODE, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions
@@ -119,6 +120,7 @@ class ControlledCore:
         )
         self.session = ControlledSession(name, self.thread)
         self.session.on_flush = self._note_flush
+        self.views = KeptViews()
         self.promises = Promises()
         self._flushes = Flushes(
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
@@ -324,8 +326,10 @@ class ControlledCore:
     def requests(self) -> Requests:
         raise NeedsNodeError("request and serve")
 
-    def on_burst(self, callback: Any) -> None:
-        raise NeedsNodeError("on_burst")
+    def check_supports(self, what: str) -> None:
+        """Raise NeedsNodeError for what no controller does."""
+        if what not in ("views", "wait_members"):
+            raise NeedsNodeError(what)
 
     def _sinks_of(self, name: str) -> list[GroupBase[Any]]:
         found = (self._sinks.get(name), self._openers.get(name))

@@ -13,7 +13,7 @@ from quicksilver.node.errors import NeedsNodeError
 from quicksilver.wire import local
 
 if TYPE_CHECKING:
-    from quicksilver.node.ports import Known
+    from quicksilver.node.ports import HasBatch
 
 EMPTY_BYTES_MAX = 1 << 20
 """What an application may send to a group while nobody is in it, before ``send`` waits."""
@@ -45,6 +45,7 @@ class ControlledSession:
         self.name = name
         self.node = 0
         self.cluster = 0
+        self.on_packet: Any = None
         self.idle_lane = SendQueue(0)
         self.idle_lane.room = -1
         self._element = element
@@ -54,7 +55,7 @@ class ControlledSession:
         self.on_flush: Callable[[int], None] = lambda _: None
 
     @property
-    def directory(self) -> Known:
+    def directory(self) -> HasBatch:
         raise NeedsNodeError("retain")
 
     def send(self, sender: SendTarget, payload: bytes) -> SendQueue:

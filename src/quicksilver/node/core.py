@@ -28,11 +28,11 @@ from quicksilver.multicast.events import (
     EmptinessChanged,
     FlushEnded,
     GroupReady,
+    GroupUnmatched,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
     MessagesWaiting,
-    Receiver,
     SessionEvent,
 )
 from quicksilver.multicast.routes import Receivers
@@ -65,6 +65,7 @@ from quicksilver.node.errors import (
     UnconfirmedError,
 )
 from quicksilver.node.flushes import Flushes
+from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import Droppable, NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
@@ -126,6 +127,15 @@ class DroppingSink(GroupSink, Droppable, Protocol):
     @property
     def may_drop(self) -> bool:
         """Whether the queue loses messages when it is full."""
+        ...
+
+
+@runtime_checkable
+class PatternSink(GroupSink, Protocol):
+    """The sink of a pattern that wants to know when groups end."""
+
+    def unmatched_on_core(self, name: str) -> None:
+        """A group that the pattern stood for has ended, or the node is not in it any more."""
         ...
 
 
@@ -199,6 +209,8 @@ class NodeCore:
         """Groups that were opened for sending."""
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
+        self.views = KeptViews()
+        """The views that applications have not taken."""
         self.promises = Promises()
         self._flushes = Flushes(
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
@@ -206,6 +218,8 @@ class NodeCore:
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False
+        self._is_no_gms = False
+        """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
 
     # Life
@@ -262,6 +276,9 @@ class NodeCore:
         self._end_all(ClosedError("the node"))
         if self._is_started:
             self._log.closed()
+
+    def check_supports(self, what: str) -> None:
+        """Raise ScopeLimitError for what this node cannot do: a node of a GMS can do all."""
 
     def check_alive(self) -> None:
         if self.failure is not None:
@@ -391,6 +408,8 @@ class NodeCore:
                 waiting = self._waiting.get(left.name, [])
                 if left in waiting:
                     waiting.remove(left)
+                if not waiting:
+                    self._waiting.pop(left.name, None)
                 left.fail_on_core(ClosedError(f"group {left.name!r}"))
                 if not self.has_group(left.name):
                     self.requests.forget_on_core(left.name)
@@ -406,14 +425,6 @@ class NodeCore:
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
         self.thread.submit(work)
-
-    def on_burst(self, callback: Receiver) -> None:
-        """Give whole packets to a callback instead of the groups."""
-
-        def install() -> None:
-            self.session.on_packet = callback
-
-        self.thread.submit(install)
 
     def flush(self) -> Future[tuple[Unconfirmed, ...]]:
         """Wait until all that was sent is on every surviving member, or known to be lost.
@@ -493,6 +504,10 @@ class NodeCore:
             self._handle_view(event)
         elif isinstance(event, MessagesArrived):
             event.deliver()
+        elif isinstance(event, GroupUnmatched):
+            for sink in map(self._sinks.get, event.patterns):
+                if isinstance(sink, PatternSink):
+                    sink.unmatched_on_core(event.name)
         elif isinstance(event, FlushEnded):
             self._flushes.handle_ended(event)
         elif isinstance(event, MessagesUnconfirmed):
@@ -550,12 +565,15 @@ class NodeCore:
             settle(self._welcome, event.node)
 
     def _handle_lost(self, reason: str) -> None:
-        if not self.is_closed:
+        if not self.is_closed and self._welcome.done() and not self._is_no_gms:
             self._log.lost(self.gms, reason)
 
     def _handle_refused(self, event: WasRefused) -> None:
-        self._log.refused(event.reason)
-        error = RefusedError(event.reason)
+        if event.scope:
+            self._is_no_gms = True
+        else:
+            self._log.refused(event.reason)
+        error = RefusedError(event.reason, event.scope)
         if not self._welcome.done():
             self._welcome.set_exception(error)
         for number in event.requests:

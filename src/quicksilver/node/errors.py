@@ -38,6 +38,7 @@ __all__ = [
     "RefusedError",
     "RequestFailedError",
     "RequestTimeoutError",
+    "ScopeLimitError",
     "SeveralGmsError",
     "TimedOutError",
     "UnconfirmedError",
@@ -64,6 +65,23 @@ class GmsUnreachableError(QuicksilverError):
         )
 
 
+class ScopeUnreachableError(GmsUnreachableError):
+    """The manager of a scope answers at its address, and then no more, or it does not let the
+    node in."""
+
+    def __init__(self, address: str, cause: str, scope: str) -> None:
+        super().__init__(address, cause)
+        self.args = (address, cause, scope)
+        self.scope = scope
+        """The scope that is managed there."""
+
+    def __str__(self) -> str:
+        return (
+            f"the manager of scope {self.scope!r} at {self.address} does not let this node in or "
+            f"does not answer ({self.cause}); look at its log"
+        )
+
+
 class NotConnectedError(QuicksilverError):
     """The node was used before it was connected."""
 
@@ -77,15 +95,30 @@ class NotConnectedError(QuicksilverError):
 
 
 class RefusedError(QuicksilverError):
-    """The GMS refused the node or one of its requests."""
+    """The GMS refused the node or one of its requests; or the manager of a scope did."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, scope: str = "") -> None:
+        super().__init__(reason, scope)
         self.reason = reason
-        """The reason that the GMS gave."""
+        """The reason that was given."""
+        self.scope = scope
+        """The scope whose manager refused; empty: it was a GMS."""
 
     def __str__(self) -> str:
-        return f"the GMS refused: {self.reason}"
+        who = f"the manager of scope {self.scope!r}" if self.scope else "the GMS"
+        return f"{who} refused: {self.reason}"
+
+
+class ScopeLimitError(QuicksilverError):
+    """A node of a scope was asked for something that only nodes of a GMS can do."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+        """What was asked for."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: not available in scopes yet; connect to a GMS for it"
 
 
 class UnconfirmedError(QuicksilverError):

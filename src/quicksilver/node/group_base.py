@@ -13,7 +13,6 @@ import msgspec
 
 from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.routes import Receivers
-from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.multicast.sending.unconfirmed import Notes, Unconfirmed
 from quicksilver.node.checks import check_callback
 from quicksilver.node.errors import (
@@ -30,7 +29,7 @@ from quicksilver.node.errors import (
 from quicksilver.node.history import HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Message, View
-from quicksilver.node.ports import Core, Target
+from quicksilver.node.ports import Core, GroupSender, Lane
 from quicksilver.node.requests import split_requests
 from quicksilver.node.retained import Retained
 from quicksilver.wire.envelope import Envelope
@@ -92,7 +91,7 @@ class GroupBase(Generic[T]):
     ) -> None:
         self.name = name
         """The group's name, or the pattern."""
-        self.sender: Target | None = None
+        self.sender: GroupSender | None = None
         self.echo = echo
         """True if this node also receives its own messages to the group."""
         self.invalid = 0
@@ -106,7 +105,7 @@ class GroupBase(Generic[T]):
         self._core = core
         self._thread = core.thread
         self._inbox = inbox
-        self._lane: SendQueue = core.session.idle_lane
+        self._lane: Lane = core.session.idle_lane
         """Where ``send`` queues messages: the idle lane until the group is ready, and after it."""
         self._unconfirmed: Notes | None = None
         """Messages that may be lost and that the next ``send`` is to tell of. The lane is the
@@ -187,7 +186,7 @@ class GroupBase(Generic[T]):
 
     # Core thread
 
-    def ready_on_core(self, sender: Target) -> None:
+    def ready_on_core(self, sender: GroupSender) -> None:
         """The subscription is complete: messages can be sent."""
         self.sender = sender
         self._choose_lane()
@@ -245,6 +244,10 @@ class GroupBase(Generic[T]):
             self._core.session.pause(self.name)
         self.notify()
 
+    def deliver_batch_on_core(self, batch: Batch) -> None:
+        """Hand messages that a node of a scope got to the callback, or queue them."""
+        self._take_in(batch)
+
     def missed_on_core(self, count: int) -> None:
         """Messages were lost before they came here: the controller did not wait for them."""
         if self._inbox is not None:
@@ -256,10 +259,10 @@ class GroupBase(Generic[T]):
             self.view = view
             if self.retained is not None:
                 batch = self._core.session.directory.batch
-                sender: Any = self.sender  # of a node: nothing else retains
+                sender: Any = self.sender  # values are kept in groups of a GMS only
                 self.retained.handle_view(sender, batch, has_newcomers=bool(view.joined))
         if self._inbox is not None:
-            self._inbox.views.append(view)
+            self._core.views.put(self._inbox.views, view)
         self.notify()
 
     def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
@@ -348,6 +351,7 @@ class GroupBase(Generic[T]):
         too large, it is not called again, and ``source_failures`` of ``Node.stats`` counts it.
         """
         check_callback("source", source)
+        self._core.check_supports("send_from")
         if self.retained is not None:
             raise OptionError("retain", "keeps what is sent with send or post, not what is pulled")
         sender = self._ready_sender()
@@ -408,7 +412,7 @@ class GroupBase(Generic[T]):
         what = f"{count} member{'' if count == 1 else 's'} of group {self.name!r}"
         return TimedOutError(f"{what}, which has {have} members", timeout)
 
-    def _must_wait(self, sender: Target, size: int) -> bool:
+    def _must_wait(self, sender: GroupSender, size: int) -> bool:
         """Whether a message must wait in ``send`` because nobody is in the group.
 
         Raises:
@@ -471,9 +475,10 @@ class GroupBase(Generic[T]):
                 message.key,
                 message.headers,
                 message.is_retained,
+                message.source,
             )
 
-    def _sender_to_use(self) -> Target:
+    def _sender_to_use(self) -> GroupSender:
         """Return how to send the next message; raises what keeps it from being sent.
 
         Raises:
@@ -490,7 +495,7 @@ class GroupBase(Generic[T]):
                 raise UnconfirmedError(found)
         return sender
 
-    def _ready_sender(self) -> Target:
+    def _ready_sender(self) -> GroupSender:
         self._core.check_alive()
         if self._end is not None:
             raise self._end

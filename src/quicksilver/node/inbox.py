@@ -17,6 +17,25 @@ PER_MESSAGE_BYTES = 64
 """What a queued message costs besides its payload, roughly."""
 
 VIEWS_KEPT_MAX = 1024
+"""Views of one group that wait to be taken."""
+
+VIEWS_BYTES_MAX = 4 << 20
+"""What views that wait take in all groups of a node, besides the newest one of each."""
+
+PER_VIEW_BYTES = 256
+PER_MEMBER_BYTES = 24
+"""What a view that waits takes, roughly: itself, and its lists of numbers and names."""
+
+
+class Views(deque[View]):
+    """The views of one group that wait to be taken."""
+
+    __slots__ = ("noted",)
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=VIEWS_KEPT_MAX)
+        self.noted = 0
+        """How many of the views that ``KeptViews`` remembers are of this group, taken or not."""
 
 
 class Inbox:
@@ -40,7 +59,7 @@ class Inbox:
         """Messages lost because the queue was full and the policy drops."""
         self.is_pausing = False
         """True while the node leaves data in the kernel because of this queue."""
-        self.views: deque[View] = deque(maxlen=VIEWS_KEPT_MAX)
+        self.views = Views()
         self._batches: deque[Batch] = deque()
         self._in_bytes = 0
         self._out_bytes = 0
@@ -95,3 +114,42 @@ def cost(batch: Batch | Messages) -> int:
     if type(batch) is Batch and batch.envelopes is not None:
         size += sum(map(envelope_bytes, batch.envelopes))
     return size
+
+
+class KeptViews:
+    """Keeps the views of all groups of a node until they are taken, the newest ones.
+
+    Most applications never take any. With thousands of groups, a limit for each alone would
+    let the views of one node grow to hundreds of megabytes as others come and go. Core thread.
+    """
+
+    def __init__(self, bytes_max: int = VIEWS_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._noted: deque[tuple[Views, int]] = deque()
+        """The newest views, oldest first: among which they wait, and what each takes."""
+
+    def put(self, views: Views, view: View) -> None:
+        """Queue a view, and drop the oldest ones if that is too much."""
+        size = PER_VIEW_BYTES + PER_MEMBER_BYTES * len(view.members)
+        views.append(view)
+        views.noted += 1
+        self._noted.append((views, size))
+        self._bytes += size
+        while self._bytes > self._bytes_max:
+            oldest, size = self._noted.popleft()
+            self._bytes -= size
+            oldest.noted -= 1
+            _drop_unnoted(oldest)
+        _drop_unnoted(views)
+
+
+def _drop_unnoted(views: Views) -> None:
+    """Drop views that are too old; the newest one stays, which its group has anyway."""
+    while len(views) > max(1, views.noted):
+        try:
+            view = views.popleft()
+        except IndexError:
+            return  # the application has taken them meanwhile
+        if not views:
+            views.append(view)  # it has taken all the others

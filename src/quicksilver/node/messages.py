@@ -10,7 +10,7 @@ import msgspec
 
 from quicksilver.multicast.sending.unconfirmed import Reason as UnconfirmedReason
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
-from quicksilver.wire.envelope import Envelope, Kind
+from quicksilver.wire.envelope import EMPTY, Envelope, Kind
 from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 
@@ -42,7 +42,8 @@ class Message(msgspec.Struct, Generic[T], frozen=True, gc=False):
     payload: T
     """The message's bytes or, in a group with a type, its value."""
     sender: int
-    """The number of the node that sent it; ``View.name_of`` returns the node's name."""
+    """The number of the node that sent it; ``View.name_of`` returns the node's name. At a node of a
+    scope it is a number that only this node knows the sender by, and ``source`` is its name."""
     sequence: int
     """Its number among the sender's messages to the group."""
     group: str
@@ -56,12 +57,15 @@ class Message(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """The headers it was sent with: text or bytes by name. Empty if there were none."""
     is_retained: bool = False
     """True if it was sent before this node joined and kept by its sender (``retain``)."""
+    source: str = ""
+    """At a node of a scope: the sender's name, such as ``campus/lan1/alice``. Otherwise empty."""
 
     def __repr__(self) -> str:
         shown = repr(self.payload)
         if len(shown) > SHOWN_MAX:
             shown = f"{shown[:SHOWN_MAX]}…"
-        return f"<Message {self.sequence} of node {self.sender} to {self.group!r}: {shown}>"
+        who = repr(self.source) if self.source else f"node {self.sender}"
+        return f"<Message {self.sequence} of {who} to {self.group!r}: {shown}>"
 
 
 class Batch:
@@ -80,6 +84,7 @@ class Batch:
         "payloads",
         "sender",
         "sequences",
+        "source",
     )
 
     def __init__(
@@ -92,6 +97,7 @@ class Batch:
         sequences: Sequence[int] | None = None,
         cluster: int = 0,
         envelopes: Sequence[Envelope] | None = None,
+        source: str = "",
     ) -> None:
         self.group = group
         """The name of the group that the messages were sent to."""
@@ -110,6 +116,8 @@ class Batch:
         """The number of the cluster that the sender's number belongs to."""
         self.envelopes = envelopes
         """The key and headers of each message; None if no message has any."""
+        self.source = source
+        """At a node of a scope: the sender's name; see ``Message.source``."""
 
     @classmethod
     def of(
@@ -144,8 +152,8 @@ class Batch:
 
     def __iter__(self) -> Iterator[Message[bytes]]:
         sender, group, batch = self.sender, self.group, self.batch
-        if self.envelopes is not None:
-            yield from self._with_envelopes(self.envelopes)
+        if self.envelopes is not None or self.source:
+            yield from self._with_envelopes(self.envelopes or [EMPTY] * len(self.payloads))
             return
         if self.sequences is not None:
             for payload, sequence in zip(self.payloads, self.sequences, strict=True):
@@ -169,6 +177,7 @@ class Batch:
                 envelope.key,
                 envelope.headers or NO_HEADERS,
                 envelope.kind == Kind.RETAINED,
+                self.source,
             )
 
 

@@ -18,8 +18,8 @@ from quicksilver.stdx.install import install_line
 
 if TYPE_CHECKING:
     from quicksilver.node import aio, sync
-    from quicksilver.node.core import NodeCore
     from quicksilver.node.messages import NodeStats
+    from quicksilver.node.ports import Core
 
 PREFIX = "quicksilver"
 
@@ -57,7 +57,7 @@ class MetricsError(QuicksilverError):
 class NodeCollector:
     """Turns a node's statistics into metrics when a registry asks for them."""
 
-    def __init__(self, core: NodeCore) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
 
     def collect(self) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from quicksilver.node.checks import (
 )
 from quicksilver.node.core import NodeCore
 from quicksilver.node.discovery import find_gms
-from quicksilver.node.errors import NeedsNodeError, NotConnectedError, OptionError
+from quicksilver.node.errors import NotConnectedError, OptionError
 from quicksilver.node.group_base import GroupBase, public_names
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
@@ -82,16 +82,8 @@ class NodeBase:
         return public_names(self, INNER)
 
     @property
-    def core(self) -> NodeCore:
+    def core(self) -> Core:
         """The assembled node behind this form, for layers that build on it."""
-        core = self._connected
-        if not isinstance(core, NodeCore):
-            raise NeedsNodeError("this")
-        return core
-
-    @property
-    def _connected(self) -> Core:
-        """What is behind this form: a node, or what a controller serves."""
         if self._core is None:
             raise NotConnectedError(self._way_in)
         return self._core
@@ -109,29 +101,37 @@ class NodeBase:
             self._core = ControlledCore(path, self._options)
         return self._core
 
+    def _make_scoped_core(self, scope: str) -> Core:
+        """Assemble a node of a scope: what answered at the address is the scope's manager."""
+        from quicksilver.node.scoped import ScopedCore  # nobody else pays for it at the start
+
+        assert self._gms is not None
+        self._core = ScopedCore(self._gms, scope, self._options)
+        return self._core
+
     @property
     def id(self) -> int:
         """The number that the GMS gave this node; 0 while it has none. After an exclusion the node
         has a new number."""
-        return self._connected.session.node
+        return self.core.session.node
 
     @property
     def name(self) -> str:
         """The name that other nodes see: the option ``name``, or else host name and process
         number."""
-        return self._connected.session.name
+        return self.core.session.name
 
     @property
     def cluster(self) -> int:
         """The number of the cluster that node numbers belong to; 0 before the node has
         connected."""
-        return self._connected.session.cluster
+        return self.core.session.cluster
 
     @property
     def exclusions(self) -> int:
         """How often this node had to come back under a new number: the GMS excluded it, or it
         lacked messages that are no longer kept."""
-        return self._connected.exclusions
+        return self.core.exclusions
 
     def on_burst(self, callback: Callable[[Burst], None]) -> None:
         """Call ``callback`` with each packet's messages, on the core thread: the fastest way to
@@ -143,7 +143,12 @@ class NodeBase:
         that it raises ends the node.
         """
         check_callback("callback", callback)
-        self._connected.on_burst(callback)
+        self.core.check_supports("on_burst")
+
+        def install() -> None:
+            self.core.session.on_packet = callback
+
+        self.core.call(install)
 
     def _begin_join(
         self,
@@ -160,7 +165,7 @@ class NodeBase:
         has_history: bool = False,
     ) -> tuple[list[Any], Future[Any]]:
         """Check what is asked for, and ask for it; return the groups and what to wait for."""
-        options, core = self._options, self._connected
+        options, core = self._options, self.core
         found = check_names(names, allow_patterns=True)
         for name in found:
             check_join(name, queue=queue, echo=echo, has_history=has_history)
@@ -189,7 +194,7 @@ class NodeBase:
         retain: int,
     ) -> tuple[list[Any], Future[Any]]:
         """The same for groups that are opened for sending."""
-        core = self._connected
+        core = self.core
         found = check_names(names)
         choice = _check_choices(type_, behind, empty, retain)
         kind = self._plain if type_ is None else self._typed
@@ -201,7 +206,7 @@ class NodeBase:
     def _leave(self, groups: Sequence[GroupBase[Any]]) -> Any:
         """Begin to leave groups that ``queues_of`` has checked; return the future to wait for."""
         servers = [group.server for group in groups if group.server is not None]
-        return self._connected.subscribe(
+        return self.core.subscribe(
             leave=[
                 *(group.name for group in groups if group.is_member),
                 *(server.attendance for server in servers),

@@ -1,82 +1,104 @@
-"""What the forms of the API need from whatever is behind them.
+"""What the two forms of the API need of the core behind them.
 
-There are two cores: ``core.NodeCore`` is a node in this process, ``controlled.ControlledCore`` a
-thin element that the controller of this machine serves. Groups and both forms of a node know
-these ports alone, so that a program is the same with either.
+There are three cores: ``NodeCore``, a node of a GMS, ``ScopedCore``, a node of a scope, and
+``ControlledCore``, which the controller of the machine serves. Groups and nodes know them by these
+ports only. Queueing a message is written out in the groups, for
+speed, so a lane is part of the port: an outbox, and the room that is left in it.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
-from quicksilver.multicast.sending.send_queue import SendQueue
+from quicksilver.multicast.sending.outbox import Outbox
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.errors import QuicksilverError, UnconfirmedError
 from quicksilver.node.messages import NodeStats
 from quicksilver.node.options import NodeOptions
 
 if TYPE_CHECKING:
-    from quicksilver.node.core import GroupSink
+    from quicksilver.node.inbox import KeptViews
     from quicksilver.node.requests import Requests
 
 
-class Target(Protocol):
-    """How a group is sent to."""
+class Lane(Protocol):
+    """Where messages wait to be sent; ``multicast.sending.lane`` says how threads share it."""
+
+    outbox: Outbox[Any]
+    room: int
+    """Bytes that may still be queued; senders wait while it is negative."""
+    on_room: deque[Callable[[], None]]
+    """Called, each once, when the queue has room again."""
+
+    @property
+    def is_blocked(self) -> bool:
+        """True while to wake the core would not help."""
+        ...
+
+
+class GroupSender(Protocol):
+    """A group as it is sent to."""
 
     @property
     def id(self) -> int: ...
 
     @property
-    def lane(self) -> SendQueue: ...
+    def name(self) -> str: ...
 
     @property
-    def is_empty(self) -> bool: ...
+    def lane(self) -> Lane: ...
 
     @property
     def empty(self) -> Empty: ...
 
+    @property
+    def is_empty(self) -> bool: ...
 
-class Known(Protocol):
-    """What is known of the membership."""
 
+class HasBatch(Protocol):
     @property
     def batch(self) -> int: ...
 
 
-class GroupSession(Protocol):
-    """The part of a session that groups use. Targets are those that it gave out itself."""
+class Session(Protocol):
+    """The protocol below; core thread, but for ``send`` and what only reads."""
 
-    @property
-    def name(self) -> str: ...
+    on_packet: Any
 
     @property
     def node(self) -> int: ...
 
     @property
+    def name(self) -> str: ...
+
+    @property
     def cluster(self) -> int: ...
 
     @property
-    def idle_lane(self) -> SendQueue: ...
+    def directory(self) -> HasBatch: ...
 
     @property
-    def directory(self) -> Known: ...
+    def idle_lane(self) -> Lane:
+        """A lane that takes nothing: where groups point that may not send, or not yet."""
+        ...
 
-    def send(self, sender: Any, payload: bytes) -> SendQueue: ...
+    def send(self, sender: Any, payload: bytes) -> Lane: ...
 
-    def put_enveloped(self, sender: Any, payload: bytes) -> SendQueue: ...
+    def put_enveloped(self, sender: Any, payload: bytes) -> Lane: ...
 
     def may_wait(self, sender: Any, size: int) -> bool: ...
 
     def waiting_bytes(self) -> int: ...
 
-    def send_from(self, sender: Any, source: Any) -> None: ...
+    def send_from(self, sender: Any, source: Callable[[], Any]) -> None: ...
 
-    def groups_for(self, pattern: str) -> tuple[str, ...]: ...
+    def groups_for(self, pattern: str) -> Iterable[str]: ...
 
     def pause(self, name: str) -> None: ...
 
@@ -84,28 +106,33 @@ class GroupSession(Protocol):
 
 
 class Thread(Protocol):
-    """The thread that receives and sends."""
+    """The thread that the core runs on."""
 
-    is_sleeping: bool
+    @property
+    def is_sleeping(self) -> bool:
+        """True while the core waits; whoever adds work then calls ``wake``."""
+        ...
 
     def wake(self) -> None: ...
 
-    def lend(self) -> None: ...
+    def lend(self) -> None:
+        """Do the core's work on the calling thread, if that is of use."""
+        ...
 
     def is_core(self) -> bool: ...
 
 
 class Core(Protocol):
-    """Everything behind a node of either form."""
+    """A node assembled."""
 
-    options: NodeOptions
-    room: threading.Event
-    failure: Exception | None
-    is_closed: bool
     exclusions: int
+    is_closed: bool
+    failure: Exception | None
+    room: threading.Event
+    options: NodeOptions
 
     @property
-    def session(self) -> GroupSession: ...
+    def session(self) -> Session: ...
 
     @property
     def thread(self) -> Thread: ...
@@ -114,25 +141,32 @@ class Core(Protocol):
     def requests(self) -> Requests: ...
 
     @property
+    def views(self) -> KeptViews:
+        """The views that applications have not taken."""
+        ...
+
+    @property
     def welcome(self) -> Future[int]: ...
 
     def start(self) -> None: ...
 
-    def wait_welcome(self) -> int: ...
-
-    def unreachable(self) -> QuicksilverError: ...
+    def close(self) -> None: ...
 
     def check_alive(self) -> None: ...
 
-    def close(self) -> None: ...
+    def check_supports(self, what: str) -> None:
+        """Raise ScopeLimitError or NeedsNodeError for what such a node cannot do."""
+        ...
 
-    def call(self, work: Callable[[], None]) -> None: ...
+    def unreachable(self) -> QuicksilverError: ...
+
+    def wait_welcome(self) -> int: ...
 
     def subscribe(
         self,
         *,
-        join: Iterable[GroupSink] = (),
-        open_: Iterable[GroupSink] = (),
+        join: Iterable[Any] = (),
+        open_: Iterable[Any] = (),
         leave: Iterable[str] = (),
         close: Iterable[str] = (),
         behind: Behind | None = None,
@@ -140,11 +174,13 @@ class Core(Protocol):
         queue: str | None = None,
     ) -> Future[dict[str, int]]: ...
 
-    def withdraw(self, sinks: Iterable[GroupSink]) -> None: ...
-
     def leave_queues(self, names: Iterable[str]) -> Future[Any]: ...
 
+    def withdraw(self, sinks: Iterable[Any]) -> None: ...
+
     def group_count(self) -> int: ...
+
+    def call(self, work: Callable[[], None]) -> None: ...
 
     def flush(self) -> Future[tuple[Unconfirmed, ...]]: ...
 
@@ -155,7 +191,3 @@ class Core(Protocol):
     def stats(self) -> NodeStats: ...
 
     def check_overrun(self, lane: Any) -> None: ...
-
-    def on_burst(self, callback: Any) -> None:
-        """Give whole packets to a callback instead of the groups."""
-        ...

@@ -7,12 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from quicksilver.multicast.samples import sample
-
-if TYPE_CHECKING:
-    from quicksilver.node.core import NodeCore
+from quicksilver.node.core import NodeCore
+from quicksilver.node.ports import Core
 
 SAMPLE_S = 1.0
 
@@ -45,9 +43,9 @@ def resident_bytes() -> int:
 
 
 @contextmanager
-def sampling(core: NodeCore) -> Iterator[None]:
-    """Take samples meanwhile, and a last one; nothing where there is no tracer."""
-    if core.session.engine.tracer is None:
+def sampling(core: Core) -> Iterator[None]:
+    """Take samples meanwhile, and a last one; nothing where there is no tracer, or no GMS."""
+    if not isinstance(core, NodeCore) or core.session.engine.tracer is None:
         yield
         return
     is_over = threading.Event()

@@ -27,6 +27,7 @@ from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.checks import check_seconds
 from quicksilver.node.errors import (
     QuicksilverError,
+    RefusedError,
     TimedOutError,
     UnconfirmedError,
 )
@@ -68,7 +69,18 @@ class Node(NodeBase):
         if self._core is not None:
             self._core.check_alive()
             return self
-        core = self._make_core()
+        try:
+            self._enter(self._make_core())
+        except RefusedError as refusal:
+            if not refusal.scope:
+                raise
+            self._enter(self._make_scoped_core(refusal.scope))
+        # Else the end of the program would look like a crash to the other nodes, and
+        # messages that wait for repair would be lost.
+        atexit.register(self._close_at_exit)
+        return self
+
+    def _enter(self, core: Core) -> None:
         core.start()
         try:
             core.wait_welcome()
@@ -76,10 +88,6 @@ class Node(NodeBase):
             self._core = None
             core.close()
             raise
-        # Else the end of the program would look like a crash to the other nodes, and
-        # messages that wait for repair would be lost.
-        atexit.register(self._close_at_exit)
-        return self
 
     def __exit__(
         self,
@@ -174,7 +182,7 @@ class Node(NodeBase):
             try:
                 group.begin_history(history)
             except BaseException:
-                self._connected.withdraw([group])
+                self.core.withdraw([group])
                 raise
         return group
 
@@ -307,7 +315,7 @@ class Node(NodeBase):
         shared = queues_of(groups)
         try:
             if shared:
-                self._wait(self._connected.leave_queues(shared))
+                self._wait(self.core.leave_queues(shared))
                 time.sleep(QUEUE_DRAIN_S)
         finally:
             left = self._leave(groups)
@@ -317,7 +325,7 @@ class Node(NodeBase):
         try:
             self._wait(future)
         except BaseException:
-            self._connected.withdraw(groups)
+            self.core.withdraw(groups)
             raise
 
     def _wait(self, future: Any) -> Any:
@@ -327,7 +335,7 @@ class Node(NodeBase):
             if isinstance(error, QuicksilverError):
                 raise
             future.cancel()
-            raise self._connected.unreachable() from None
+            raise self.core.unreachable() from None
 
     def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
         """Wait until every surviving member has everything that this node has sent.
@@ -341,21 +349,21 @@ class Node(NodeBase):
                 arrive.
         """
         check_seconds("timeout", timeout, allow_none=True)
-        future = self._connected.flush()
+        future = self.core.flush()
         try:
             return future.result(timeout=timeout)
         except FutureTimeout as error:
-            self._connected.untell(future)
+            self.core.untell(future)
             if isinstance(error, QuicksilverError) or timeout is None:
                 raise
             raise TimedOutError("everything sent to be acknowledged", timeout) from None
         except KeyboardInterrupt:
-            self._connected.untell(future)
+            self.core.untell(future)
             raise
 
     def stats(self) -> NodeStats:
         """Return this node's counters at this moment."""
-        return self._connected.stats()
+        return self.core.stats()
 
     def close(self, timeout: float = 5.0) -> None:
         """Flush, leave the cluster and stop the core thread.
@@ -415,8 +423,7 @@ def connect(gms: str | None = None, **options: Unpack[OptionArguments]) -> Node:
 
     Connecting raises ``GmsNotFoundError`` if no GMS is found, ``SeveralGmsError`` if the local
     network has several, ``GmsUnreachableError`` if the GMS does not answer within
-    ``connect_timeout_s``, and ``RefusedError`` if it refuses the node. A controller that does not
-    answer raises ``ControllerUnreachableError``.
+    ``connect_timeout_s``, and ``RefusedError`` if it refuses the node.
 
     Raises:
         AddressError: ``gms`` is neither ``host:port`` nor ``unix:PATH``.

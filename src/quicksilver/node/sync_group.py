@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.node.checks import check_count, check_seconds
 from quicksilver.node.errors import (
     ClosedError,
@@ -21,7 +20,7 @@ from quicksilver.node.headers import enveloped
 from quicksilver.node.history import Catchup, History, HistoryFeed
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Batch, Headers, Message, View
-from quicksilver.node.ports import Core, Target
+from quicksilver.node.ports import Core, GroupSender, Lane
 from quicksilver.node.requests import CONCURRENCY, TIMEOUT_S, Handler
 from quicksilver.node.sync_requests import Limit, request, serve
 
@@ -191,7 +190,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
         self._retain(payload)
         self._settle(self._core.session.send(sender, payload))
 
-    def _wait_for_members(self, sender: Target, size: int, limit: Limit | None = None) -> None:
+    def _wait_for_members(self, sender: GroupSender, size: int, limit: Limit | None = None) -> None:
         """Wait while nobody is in the group and no more may wait for members."""
         room = self._core.room
         while self._must_wait(sender, size):
@@ -225,7 +224,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             self._thread.wake()
         return True
 
-    def _settle(self, lane: SendQueue, limit: Limit | None = None) -> None:
+    def _settle(self, lane: Lane, limit: Limit | None = None) -> None:
         """Wake the core if it sleeps, and wait while the queue is full."""
         thread = self._thread
         if lane.room >= 0:
@@ -239,7 +238,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             thread.lend()
         self._wait_room(lane, limit)
 
-    def _wait_room(self, lane: SendQueue, limit: Limit | None) -> None:
+    def _wait_room(self, lane: Lane, limit: Limit | None) -> None:
         """Wait while the queue is full (not on the core thread)."""
         thread, room = self._thread, self._core.room
         while lane.room < 0:
@@ -339,7 +338,8 @@ class Group(GroupBase[T], Iterator[Message[T]]):
 
     def views(self, timeout: float | None = None) -> Stream[View]:
         """Iterate over the group's views, from the oldest that you have not taken; the last 1,024
-        are kept. Of a pattern, these are the views of all groups that match.
+        are kept, or fewer if those of all groups take more than 4 MB. Of a pattern, these are the
+        views of all groups that match.
 
         The iteration ends when none came for ``timeout`` seconds, when the group is left, or when
         the node is closed.
@@ -348,6 +348,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             NotJoinedError: the group was only opened for sending.
         """
         check_seconds("timeout", timeout, allow_none=True)
+        self._core.check_supports("views")
         self._joined_inbox()
         return Stream(partial(self._next_view, timeout))
 
@@ -389,6 +390,7 @@ class Group(GroupBase[T], Iterator[Message[T]]):
             ClosedError: the group was left or the node closed.
         """
         check_count("count", count, "members", least=0)
+        self._core.check_supports("wait_members")
         check_seconds("timeout", timeout)
         deadline = time.monotonic() + timeout
         while (view := self.view) is None or len(view.members) < count:

@@ -19,17 +19,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, assert_never
+from typing import Generic, assert_never
 
 import msgspec
 
-from quicksilver.recovery.agent import Agent, Message
+from quicksilver.recovery.agent import Message, Upper
 from quicksilver.recovery.domains import Domain
 from quicksilver.recovery.hops import Hops
-from quicksilver.recovery.rounds import Content, Pace, Receipt, RoundEnd, Rounds, Token, Wake
-
-SKIPPED_MAX = 64
-"""Members that one token says are passed over."""
+from quicksilver.recovery.pacing import (
+    ASK_AGAIN_S,
+    CALLS_MAX,
+    ROUNDS_LATE,
+    SKIPPED_MAX,
+    Counters,
+    Due,
+    Following,
+    Pauses,
+    Quiet,
+    Step,
+    Timing,
+)
+from quicksilver.recovery.rounds import Content, Pace, Receipt, RoundEnd, Rounds, Said, Token, Wake
 
 PASSING_MAX = 16
 """Tokens that wait to be passed on; a ring has a few under way at most."""
@@ -37,102 +47,11 @@ PASSING_MAX = 16
 CONFIRMED_ROUNDS = 64
 """Rounds whose tokens are confirmed after one in which something was wrong."""
 
-CALLS_MAX = 8
-"""Times that a member is asked in one roll call."""
-
-WAKES_BEFORE_ACTING = 2
-"""Wakes without an answer, after which the first follower stands in for the leader."""
-
-URGENT_BEFORE_WAKE = 2
-"""A follower that has urgent news for the second time since a token came by tells its leader.
-The leader usually has the same news, and a token is on its way. But what a member that is
-slower than all others gets done it alone has: the leader, and all who wait for that member,
-would hear of it only when the next round is due in any case."""
-
-ROUNDS_LATE = 2
-"""A token that takes so many times as long as the slowest of the last ones is late, and so
-is one that does not come by for so many times as long as those were apart."""
-
 ROLL_S_MIN = 0.05
 """How long members have at least to answer when the roll is called."""
 
-ASK_AGAIN_S = 0.1
-"""How often those who are passed over are asked whether they are back."""
-
-GAP_S_MAX = 1.0
-"""Tokens further apart than this were so because there was nothing to agree on."""
-
-
-class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """How often rounds take place, and how long to wait for them."""
-
-    interval_s: float
-    """From one release to the next while something is to be agreed on …"""
-    trouble_interval_s: float
-    """… and while something is wrong."""
-    spacing_s: float
-    """The shortest time between two releases."""
-    timeout_s_min: float
-    """A round that takes longer is lost, if rounds usually take much less …"""
-    timeout_s_max: float
-    """… and in any case if it takes longer than this."""
-    wake_s_min: float
-    """A follower with news that sees no token for this long tells its leader, unless tokens
-    are rare."""
-    in_flight_max: int
-    """Tokens of one ring under way at once."""
-
-
-class Pauses:
-    """How long something usually takes, and so when it is late."""
-
-    __slots__ = ("_mean_s",)
-
-    def __init__(self) -> None:
-        self._mean_s = 0.0
-
-    def note(self, seconds: float) -> None:
-        """Take the newest one for an eighth of the mean; a longer one counts at once."""
-        self._mean_s = max(seconds, self._mean_s + (seconds - self._mean_s) / 8)
-
-    def late_s(self, least: float, most: float) -> float:
-        """Return after how long it is late."""
-        return min(most, max(least, ROUNDS_LATE * self._mean_s))
-
-
-class RingCounters(Protocol):
-    """Where an agent counts what it did."""
-
-    tokens_released: int
-    roll_calls: int
-
 
 # What an agent is doing
-
-
-class Following(msgspec.Struct):
-    """Another member leads."""
-
-    seen_at: float = 0.0
-    """When a token last came by."""
-    wake_at: float | None = None
-    """When to look whether one did; None without news."""
-    unanswered: int = 0
-    """Wakes since the last token."""
-    urgent: int = 0
-    """How often there was urgent news since the last token …"""
-    hurry_at: float | None = None
-    """… and when the leader is told, unless a token comes by before."""
-
-
-class Quiet(msgspec.Struct):
-    """Leads; there is nothing to agree on."""
-
-
-class Due(msgspec.Struct):
-    """Leads; a token is to be released at a time."""
-
-    at: float
 
 
 class Circulating(msgspec.Struct):
@@ -186,12 +105,12 @@ class RingAgent(Generic[Content]):
         domain: Domain,
         rounds: Rounds[Content],
         timing: Timing,
-        counters: RingCounters,
+        counters: Counters,
     ) -> None:
         self.node = node
         self.domain = domain
         self.rounds = rounds
-        self.above: Agent[Content] | None = None
+        self.above: Upper | None = None
         """The agent that speaks for this domain in the one above, if the node leads it."""
         self.state: State = Quiet() if domain.leader == node else Following()
         self.suspects: set[int] = set()
@@ -225,9 +144,8 @@ class RingAgent(Generic[Content]):
         due = max(now + interval, self._last_released + self._timing.spacing_s)
         match self.state:
             case Following() as following:
-                following.urgent += urgent
-                if following.urgent >= URGENT_BEFORE_WAKE and following.hurry_at is None:
-                    following.hurry_at = now + self._timing.trouble_interval_s / 2
+                hurry_s = self._timing.trouble_interval_s / 2
+                following.handle_news(now, hurry_s, urgent=urgent)
             case CallingRoll():
                 pass  # the end of the roll's business
             case Quiet():
@@ -243,8 +161,7 @@ class RingAgent(Generic[Content]):
         """This node has news: unless a token comes by, the leader is to be woken."""
         state = self.state
         if isinstance(state, Following) and state.wake_at is None:
-            state.seen_at = now
-            state.wake_at = now + self._wake_s()
+            state.expect_token(now, self._wake_s())
 
     def handle_wake(self, wake: Wake, now: float) -> None:
         """A member has news that may not have reached this node: ask around."""
@@ -254,12 +171,7 @@ class RingAgent(Generic[Content]):
     def handle_token(self, token: Token[Content], now: float) -> None:
         """Take a token from a peer."""
         if isinstance(self.state, Following) and token.content is not None:
-            if now - self.state.seen_at < GAP_S_MAX:
-                self._gap_s.note(now - self.state.seen_at)
-            self.state.seen_at = now
-            self.state.unanswered = 0
-            self.state.urgent = 0
-            self.state.hurry_at = None
+            self.state.handle_seen(now, self._gap_s)
         receipt: _Direct[Content] | None = None
         if token.is_confirmed:
             confirmed = Receipt(self.domain.name, self.node, token.leader, token.round)
@@ -286,6 +198,9 @@ class RingAgent(Generic[Content]):
     def handle_receipt(self, receipt: Receipt, now: float) -> None:
         self._hops.handle_receipt(receipt.leader, receipt.round, receipt.origin, now)
 
+    def handle_message(self, message: Said[Content], now: float) -> None:
+        """No member of a ring says such a thing: it is from a domain that changed its kind."""
+
     def handle_timeout(self, now: float) -> None:
         if self._hops.has_any():
             for peer, token in self._hops.take_due(now):
@@ -294,8 +209,7 @@ class RingAgent(Generic[Content]):
             case Following() as state:
                 if state.wake_at is not None and now >= state.wake_at:
                     self._handle_unseen(state, now)
-                if state.hurry_at is not None and now >= state.hurry_at:
-                    state.urgent, state.hurry_at = 0, None
+                if state.check_hurry(now):
                     self._wake_leader()
             case CallingRoll() as roll:
                 if now >= roll.ends_at:
@@ -340,11 +254,8 @@ class RingAgent(Generic[Content]):
     def _next_timeout(self) -> float | None:
         state = self.state
         if isinstance(state, Following):
-            if state.hurry_at is None or (
-                state.wake_at is not None and state.wake_at < state.hurry_at
-            ):
-                return state.wake_at
-            return state.hurry_at
+            # Asked for each of many agents, many times a round: a call here was 4 % of it.
+            return state.wake_at if state.hurry_at is None else state.next_timeout()
         if isinstance(state, CallingRoll):
             return min(state.again_at, state.ends_at)
         due: float | None = None
@@ -531,20 +442,17 @@ class RingAgent(Generic[Content]):
         if not self.rounds.has_news():
             state.wake_at = None
             return
-        wake_s = self._wake_s()
-        state.wake_at = state.seen_at + wake_s
-        if now < state.wake_at:
-            return
-        state.wake_at = now + wake_s
-        state.unanswered += 1
         rank = self.domain.members.index(self.node)
-        if state.unanswered < WAKES_BEFORE_ACTING + rank:
-            self._wake_leader()
-            return
-        # Whoever comes before this node would have stood in by now.
-        self.suspects.update(self.domain.members[:rank])
-        self._ask_again_at = now + ASK_AGAIN_S
-        self.state = Due(now)
+        match state.check_unseen(now, self._wake_s(), rank):
+            case Step.WAIT:
+                pass
+            case Step.WAKE:
+                self._wake_leader()
+            case Step.STAND_IN:
+                # Whoever comes before this node would have stood in by now.
+                self.suspects.update(self.domain.members[:rank])
+                self._ask_again_at = now + ASK_AGAIN_S
+                self.state = Due(now)
 
     def _wake_leader(self) -> None:
         if not any(isinstance(output, Wake) for output in self._outputs):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -68,6 +69,59 @@ class Receipt(msgspec.Struct, frozen=True):
     round: int
 
 
+@dataclass(slots=True)
+class Report(Generic[Content]):
+    """From a member to whoever asked it: what it and those whom it asked report."""
+
+    domain: Name
+    round: int
+    leader: int
+    origin: int
+    absent: tuple[int, ...]
+    """Members that it asked and that did not answer."""
+    content: Content
+
+
+@dataclass(slots=True)
+class Rumours(Generic[Content]):
+    """From any member to any other: a round, and what it knows of who has reported."""
+
+    domain: Name
+    round: int
+    leader: int
+    origin: int
+    skipped: tuple[int, ...]
+    content: Content
+    """What the leader says, without anybody's report."""
+    reports: tuple[tuple[int, Content], ...]
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """To all members: who has this?"""
+
+    domain: Name
+    origin: int
+    item: Hashable
+
+
+class Gift(msgspec.Struct, frozen=True):
+    """To all members: here it is."""
+
+    domain: Name
+    origin: int
+    item: Hashable
+    content: object
+    waited_s: float
+    """For how long it was kept back, in case somebody else gave it first."""
+
+
+Said = Report[Content] | Rumours[Content] | Ask | Gift
+"""What members say to each other that do not just pass on tokens."""
+
+TO_ALL = -1
+"""The address of all other members: one multicast, or a message for each."""
+
+
 class RoundEnd(msgspec.Struct, frozen=True):
     """How a round went that is complete."""
 
@@ -105,3 +159,35 @@ class Rounds(ABC, Generic[Content]):
     @abstractmethod
     def close_round(self, content: Content, end: RoundEnd, now: float) -> Pace:
         """Take what all have reported; on the leader only."""
+
+
+class Folding(Rounds[Content]):
+    """Rounds whose contents can be gathered apart from each other and be put together.
+
+    A ring can do without that: its token visits one member after the other. Agents of other
+    kinds send the leader's word to several members, and fold what they answer.
+    """
+
+    @abstractmethod
+    def blank(self, content: Content) -> Content:
+        """Return what a new round says to members, with no report in it."""
+
+    @abstractmethod
+    def merge(self, content: Content, other: Content) -> Content:
+        """Return the reports of two sets of members, which have nobody in common."""
+
+    def hear(self, content: Content, origin: int, now: float) -> None:
+        """Another member's report has come here as well, though the leader asked for it."""
+
+    # Things that members give each other; agents may see to that (``requests``).
+
+    def wanted(self) -> Sequence[Hashable]:
+        """Return what this member lacks and others may have."""
+        return ()
+
+    def give(self, item: Hashable) -> object | None:
+        """Return something that another member asks for; None: it is not here."""
+        return None
+
+    def take(self, item: Hashable, content: object, origin: int, now: float) -> None:
+        """Another member gives something, to whoever lacks it."""

@@ -11,7 +11,7 @@ from typing import Generic
 
 from quicksilver.recovery.agent import Agent, Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.rounds import Content, Receipt, Token, Wake
+from quicksilver.recovery.rounds import Content, Receipt, Said, Token, Wake
 
 MakeAgent = Callable[[Domain], Agent[Content]]
 """Makes the node's agent in a domain: which peers' protocol, with which rounds."""
@@ -20,11 +20,10 @@ MakeAgent = Callable[[Domain], Agent[Content]]
 class AgentStack(Generic[Content]):
     """Agents of one node, lowest first."""
 
-    def __init__(self, make_agent: MakeAgent[Content]) -> None:
+    def __init__(self) -> None:
         self.agents: list[Agent[Content]] = []
-        self._make_agent = make_agent
 
-    def become_placed(self, domains: list[Domain]) -> None:
+    def become_placed(self, domains: list[Domain], make_agent: MakeAgent[Content]) -> None:
         """Take part in these domains of a hierarchy, lowest first.
 
         Agents of domains that did not change go on with what they know.
@@ -35,13 +34,18 @@ class AgentStack(Generic[Content]):
         for domain in domains:
             agent = old.get(domain)
             if agent is None:
-                agent = self._make_agent(domain)
+                agent = make_agent(domain)
             agent.rounds.below = None if below is None else below.rounds
             if below is not None:
                 below.above = agent
             agent.above = None
             below = agent
             self.agents.append(agent)
+
+    def close(self) -> None:
+        """Forget the agents. Their rounds know whoever made them: only so all of it is freed at
+        once, where the garbage collector may come by once an hour."""
+        self.agents = []
 
     # Inputs
 
@@ -75,6 +79,11 @@ class AgentStack(Generic[Content]):
         for agent in self.agents:
             if agent.domain.name == receipt.domain:
                 agent.handle_receipt(receipt, now)
+
+    def handle_message(self, message: Said[Content], now: float) -> None:
+        for agent in self.agents:
+            if agent.domain.name == message.domain and message.origin in agent.domain.members:
+                agent.handle_message(message, now)
 
     def handle_timeout(self, now: float) -> None:
         for agent in self.agents:

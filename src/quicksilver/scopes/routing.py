@@ -11,6 +11,11 @@ of: at which member it originated there, and at which it is or which it is enter
 not reach up to the root. This is the scheme of dissertation 3.2.5, with one difference:
 entries name their scope, where the dissertation counts levels from the nodes up. So the
 branches of a hierarchy may differ in depth; where they do not, both are the same.
+
+Where many members publish, a channel for each origin would be too many. A channel for
+``EVERY`` origin carries all messages, but none back to the member that brought it and none to
+its origin: along a tree, whose edges have a channel in either direction, each member then gets
+a message once.
 """
 
 from __future__ import annotations
@@ -25,6 +30,9 @@ from quicksilver.scopes.names import Name, Path
 ENTRIES_MAX = 16
 """Scopes that a record can tell of; a forged one that has more is refused."""
 
+EVERY = "*"
+"""In place of an origin: all of them. No scope has this name."""
+
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The state of a message in one scope: the pair Xi-Yi of the dissertation."""
@@ -34,6 +42,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """The member of the scope that the message came from, and it does not change …"""
     at: Name
     """… and the member that it is inside of, or is entering."""
+    via: Name = ""
+    """The member that brought it there, if a channel for every origin did."""
 
 
 Record = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=ENTRIES_MAX)]
@@ -50,7 +60,7 @@ class Channel(msgspec.Struct, frozen=True, array_like=True):
     """The same for the other end."""
     topic: Name
     origin: Name
-    """Messages that originated, in ``scope``, at this member are carried."""
+    """Messages that originated, in ``scope``, at this member are carried; or at ``EVERY``."""
 
     def __str__(self) -> str:
         return f"{':'.join(self.source)}-{':'.join(self.target)}, {self.topic}:{self.origin}"
@@ -73,9 +83,12 @@ def matches(record: Record, channel: Channel) -> bool:
     member that it originated at, and that is the channel's source.
     """
     for entry in record:
-        if entry.scope == channel.scope:
-            return entry.origin == channel.origin
-    return channel.source[0] == channel.origin
+        if entry.scope != channel.scope:
+            continue
+        if channel.origin == EVERY:
+            return channel.target[0] not in (entry.origin, entry.via)
+        return entry.origin == channel.origin
+    return channel.origin in (EVERY, channel.source[0])
 
 
 def forwarded(record: Record, channel: Channel) -> Record:
@@ -93,9 +106,36 @@ def forwarded(record: Record, channel: Channel) -> Record:
         wider.append(entry)
     else:
         wider.clear()
-    wider.append(Entry(channel.scope, origin, channel.target[0]))
+    via = channel.source[0] if channel.origin == EVERY else ""
+    wider.append(Entry(channel.scope, origin, channel.target[0], via))
     wider.extend(Entry(scope, member, member) for scope, member in pairwise(channel.target))
     return tuple(wider)
+
+
+def cast(record: Record, scope: str, member: str) -> Record | None:
+    """Return the record with which a member of a scope gives a message to its mechanism.
+
+    The mechanism reaches all members at once, so each gets the message as if from the member
+    where it originated: only that one gives it to the mechanism. None: this member is not it.
+    """
+    own = Channel(scope, (member,), (member,), "", member)
+    return forwarded(record, own) if matches(record, own) else None
+
+
+def heard(record: Record, scope: str, path: Path) -> Record | None:
+    """Return the record of a message that the mechanism of a scope has brought to a node.
+
+    ``path`` leads from a member of the scope to the node. None: no honest node gives a message
+    with this record to the mechanism, or that member itself did.
+    """
+    if not record or len(record) > ENTRIES_MAX:
+        return None
+    origin = record[-1].origin
+    if record[-1] != Entry(scope, origin, origin) or origin == path[0]:
+        return None
+    channel = Channel(scope, (origin,), path, "", origin)
+    moved = forwarded(record, channel)
+    return moved if find_record_problem(moved, channel) is None else None
 
 
 def find_record_problem(record: Record, channel: Channel) -> str | None:
@@ -113,7 +153,7 @@ def find_record_problem(record: Record, channel: Channel) -> str | None:
     crossed, *narrower = record[len(record) - inside :]
     if (crossed.scope, crossed.at) != (channel.scope, channel.target[0]):
         return f"its record {describe(record)!r} does not say that it crossed {channel}"
-    if crossed.origin != channel.origin:
+    if channel.origin not in (EVERY, crossed.origin):
         return f"{channel} does not carry messages that originated at {crossed.origin!r}"
     for entry, (scope, member) in zip(narrower, pairwise(channel.target), strict=True):
         if (entry.scope, entry.origin, entry.at) != (scope, member, member):

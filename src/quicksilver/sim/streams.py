@@ -1,4 +1,4 @@
-"""Virtual TCP: frames between a node and the GMS, in order, late if they must be."""
+"""Virtual TCP: frames from one host to another, in order, late if they must be."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ class Pipe:
         source: int,
         target: int,
         deliver: Callable[[bytes], None],
+        *,
+        latency_s: float | None = None,
     ) -> None:
+        """``latency_s``: that of the way between the two; None: the network's."""
         self._network = network
         self._source = source
         self._target = target
         self._deliver = deliver
+        self._latency_s = network.link.latency_s if latency_s is None else latency_s
         self._frames: deque[tuple[float, bytes]] = deque()
         self._is_scheduled = False
         self._is_closed = False
@@ -32,7 +36,7 @@ class Pipe:
     def send(self, frame: bytes) -> None:
         """Queue a frame; it arrives after the link's latency."""
         events = self._network.events
-        self._frames.append((events.now + self._network.link.latency_s, frame))
+        self._frames.append((events.now + self._latency_s, frame))
         self._schedule()
 
     def close(self) -> None:

@@ -103,6 +103,8 @@ class SimGms:
         """What whoever runs the GMS would have read."""
         self.taps: list[Callable[[Client, bytes], None]] = []
         """Shown every frame that the GMS sends, and to whom, before it leaves."""
+        self.request_taps: list[Callable[[Client, bytes], None]] = []
+        """Shown every frame that reaches the GMS, and from whom, before it is read."""
         self._planner = planner
         self._limits = limits or PlanLimits()
         self._make = make_service
@@ -188,6 +190,8 @@ class SimGms:
 
     def _handle_frame(self, connection: int, frame: bytes) -> None:
         if connection in self._connections and not self.is_down:
+            for tap in self.request_taps:
+                tap(self._connections[connection].client, frame)
             self.service.handle_frame(connection, frame, self._events.now)
             self._pump()
 

@@ -20,6 +20,7 @@ from quicksilver.multicast.events import (
     EmptinessChanged,
     FlushEnded,
     GroupReady,
+    GroupUnmatched,
     GroupViewChanged,
     MessagesArrived,
     MessagesUnconfirmed,
@@ -402,6 +403,7 @@ class SimNode:
             Welcomed
             | WasRefused
             | GroupViewChanged
+            | GroupUnmatched
             | MessagesUnconfirmed
             | EmptinessChanged
             | MessagesWaiting,

@@ -161,6 +161,8 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=12):
     """The request cannot be served; the connection is closed after it."""
 
     reason: str
+    scope: str = ""
+    """The scope that is managed here, if this is no GMS but the manager of a scope."""
 
 
 class Excluded(msgspec.Struct, frozen=True, array_like=True, tag=13):

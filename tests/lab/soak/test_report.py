@@ -11,6 +11,7 @@ from quicksilver.lab.soak.report import (
     Vitals,
     check_vitals,
     find_children_left,
+    growth_allowed,
     growth_bytes,
     read_vitals,
 )
@@ -31,6 +32,14 @@ def test_growth_is_that_of_the_second_half() -> None:
 def test_growth_beyond_the_bound_is_found() -> None:
     assert check_vitals(samples(*[40] * 50), 1 * MB) == []
     assert "memory grew by 49 MB" in check_vitals(samples(*range(100)), 32 * MB)[0]
+
+
+def test_a_long_soak_is_judged_more_strictly() -> None:
+    """Within minutes caches fill; what still grows after that grows for ever."""
+    slow = samples(*(50 + at / 10 for at in range(200)))
+    assert check_vitals(slow, growth_allowed(60)) == []
+    (found,) = check_vitals(slow, growth_allowed(1800))
+    assert "memory grew by 10 MB" in found
 
 
 def test_descriptors_and_threads_that_stay_are_found() -> None:

@@ -95,4 +95,4 @@ def test_referrals_end() -> None:
         n1.manager.handle_message(100 + step, offer, n1.now)
         n1.dialled(f"q{step}", Purpose.CHANNEL, 101 + step)
     assert len(requests(n1)) == PARTS_MAX
-    assert len(n1.manager._carrier._asking) == 1
+    assert len(n1.manager._locator._asking) == 1

@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.scopes.dissemination.container import EDGES_MAX, PolicyContainer
+from quicksilver.scopes.dissemination.container import (
+    EDGES_MAX,
+    ORIGINS_APART_MAX,
+    PolicyContainer,
+)
 from quicksilver.scopes.dissemination.filters import Modulo
 from quicksilver.scopes.dissemination.policies.base import Edge, Policy
+from quicksilver.scopes.dissemination.policies.meshes import Gossip, Mesh
 from quicksilver.scopes.dissemination.policies.trees import Star, Stripes, Tree
+from quicksilver.scopes.routing import EVERY
 
 
 def filled(policy: Policy, *members: str, origin: str) -> PolicyContainer:
@@ -118,3 +124,73 @@ def test_what_a_policy_wanted_before_it_failed_stays() -> None:
     assert container.plan() == {"P": [Edge("P", "Q"), Edge("Q", "R"), Edge("P", "S")]}
     container.handle_members(["P", "R", "S"], ())
     assert {edge.target for edge in container.plan()["P"]} == {"R", "S"}
+
+
+class TestManyOrigins:
+    """A channel for each origin would be as many as origins times members."""
+
+    def members(self, policy: Policy, count: int, publishers: int) -> PolicyContainer:
+        container = PolicyContainer(policy)
+        names = [f"m{number}" for number in range(count)]
+        container.handle_members(names, ["client"])
+        container.handle_origins(names[:publishers])
+        return container
+
+    @pytest.mark.parametrize("policy", [Tree(4), Tree(1), Mesh(4), Stripes(4), Gossip(3)])
+    def test_channels_serve_every_origin(self, policy: Policy) -> None:
+        container = self.members(policy, 300, 300)
+        plan = container.plan()
+        assert container.problems() == {}
+        assert EVERY in plan
+        assert {edge.source for edges in plan.values() for edge in edges} != {"m0"}
+        assert sum(map(len, plan.values())) <= 300 * 64
+        assert sum(edge.target == "client" for edge in plan[EVERY]) == 1
+
+    def test_few_origins_have_channels_of_their_own(self) -> None:
+        """As in Figures 3.15 to 3.18; and it is not changed back at once."""
+        container = self.members(Tree(2), 20, ORIGINS_APART_MAX)
+        assert EVERY not in container.plan()
+        container.handle_origins([f"m{n}" for n in range(ORIGINS_APART_MAX + 1)])
+        assert EVERY in container.plan()
+        container.handle_origins([f"m{n}" for n in range(ORIGINS_APART_MAX)])
+        assert EVERY in container.plan()
+        container.handle_origins(["m0"])
+        assert EVERY not in container.plan()
+
+    def test_a_star_of_too_many_publishers_is_replaced_and_told(self) -> None:
+        container = self.members(Star(), 300, 300)
+        plan = container.plan()
+        assert "65,536 channels" in container.problems()[EVERY]
+        assert "a tree" in container.problems()[EVERY]
+        assert sum(map(len, plan.values())) < 1_000
+
+    def test_clients_alone_are_served_as_far_as_there_is_room(self) -> None:
+        container = PolicyContainer(Tree(2))
+        clients = [f"c{number}" for number in range(300)]
+        container.handle_members([], clients)
+        container.handle_origins(clients)
+        plan = container.plan()
+        assert sum(map(len, plan.values())) <= EDGES_MAX
+        assert f"{len(plan)} origins are served" in container.problems()[EVERY]
+
+    @pytest.mark.parametrize(
+        ("shared", "says"),
+        [
+            ([Edge("m0", "m1")], "do not come to all"),
+            ([Edge("m0", "stranger")], "one of them unknown"),
+            (ValueError("oops"), "it raised ValueError"),
+        ],
+    )
+    def test_bad_channels_for_every_origin_are_named(
+        self, shared: list[Edge] | Exception, says: str
+    ) -> None:
+        class BadShared(Tree):
+            def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+                if isinstance(shared, Exception):
+                    raise shared
+                return iter(shared)
+
+        container = self.members(BadShared(2), 12, 12)
+        plan = container.plan()
+        assert says in container.problems()[EVERY]
+        assert len(plan[EVERY]) == 2 * 11 + 1, "a tree in both directions, and the client"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.scopes.dissemination import forwarder as forwarding
+from quicksilver.scopes.dissemination import outlets
 from quicksilver.scopes.dissemination.channels import Link
 from quicksilver.scopes.dissemination.filters import ALL, Filter, Modulo
 from quicksilver.scopes.dissemination.forwarder import Forwarder, MessageTooLargeError
@@ -18,14 +19,17 @@ from quicksilver.scopes.dissemination.frames import (
     encode,
     parse_frame,
 )
-from quicksilver.scopes.dissemination.holdings import EARLY_ASK, Gap, Packet, Sender
+from quicksilver.scopes.dissemination.holdings import EARLY_ASK
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.events import (
+    AgentPosted,
     SourceClosed,
     SourceOpened,
     TargetClosed,
     TargetOpened,
     TopicLeft,
 )
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel, Entry
 
 T = "P/T"
@@ -57,8 +61,8 @@ class Line:
 
     def publish(self, count: int = 1) -> None:
         for _ in range(count):
-            self.nodes["A"].publish(T, b"x" * 100)
-        self.settle()
+            self.nodes["A"].publish(T, [b"x" * 100], None, 0.0)
+            self.settle()  # Else they would share packets.
 
     def settle(self) -> None:
         is_busy = True
@@ -69,15 +73,15 @@ class Line:
                     is_busy = True
                     where, frame = out
                     assert parse_frame(encode(frame)) == frame
-                    self.nodes[where.node].handle_frame(ord(name), frame)
-                    if isinstance(frame, Carry):
-                        node.handle_sent(where, frame.packet.size())
+                    self.nodes[where.node].handle_frame(ord(name), frame, 0.0)
                 while (answer := node.poll_answer()) is not None:
                     is_busy = True
                     self.nodes[chr(answer[0])].handle_answer(link(name), answer[1])
                 while (told := node.poll_delivery()) is not None:
-                    is_gap = isinstance(told, Gap)
-                    self.got[name].append((told.first, told.last) if is_gap else told.number)  # type: ignore[union-attr]
+                    if isinstance(told, Gap):
+                        self.got[name].append((told.first, told.last))
+                    else:
+                        self.got[name] += range(told.number, told.stop)
 
 
 def channel(ends: str) -> Channel:
@@ -89,7 +93,7 @@ def link(node: str) -> Link:
 
 
 def packet(number: int) -> Packet:
-    return Packet(T, A, number, (Entry("P", "A", "B"),), {}, b"x")
+    return Packet(T, A, number, 0, 0, (Entry("P", "A", "B"),), {}, (b"x",))
 
 
 SMALL = 20 * 700
@@ -136,8 +140,8 @@ class TestGaps:
         line.nodes["C"] = Forwarder(scope="P", node="C", life=9, copies_bytes_max=1)
         line.publish(10)  # C hears of these later
         for number in range(10, 20):
-            moved = Packet(T, A, number, (Entry("P", "A", "C"),), {}, b"x" * 100)
-            slow.handle_frame(ord("A"), Carry(channel("AC"), moved))
+            moved = Packet(T, A, number, number, 0, (Entry("P", "A", "C"),), {}, (b"x" * 100,))
+            slow.handle_frame(ord("A"), Carry(channel("AC"), moved), 0.0)
         line.nodes["C"] = slow
         line.cut("AB")
         line.open("AB", Modulo(2, 0))
@@ -147,13 +151,13 @@ class TestGaps:
         """A filter that draws lots lets some through nowhere, for example."""
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))
-        b.handle_frame(1, OpenChannel(channel("AB")))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
         assert b.poll_answer() == (1, Have(channel("AB"), ()))
-        b.handle_frame(1, Given(channel("AB"), (), is_answer=True))
+        b.handle_frame(1, Given(channel("AB"), (), is_answer=True), 0.0)
         for number in (0, *range(2, EARLY_ASK + 2)):
-            b.handle_frame(1, Carry(channel("AB"), packet(number)))
+            b.handle_frame(1, Carry(channel("AB"), packet(number)), 0.0)
         assert b.poll_answer() == (1, Have(channel("AB"), ((A, 1),)))
-        b.handle_frame(1, Given(channel("AB"), ((A, EARLY_ASK + 2),), is_answer=True))
+        b.handle_frame(1, Given(channel("AB"), ((A, EARLY_ASK + 2),), is_answer=True), 0.0)
         told = []
         while (each := b.poll_delivery()) is not None:
             told.append(each)
@@ -164,60 +168,73 @@ class TestGaps:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         for number, ends in enumerate(("AB", "CB")):
             b.handle_event(TargetOpened(channel(ends)))
-            b.handle_frame(number, OpenChannel(channel(ends)))
-            b.handle_frame(number, Begin(channel(ends), A, 0))
-        b.handle_frame(0, Carry(channel("AB"), packet(0)))
+            b.handle_frame(number, OpenChannel(channel(ends)), 0.0)
+            b.handle_frame(number, Begin(channel(ends), A, 0), 0.0)
+        b.handle_frame(0, Carry(channel("AB"), packet(0)), 0.0)
         for number, ends in enumerate(("AB", "CB")):
-            b.handle_frame(number, Given(channel(ends), ((A, 1),), is_answer=True))
+            b.handle_frame(number, Given(channel(ends), ((A, 1),), is_answer=True), 0.0)
         assert b.poll_delivery() == packet(0)
         while b.poll_answer() is not None:
             pass
-        b.handle_frame(0, Given(channel("AB"), ((A, 9),), is_answer=False))
+        b.handle_frame(0, Given(channel("AB"), ((A, 9),), is_answer=False), 0.0)
         assert b.poll_answer() == (1, Have(channel("CB"), ((A, 1),)))
-        b.handle_frame(1, Given(channel("CB"), ((A, 1),), is_answer=True))
+        b.handle_frame(1, Given(channel("CB"), ((A, 1),), is_answer=True), 0.0)
         assert b.poll_delivery() is None, "C waits for them itself"
         assert b.poll_answer() is None
-        b.handle_frame(1, Given(channel("CB"), ((A, 7),), is_answer=False))
+        b.handle_frame(1, Given(channel("CB"), ((A, 7),), is_answer=False), 0.0)
         assert b.poll_delivery() == Gap(T, A, 1, 6)
 
     def test_what_came_when_there_was_no_room_is_asked_for_again(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=3 * packet(0).size())
         b.handle_event(TargetOpened(channel("AB")))
-        b.handle_frame(1, OpenChannel(channel("AB")))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
         for number in (0, 2, 3, 4, 5):
-            b.handle_frame(1, Carry(channel("AB"), packet(number)))
+            b.handle_frame(1, Carry(channel("AB"), packet(number)), 0.0)
         while b.poll_answer() is not None:
             pass
-        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True))
+        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True), 0.0)
         told = [b.poll_delivery() for _ in range(6)]
         assert told == [packet(0), Gap(T, A, 1, 1), packet(2), packet(3), packet(4), None]
         assert b.poll_answer() == (1, Have(channel("AB"), ((A, 5),)))
-        b.handle_frame(1, Carry(channel("AB"), packet(5)))
-        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True))
+        b.handle_frame(1, Carry(channel("AB"), packet(5)), 0.0)
+        b.handle_frame(1, Given(channel("AB"), ((A, 6),), is_answer=True), 0.0)
         assert [b.poll_delivery() for _ in range(2)] == [packet(5), None]
+
+    def test_where_agents_recover_messages_no_source_can_say_that_they_are_gone(self) -> None:
+        """Another channel may be on its way from one node to another, and somebody has them."""
+        b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
+        post = Post(DomainId("P", 1), 1, "ring", ("B",), (), (T,), is_top=True)
+        b.handle_event(AgentPosted(post))
+        b.handle_event(TargetOpened(channel("AB")))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
+        b.handle_frame(1, Begin(channel("AB"), A, 0), 0.0)
+        b.handle_frame(1, Given(channel("AB"), ((A, 5),), is_answer=True), 0.0)
+        assert b.poll_delivery() is None
+        b.pass_over(T, A, 3)
+        assert b.poll_delivery() == Gap(T, A, 0, 2)
 
     def test_a_source_that_ends_may_be_replaced_by_one_that_has_more(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         for number, ends in enumerate(("AB", "CB")):
             b.handle_event(TargetOpened(channel(ends)))
-            b.handle_frame(number, OpenChannel(channel(ends)))
-            b.handle_frame(number, Begin(channel(ends), A, 0))
-        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True))
+            b.handle_frame(number, OpenChannel(channel(ends)), 0.0)
+            b.handle_frame(number, Begin(channel(ends), A, 0), 0.0)
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True), 0.0)
         assert b.poll_delivery() is None, "C has not answered"
         b.handle_link_closed(1)
         assert b.poll_delivery() is None, "whoever takes over from C may have them"
         b.handle_event(TargetClosed(channel("CB")))
         assert b.poll_delivery() is None
-        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=False))
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=False), 0.0)
         assert b.poll_delivery() == Gap(T, A, 0, 4)
 
     def test_a_channel_that_is_over_is_not_waited_for(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         for number, ends in enumerate(("AB", "CB")):
             b.handle_event(TargetOpened(channel(ends)))
-            b.handle_frame(number, OpenChannel(channel(ends)))
-            b.handle_frame(number, Begin(channel(ends), A, 0))
-        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True))
+            b.handle_frame(number, OpenChannel(channel(ends)), 0.0)
+            b.handle_frame(number, Begin(channel(ends), A, 0), 0.0)
+        b.handle_frame(0, Given(channel("AB"), ((A, 5),), is_answer=True), 0.0)
         while b.poll_answer() is not None:
             pass
         b.handle_event(TargetClosed(channel("CB")))
@@ -227,9 +244,9 @@ class TestGaps:
     def test_a_huge_mark_costs_nothing(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))
-        b.handle_frame(1, OpenChannel(channel("AB")))
-        b.handle_frame(1, Begin(channel("AB"), A, 0))
-        b.handle_frame(1, Given(channel("AB"), ((A, 1 << 62),), is_answer=True))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
+        b.handle_frame(1, Begin(channel("AB"), A, 0), 0.0)
+        b.handle_frame(1, Given(channel("AB"), ((A, 1 << 62),), is_answer=True), 0.0)
         assert b.poll_delivery() == Gap(T, A, 0, (1 << 62) - 1)
 
     def test_nobody_tells_a_node_about_its_own_messages(self) -> None:
@@ -238,22 +255,23 @@ class TestGaps:
         a = line.nodes["A"]
         back = Channel("P", ("B",), ("A",), T, "B")
         a.handle_event(TargetOpened(back))
-        a.handle_frame(1, OpenChannel(back))
-        a.handle_frame(1, Begin(back, A, 0))
-        a.handle_frame(1, Carry(back, Packet(T, A, 0, (Entry("P", "B", "A"),), {}, b"forged")))
-        a.handle_frame(1, Given(back, ((A, 1 << 62),), is_answer=True))
+        a.handle_frame(1, OpenChannel(back), 0.0)
+        a.handle_frame(1, Begin(back, A, 0), 0.0)
+        forged = Packet(T, A, 0, 0, 0, (Entry("P", "B", "A"),), {}, (b"forged",))
+        a.handle_frame(1, Carry(back, forged), 0.0)
+        a.handle_frame(1, Given(back, ((A, 1 << 62),), is_answer=True), 0.0)
         assert a.poll_delivery() is None
         a.poll_answer()
         line.publish(3)
         assert line.got["B"] == [0, 1, 2]
-        assert list(a.holdings.of_topic(T)[A].copies) == [0, 1, 2]
+        assert [each.number for each in a.holdings.of_topic(T)[A].copies] == [0, 1, 2]
 
     def test_marks_count_only_from_the_link_that_has_the_channel(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))
-        b.handle_frame(1, OpenChannel(channel("AB")))
-        b.handle_frame(2, Begin(channel("AB"), A, 7))
-        b.handle_frame(2, Given(channel("AB"), ((A, 9),), is_answer=True))
+        b.handle_frame(1, OpenChannel(channel("AB")), 0.0)
+        b.handle_frame(2, Begin(channel("AB"), A, 7), 0.0)
+        b.handle_frame(2, Given(channel("AB"), ((A, 9),), is_answer=True), 0.0)
         assert b.counters["unexpected"] == 2
         assert not b.holdings.streams
 
@@ -263,17 +281,17 @@ class TestBeginnings:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         b.handle_event(TargetOpened(channel("AB")))
         for number in (1, 0, 2):
-            b.handle_frame(1, Carry(channel("AB"), packet(number)))
+            b.handle_frame(1, Carry(channel("AB"), packet(number)), 0.0)
         assert [b.poll_delivery() for _ in range(3)] == [packet(0), packet(1), packet(2)]
 
     def test_of_two_sources_the_one_that_can_give_more_says_where_a_stream_begins(self) -> None:
         b = Forwarder(scope="P", node="B", life=1, copies_bytes_max=1 << 20)
         for link_number, (ends, first) in enumerate((("AB", 5), ("CB", 2))):
             b.handle_event(TargetOpened(channel(ends)))
-            b.handle_frame(link_number, OpenChannel(channel(ends)))
-            b.handle_frame(link_number, Begin(channel(ends), A, first))
+            b.handle_frame(link_number, OpenChannel(channel(ends)), 0.0)
+            b.handle_frame(link_number, Begin(channel(ends), A, first), 0.0)
         for number in (6, 3, 2):
-            b.handle_frame(1, Carry(channel("CB"), packet(number)))
+            b.handle_frame(1, Carry(channel("CB"), packet(number)), 0.0)
         assert [b.poll_delivery() for _ in range(3)] == [packet(2), packet(3), None]
 
     def test_who_comes_late_begins_where_the_source_says(self) -> None:
@@ -299,11 +317,11 @@ class TestLinks:
     def test_an_answer_that_comes_after_its_link_was_lost_changes_nothing(self) -> None:
         a = Line("A").nodes["A"]
         a.handle_event(SourceOpened(channel("AB"), (ALL,), link("B")))
-        a.publish(T, b"x")
+        a.publish(T, [b"x"], None, 0.0)
         a.handle_link_lost(link("B"))
         assert a.poll_transmit() is None, "what was queued for it is gone"
         a.handle_answer(link("B"), Have(channel("AB"), ()))
-        a.publish(T, b"x")
+        a.publish(T, [b"x"], None, 0.0)
         assert a.poll_transmit() is None
         assert a.poll_lost() == channel("AB")
         assert a.poll_lost() is None
@@ -316,7 +334,7 @@ class TestLinks:
         a.handle_event(SourceOpened(other, (ALL,), link("B")))
         a.handle_answer(link("B"), Have(channel("AB"), ()))
         a.handle_event(SourceClosed(other))
-        a.publish(T, b"x")
+        a.publish(T, [b"x"], None, 0.0)
         a.handle_event(SourceClosed(channel("AB")))
         frames = []
         while (out := a.poll_transmit()) is not None:
@@ -332,7 +350,7 @@ class TestLinks:
         a.handle_link_lost(c)
         while a.poll_transmit() is not None:
             pass
-        a.publish(T, b"x")
+        a.publish(T, [b"x"], None, 0.0)
         out = a.poll_transmit()
         assert out is not None
         assert out[0] == b
@@ -348,10 +366,10 @@ class TestLinks:
     def test_a_message_longer_than_the_queue_goes_alone(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(forwarding, "QUEUE_BYTES_MAX", 1_000)
+        monkeypatch.setattr(outlets, "QUEUE_BYTES_MAX", 1_000)
         line = Line("AB")
         line.open("AB")
-        line.nodes["A"].publish(T, b"x" * 5_000)
+        line.nodes["A"].publish(T, [b"x" * 5_000], None, 0.0)
         line.publish(3)
         assert line.got["B"] == [0, 1, 2, 3]
 
@@ -359,12 +377,12 @@ class TestLinks:
         monkeypatch.setattr(forwarding, "PAYLOAD_BYTES_MAX", 1_000)
         a = Line("A").nodes["A"]
         with pytest.raises(MessageTooLargeError, match="1,001 bytes, 1,000 are allowed"):
-            a.publish(T, b"x" * 1_001)
+            a.publish(T, [b"x" * 1_001], None, 0.0)
         with pytest.raises(MessageTooLargeError, match="attributes"):
-            a.publish(T, b"", dict.fromkeys(map(str, range(33)), ""))
+            a.publish(T, [b""], dict.fromkeys(map(str, range(33)), ""), 0.0)
         with pytest.raises(MessageTooLargeError, match="characters"):
-            a.publish(T, b"", {"a": "x" * 256})
-        assert a.publish(T, b"") == 0, "no number was used up"
+            a.publish(T, [b""], {"a": "x" * 256}, 0.0)
+        assert a.publish(T, [b""], None, 0.0) == 0, "no number was used up"
 
     @pytest.mark.parametrize(
         "bad",
@@ -373,11 +391,42 @@ class TestLinks:
             OpenChannel(Channel("P", ("A",), (), T, "A")),
             OpenChannel(Channel("P", ("A",) * 17, ("B",), T, "A")),
             OpenChannel(Channel("P" * 201, ("A",), ("B",), T, "A")),
-            Carry(channel("AB"), Packet(T, A, (1 << 63) - 1, (), {}, b"")),
-            Carry(channel("AB"), Packet(T, A, 0, (Entry("P", "A", "B"),) * 17, {}, b"")),
-            Carry(channel("AB"), Packet(T, A, 0, (), {"a": "x" * 256}, b"")),
-            Carry(channel("AB"), Packet(T, Sender("P", "x" * 201, 1), 0, (), {}, b"")),
+            Carry(channel("AB"), Packet(T, A, (1 << 63) - 1, 0, 0, (), {}, (b"",))),
+            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (Entry("P", "A", "B"),) * 17, {}, (b"",))),
+            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {"a": "x" * 256}, (b"",))),
+            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {}, ())),
+            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {}, (b"",) * 1025)),
+            Carry(
+                channel("AB"),
+                Packet(T, A, 0, 0, 0, (), dict.fromkeys("x" * n for n in range(65)), (b"",)),
+            ),
+            Carry(channel("AB"), Packet(T, Sender("P", "x" * 201, 1), 0, 0, 0, (), {}, (b"",))),
         ],
     )
     def test_frames_that_no_node_sends_are_not_understood(self, bad: OpenChannel | Carry) -> None:
         assert parse_frame(encode(bad)) is None
+
+
+def test_who_lacks_more_than_a_queue_holds_is_told_first_what_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would ask for the same again and again, and get the same as often."""
+    one = Line("AB", copies_bytes_max=20_000)
+    one.open("AB")
+    one.publish(3)
+    one.cut("AB")
+    one.publish(100)
+    size = one.nodes["A"].holdings.of_topic(T)[A].copies[0].size()
+    monkeypatch.setattr(outlets, "QUEUE_BYTES_MAX", 8 * size)
+    kept = one.nodes["A"].holdings.of_topic(T)[A].kept
+    assert 103 - kept > 16, "several queues of copies, and more is gone"
+    source, target = one.nodes["A"], one.nodes["B"]
+    target.handle_event(TargetOpened(channel("AB")))
+    source.handle_event(SourceOpened(channel("AB"), (ALL,), link("B")))
+    for _ in range(400):
+        if (out := source.poll_transmit()) is not None:
+            target.handle_frame(ord("A"), out[1], 0.0)
+        if (answer := target.poll_answer()) is not None:
+            source.handle_answer(link("B"), answer[1])
+    one.settle()
+    assert one.got["B"] == [0, 1, 2, (3, kept - 1), *range(kept, 103)]

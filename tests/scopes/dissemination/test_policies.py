@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.scopes.dissemination.container import find_plan_problem
 from quicksilver.scopes.dissemination.filters import Chance, Facts, Modulo, compile_filter
-from quicksilver.scopes.dissemination.policies.base import Policy
+from quicksilver.scopes.dissemination.policies.base import Policy, SharedPolicy
 from quicksilver.scopes.dissemination.policies.choice import BadPolicyError, parse_policy
 from quicksilver.scopes.dissemination.policies.meshes import GOSSIP_EVERYBODY_MAX, Gossip, Mesh
 from quicksilver.scopes.dissemination.policies.trees import Star, Stripes, Tree
@@ -34,6 +34,25 @@ def deliver(policy: Policy, members: tuple[str, ...], origin: str, number: int) 
     return got
 
 
+def flood(policy: SharedPolicy, members: tuple[str, ...], origin: str, number: int) -> Counter[str]:
+    """Return how often each member gets a message along channels that serve every origin."""
+    edges = [*policy.shared_edges(members), *policy.entry_edges(members, origin)]
+    onward: dict[str, list[str]] = {}
+    for edge in edges:
+        if compile_filter(edge.filter)(Facts(number, {})) is not None:
+            onward.setdefault(edge.source, []).append(edge.target)
+    got, ahead = Counter({origin: 1}), [(origin, "")]
+    while ahead:
+        member, via = ahead.pop()
+        for target in onward.get(member, []):
+            if target in (via, origin):
+                continue
+            got[target] += 1
+            if got[target] == 1:
+                ahead.append((target, member))
+    return got
+
+
 TREES = ["star", "chain", "tree:2", "tree:5", "stripes:2", "stripes:4"]
 
 
@@ -44,6 +63,32 @@ def test_along_trees_every_member_gets_every_message_once(text: str, count: int)
     for origin in members:
         for number in range(8):
             assert deliver(policy, members, origin, number) == Counter(members)
+
+
+@pytest.mark.parametrize("text", ["chain", "tree:2", "tree:5", "stripes:2", "stripes:4"])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
+def test_channels_for_every_origin_bring_every_message_once(text: str, count: int) -> None:
+    """From members, and from who only publishes."""
+    policy, members = parse_policy(text), names(count)
+    assert isinstance(policy, SharedPolicy)
+    for origin in (*members, "outside"):
+        for number in range(8):
+            assert flood(policy, members, origin, number) == Counter({*members, origin})
+
+
+@pytest.mark.parametrize("text", ["mesh:2", "mesh:4", "gossip:40"])
+def test_meshes_for_every_origin_leave_nobody_out(text: str) -> None:
+    policy, members = parse_policy(text), names(40)
+    assert isinstance(policy, SharedPolicy)
+    for origin in (*members, "outside"):
+        assert set(flood(policy, members, origin, 1)) == {*members, origin}
+
+
+def test_who_joins_changes_the_peers_of_few_others() -> None:
+    """Channels are opened anew for them; in a large scope that must not be everybody."""
+    before = set(Gossip(4).shared_edges(names(500)))
+    after = set(Gossip(4).shared_edges(names(501)))
+    assert len(before - after) < 500 * GOSSIP_EVERYBODY_MAX // 20
 
 
 @pytest.mark.parametrize("text", [*TREES, "mesh:2", "mesh:4", "gossip:3", "multicast", "qsm"])
@@ -103,11 +148,12 @@ def test_a_mesh_survives_any_failures_but_as_many_as_it_has_paths(paths: int) ->
 
 
 def test_gossip_reaches_nearly_all_with_little_work() -> None:
-    """What nobody brought is the business of recovery."""
+    """What nobody brought is the business of recovery: a message in 70 meets no peer of its
+    origin at all, since (1 - 4/32)^32 is 1.4 %."""
     members = names(100)
     policy = Gossip(4)
-    reached = [len(deliver(policy, members, "m3", number)) for number in range(30)]
-    assert min(reached) > 80
+    reached = [len(deliver(policy, members, "m3", number)) for number in range(60)]
+    assert sum(count > 80 for count in reached) >= 55
     peers = Counter(edge.source for edge in policy.edges(members, "m3"))
     assert max(peers.values()) <= GOSSIP_EVERYBODY_MAX
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
+from quicksilver.scopes.management import topics
 from quicksilver.scopes.management.events import (
     MemberGone,
     OwnerLost,
-    PeersChanged,
     PolicyRefused,
     TargetClosed,
     TopicFailed,
@@ -21,8 +22,10 @@ from quicksilver.scopes.management.events import (
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.management.members import STRANGERS_MAX
 from quicksilver.scopes.management.messages import PROTOCOL_VERSION
-from quicksilver.scopes.routing import Channel
+from quicksilver.scopes.management.planning import plan_topic
+from quicksilver.scopes.routing import EVERY, Channel
 from tests.scopes.network import Network
+from tests.scopes.peers import Alone
 
 T = "X/T3"
 """The hash of names chooses the nodes that Figures 3.16 and 3.17 show."""
@@ -41,9 +44,7 @@ def campus(policy: str = "chain") -> Network:
 
 def want(network: Network, node: str, what: str, topic: str = T) -> None:
     """``what``: p for a publisher, s for a subscriber."""
-    network.managers[node].subscribe(
-        topic, publishes="p" in what, subscribes="s" in what, now=network.now
-    )
+    network.want(node, topic, what)
     network.run(0.1)
 
 
@@ -66,29 +67,22 @@ class TestFigures:
         assert network.log == [
             "-- A",
             "A to P: publisher in X/T3",
-            "P to A: view 1 of X/T3: A",
             "P to X: publisher in X/T3",
             "P to A: do nothing",
-            "X to P: view 1 of X/T3: P",
             "X to P: do nothing",
+            "P to A: do nothing",
             "-- B",
             "B to P: subscriber in X/T3",
-            "P to A: view 2 of X/T3: A B",
-            "P to B: view 2 of X/T3: A B",
             "P to X: publisher and subscriber in X/T3",
             "P to A: send A-B, X/T3:A",
             "P to B: take A-B, X/T3:A",
-            "X to P: view 1 of X/T3: P",
             "X to P: do nothing",
             "A to B: request A-B, X/T3:A",
             "B to A: A-B, X/T3:A goes to B",
             "-- C",
             "C to Q: subscriber in X/T3",
-            "Q to C: view 1 of X/T3: C",
             "Q to X: subscriber in X/T3",
             "Q to C: do nothing",
-            "X to P: view 2 of X/T3: P Q",
-            "X to Q: view 2 of X/T3: P Q",
             "X to P: send P-Q, X/T3:P",
             "X to Q: take P-Q, X/T3:P",
             "P to B: send P:B-Q, X/T3:P and take A-B, X/T3:A",
@@ -99,20 +93,14 @@ class TestFigures:
             "C to B: P:B-Q:C, X/T3:P goes to C",
             "-- D",
             "D to Q: subscriber in X/T3",
-            "Q to C: view 2 of X/T3: C D",
-            "Q to D: view 2 of X/T3: C D",
             "Q to C: send C-D, X/T3:C and take P-Q:C, X/T3:P",
             "Q to D: take C-D, X/T3:C",
             "C to D: request C-D, X/T3:C",
             "D to C: C-D, X/T3:C goes to D",
             "-- E",
             "E to R: subscriber in X/T3",
-            "R to E: view 1 of X/T3: E",
             "R to X: subscriber in X/T3",
             "R to E: do nothing",
-            "X to P: view 3 of X/T3: P Q R",
-            "X to Q: view 3 of X/T3: P Q R",
-            "X to R: view 3 of X/T3: P Q R",
             "X to Q: send Q-R, X/T3:P and take P-Q, X/T3:P",
             "X to R: take Q-R, X/T3:P",
             "Q to D: send Q:D-R, X/T3:P and take C-D, X/T3:C",
@@ -139,11 +127,6 @@ class TestFigures:
         above = network.said["L", "C"] + network.said["C", "L"]
         want(network, "B", "s", "C/T")
         assert network.said["L", "C"] + network.said["C", "L"] == above
-        (view,) = [e for e in network.events["B"] if isinstance(e, PeersChanged)]
-        assert view.view == 2
-        assert [peer.scope for peer in view.peers] == ["A", "B"]
-        (above_view,) = [e for e in network.events["L"] if isinstance(e, PeersChanged)]
-        assert (above_view.view, [peer.scope for peer in above_view.peers]) == (1, ["L"])
 
     def test_a_scope_may_have_several_owners(self) -> None:
         """Figure 3.4: cafeteria and library are in the campus and in two virtual rooms."""
@@ -169,6 +152,65 @@ class TestFigures:
         want(network, "B", "s", "P/menu")
         assert network.said["P", "X"] == before
         assert network.publish("A", "P/menu") == Counter("B")
+
+
+class TestScale:
+    @pytest.mark.parametrize("policy", ["tree:3", "stripes:2", "mesh:2", "star"])
+    def test_many_publishers_in_many_networks_reach_everybody_once(self, policy: str) -> None:
+        """More than have channels of their own: at both levels channels serve every origin."""
+        network = Network()
+        network.add("X", policy=policy)
+        nodes = []
+        for department in (f"D{number}" for number in range(10)):
+            network.add(department, "X", policy=policy)
+            for laptop in (f"{department}n{number}" for number in range(2)):
+                network.add(laptop, department, is_node=True)
+                network.want(laptop, T, "ps")
+                nodes.append(laptop)
+        network.run(2.0)
+        for node in (nodes[0], nodes[7], nodes[19]):
+            assert network.publish(node, T) == Counter(set(nodes) - {node})
+        if policy != "star":
+            origins = {
+                c.origin for each in network.sources.values() for c in each if c.scope == "X"
+            }
+            assert EVERY in origins
+
+    @pytest.mark.parametrize("policy", ["tree:4", "stripes:4", "mesh:4", "star"])
+    def test_orders_stay_small_where_everybody_publishes(self, policy: str) -> None:
+        lan = Alone("lan", policy=policy)
+        for conn in range(300):
+            lan.manager.handle_accepted(conn, 0.0)
+            hello = say.Register(PROTOCOL_VERSION, f"n{conn}", "a", is_member=True, grace_s=1.0)
+            lan.manager.handle_message(conn, hello, 0.0)
+            wants = say.Subscribe("lan/t", 0, publishes=True, subscribes=True)
+            lan.manager.handle_message(conn, wants, 0.0)
+        lan.run(0.02)
+        orders = [message for _, message in lan.said if isinstance(message, say.Orders)]
+        ends = [len(order.sources) + len(order.targets) for order in orders]
+        assert len(orders) == 300
+        assert sum(ends) <= 300 * 20
+        told = [event for event in lan.events if isinstance(event, PolicyRefused)]
+        assert bool(told) == (policy == "star")
+
+    def test_no_member_takes_the_topics_of_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(topics, "TOPICS_MAX", 100)
+        lan = Alone("lan")
+        for conn in range(5):
+            lan.join(conn, f"n{conn}")
+        for conn, count in ((0, 1_000), (1, 10), (2, 10), (3, 10), (4, 10)):
+            for number in range(count):
+                topic = f"lan/{conn}x{number}"
+                wants = say.Subscribe(topic, 0, publishes=True, subscribes=True)
+                lan.manager.handle_message(conn, wants, 0.0)
+        lan.run(0.02)
+        refused = Counter(conn for conn, m in lan.said if isinstance(m, say.TopicRefused))
+        assert set(refused) == {0}, "each of the others has its share"
+        assert refused[0] == 950
+        (reason,) = {m.reason for _, m in lan.said if isinstance(m, say.TopicRefused)}
+        assert "each member may have 10" in reason
 
 
 class TestFaults:
@@ -244,8 +286,8 @@ class TestFaults:
         network.attach("K", "R", 10_001, hello)
         network.tell(10_001, say.Subscribe(T, 1, publishes=False, subscribes=True))
         (topic,) = network.managers["R"].topics()
-        assert [peer.scope for peer in topic.peers()] == ["E"], "nobody waits for a client"
-        work = topic.plan({"E": "E", "K": "K"})
+        assert topic.party_of("K") is None, "nobody waits for a client"
+        work = plan_topic("R", topic, {"E": "E", "K": "K"}, waits=True).work
         assert [source.channel.target for source in work["E"].sources] == [("K",)]
         assert not work["K"].sources
 
@@ -258,6 +300,8 @@ class _Mute:
     def handle_closed(self, *_: object) -> None: ...
 
     def handle_timeout(self, *_: object) -> None: ...
+
+    def poll_saved(self) -> None: ...
 
     def poll_transmit(self) -> None: ...
 
@@ -372,7 +416,8 @@ class TestBadInput:
                 raise RuntimeError("oops")
 
         network.add("X")
-        network.managers["X"]._policy_of = lambda _: Broken()  # type: ignore[assignment,return-value]
+        choices = network.managers["X"]._arranger._choices
+        network.managers["X"]._arranger._choices = replace(choices, policy_of=lambda _: Broken())
         for node in "AB":
             network.add(node, "X", is_node=True)
             want(network, node, "ps")
@@ -428,6 +473,3 @@ def test_whatever_happens_subscribers_get_every_message_once(
             got = network.publish(name, T)
             assert got.keys() >= subscribers - {name}
             assert set(got.values()) <= {1}
-    for name, events in network.events.items():
-        views = [(e.domain, e.view) for e in events if isinstance(e, PeersChanged)]
-        assert views == sorted(views), f"{name} was told an older view"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from quicksilver.scopes.management import messages as say
+from quicksilver.scopes.management.domains import SEATS_BYTES_MAX
 from quicksilver.scopes.management.events import MemberGone, TopicLeft
 from quicksilver.scopes.management.members import STRANGERS_MAX
-from quicksilver.scopes.management.topics import VIEW_BYTES_MAX, Part
+from quicksilver.scopes.management.topics import Part
 from tests.scopes.peers import Alone
 
 WANTS = say.Subscribe("lan/t", 1, publishes=True, subscribes=True)
@@ -104,7 +107,7 @@ class TestParts:
         lan.join(2, "a", is_member=False)
         (topic,) = lan.manager.topics()
         assert not topic.parts["a"].is_member
-        assert topic.peers() == ()
+        assert topic.party_of("a") is None
 
     def test_a_view_that_fits_no_frame_takes_nobody_in(self) -> None:
         lan = Alone("lan")
@@ -112,11 +115,10 @@ class TestParts:
         lan.tell(0, WANTS)
         (topic,) = lan.manager.topics()
         name = "x" * 196
-        for number in range(VIEW_BYTES_MAX // 216):
-            topic.handle_part(f"{name}{number:04}", Part(1, publishes=False, subscribes=True))
-        assert topic.update_view()
-        view = say.DomainView("lan/t", 1, 1, topic.peers())
-        assert say.parse(say.encode(view)) == view, "the last one that there was room for"
+        for number in range(SEATS_BYTES_MAX // (200 + 200 + 24)):
+            each = f"{name}{number:04}"
+            assert topic.has_room(each, each)
+            topic.handle_part(each, Part(1, publishes=False, subscribes=True), each)
         lan.join(1, name)
         lan.tell(1, WANTS)
         refused = lan.heard(1)[-1]
@@ -135,7 +137,6 @@ class TestParts:
         assert lan.said == []
         lan.run(0.02)
         kinds = [type(message) for _, message in lan.said]
-        assert kinds.count(say.DomainView) == 50
         assert kinds.count(say.Orders) == 50
 
 
@@ -147,4 +148,4 @@ def test_a_node_that_leaves_a_topic_says_so() -> None:
     node.manager.subscribe("lan/t", publishes=False, subscribes=False, now=node.now)
     node.run(0.02)
     assert node.events[-1] == TopicLeft("lan/t")
-    assert node.heard(1)[-1] == NOTHING
+    assert node.heard(1)[-1] == replace(NOTHING, domain=0)

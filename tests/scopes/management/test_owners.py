@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.scopes.dissemination.channels import Link
-from quicksilver.scopes.management import manager as managing
+from quicksilver.scopes.management import arranging
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.events import (
@@ -48,10 +48,9 @@ class TestSeveralOwners:
         n1 = node("A", "B")
         n1.own("A", 1, "R")
         n1.own("B", 2, "R")
-        n1.tell(1, say.Orders(T, (), (BY_A,)))
-        n1.tell(2, say.Orders(T, (), (BY_B,)))
+        n1.tell(1, say.Orders(T, (), (say.Target(BY_A),)))
+        n1.tell(2, say.Orders(T, (), (say.Target(BY_B),)))
         n1.tell(2, say.TopicRefused(T, "no"))
-        n1.tell(2, say.DomainView(T, 1, 1, ()))
         assert [event for event in n1.events if isinstance(event, TargetOpened)] == [
             TargetOpened(BY_A)
         ]
@@ -69,15 +68,22 @@ class TestSeveralOwners:
         n1 = node("A", "B")
         n1.own("A", 1, "R")
         n1.own("B", 2, "R")
-        n1.tell(1, say.Orders(T, (), (BY_A,)))
+        n1.tell(1, say.Orders(T, (), (say.Target(BY_A),)))
         n1.manager.handle_closed(1, n1.now)
         n1.run(0.02)
         assert subscribed(n1, 2) == [True]
         assert TargetClosed(BY_A) not in n1.events, "what was arranged stays until then"
-        n1.tell(2, say.Orders(T, (), (BY_B,)))
+        n1.tell(2, say.Orders(T, (), (say.Target(BY_B),)))
         assert n1.events[-2:] == [TargetClosed(BY_A), TargetOpened(BY_B)]
         n1.own("A", 3, "R")
         assert subscribed(n1, 3) == []
+
+    def test_what_an_owner_arranged_ends_when_it_leads_there_no_more(self) -> None:
+        n1 = node("A")
+        n1.own("A", 1, "R")
+        n1.tell(1, say.Orders(T, (), (say.Target(BY_A),)))
+        n1.tell(1, say.Above(()))
+        assert n1.events[-1] == TargetClosed(BY_A)
 
 
 class TestWhatOwnersSay:
@@ -86,7 +92,7 @@ class TestWhatOwnersSay:
         n1.own("R", 1)
         there = Channel("R", ("n1",), ("n2",), T, "n1")
         here = Channel("R", ("n2",), ("n1",), T, "n2")
-        n1.tell(1, say.Orders(T, (source(there),), (here,)))
+        n1.tell(1, say.Orders(T, (source(there),), (say.Target(here),)))
         n1.dialled("n2", Purpose.CHANNEL, 5)
         n1.tell(5, say.OfferChannel(there, Link("tcp", "n2", "n2")))
         assert isinstance(n1.events[-1], SourceOpened)
@@ -121,7 +127,7 @@ class TestWhatOwnersSay:
         for message in (
             say.Registered("R", ("x" * 201,)),
             say.Above(("x",) * 65),
-            say.Orders(T, (), (Channel("R", ("n2",), (), T, "n2"),)),
+            say.Orders(T, (), (say.Target(Channel("R", ("n2",), (), T, "n2")),)),
             say.Orders(T, (source(Channel("R", (), ("n2",), T, "n2")),), ()),
             say.RequestChannel(Channel("R", ("n1",), ("n",) * 17, T, "n2")),
             say.Refused("x" * 1_001),
@@ -132,7 +138,7 @@ class TestWhatOwnersSay:
 class TestLongOrders:
     def test_orders_that_fit_no_frame_come_in_parts(self) -> None:
         names = [f"campus/{'x' * 100}{number}" for number in range(6_000)]
-        targets = tuple(Channel("R", (name,), ("n1",), T, name) for name in names)
+        targets = tuple(say.Target(Channel("R", (name,), ("n1",), T, name)) for name in names)
         whole = say.Orders(T, (), targets)
         assert say.parse(say.encode(whole)) is None
         parts = say.split_orders(whole)
@@ -143,18 +149,20 @@ class TestLongOrders:
             n1.tell(1, part)
         assert not any(isinstance(event, TargetOpened) for event in n1.events)
         n1.tell(1, parts[-1])
-        opened = [event.channel for event in n1.events if isinstance(event, TargetOpened)]
+        opened = [
+            say.Target(event.channel) for event in n1.events if isinstance(event, TargetOpened)
+        ]
         assert tuple(opened) == targets
 
     def test_the_end_of_orders_alone_is_dropped(self) -> None:
         n1 = node("R")
         n1.own("R", 1)
         here = Channel("R", ("n2",), ("n1",), T, "n2")
-        n1.tell(1, say.Orders(T, (), (here,), is_first=False))
+        n1.tell(1, say.Orders(T, (), (say.Target(here),), is_first=False))
         assert not any(isinstance(event, TargetOpened) for event in n1.events)
 
     def test_orders_beyond_all_bounds_are_told_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(managing, "ENDS_MAX", 2)
+        monkeypatch.setattr(arranging, "ENDS_MAX", 2)
         lan = Alone("lan")
         lan.join(0, "sub")
         lan.tell(0, say.Subscribe("lan/t", 1, publishes=False, subscribes=True))

@@ -87,6 +87,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, tag="heard", tag_field="e
     problems: list[str]
     messages: int
     exclusions: int
+    excluded_for: list[str] = []
+    """Why it was excluded since the last time."""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, tag="left", tag_field="event"):

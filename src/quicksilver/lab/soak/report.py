@@ -52,6 +52,17 @@ def growth_bytes(samples: list[Vitals]) -> float:
     return slope * (half[-1].at - half[0].at)
 
 
+LONG_S = 600.0
+
+
+def growth_allowed(seconds: float) -> int:
+    """Return by how many bytes a process may grow in the second half of a soak of some length.
+
+    In one of less than ten minutes its caches and queues are still filling.
+    """
+    return (4 if seconds >= LONG_S else 32) << 20
+
+
 def find_children_left(parent: int) -> list[int]:
     """Return processes that a process of the laboratory started and that still run."""
     mark = f"{PARENT_VARIABLE}={parent}".encode()

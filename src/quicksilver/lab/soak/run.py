@@ -42,6 +42,7 @@ from quicksilver.lab.soak.report import (
     Vitals,
     check_vitals,
     find_children_left,
+    growth_allowed,
     read_vitals,
     summarise_process,
 )
@@ -69,8 +70,8 @@ class SoakPlan:
     acts: tuple[ActName, ...] = ACTS
     folder: Path = Path("out/soak")
     """Where the GMS keeps its state, and the report goes."""
-    growth_bytes_max: int = 32 << 20
-    """Memory that a process may gain in the second half of the soak."""
+    growth_bytes_max: int | None = None
+    """Memory that a process may gain in the second half of the soak; None: as its length says."""
 
 
 class Soak:
@@ -221,6 +222,8 @@ class Soak:
         more = record.exclusions - place.exclusions
         place.exclusions = record.exclusions
         self._exclusions += more
+        for reason in record.excluded_for:
+            self._note(f"{place.name} was {reason}")
         if more > 0 and not place.is_harmed and record.at - place.harmed_at > 10.0:
             self._unprovoked += more
             self._note(f"{place.name} was excluded, nothing had happened")
@@ -361,8 +364,11 @@ class Soak:
         long["gms"] = [
             one for name, samples in self._vitals.items() if name[:3] == "gms" for one in samples
         ]
+        growth_max = plan.growth_bytes_max
+        if growth_max is None:
+            growth_max = growth_allowed(plan.seconds)
         for name, samples in long.items():
-            for problem in check_vitals(samples, plan.growth_bytes_max):
+            for problem in check_vitals(samples, growth_max):
                 self._fail(f"{name}: {problem}")
         return SoakReport(
             seed=plan.seed,

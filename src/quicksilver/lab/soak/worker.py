@@ -6,6 +6,7 @@ arrives; the main thread takes orders and tells what was heard.
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
@@ -132,6 +133,22 @@ class Listener:
         return rows, problems
 
 
+class Exclusions(logging.Handler):
+    """Keeps why the node was excluded, as its log says, until it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "excluded" in record.msg:
+            self._reasons.put(record.getMessage())
+
+    def take(self) -> list[str]:
+        """Return what was logged since the last time."""
+        return [self._reasons.get() for _ in range(self._reasons.qsize())]
+
+
 TELL_S = 0.5
 POLL_S = 0.05
 VIEW_S = 0.02
@@ -179,6 +196,8 @@ class Participant:
         self._spec = spec
         self._rng = Rng(spec.seed)
         self._listener = Listener(lambda: node.id)
+        self._exclusions = Exclusions()
+        logging.getLogger("quicksilver.node").addHandler(self._exclusions)
         self._tasks: queue.SimpleQueue[Change | Conclude | None] = queue.SimpleQueue()
         self._groups: dict[str, sync.Group[bytes]] = {}
         """Groups that it is in; only the sending thread touches them."""
@@ -224,6 +243,7 @@ class Participant:
                 problems=problems,
                 messages=self._listener.messages,
                 exclusions=self._node.exclusions,
+                excluded_for=self._exclusions.take(),
             )
         )
 

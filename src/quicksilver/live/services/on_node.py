@@ -27,6 +27,7 @@ from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.node.aio import Node as AioNode
 from quicksilver.node.core import NodeCore
+from quicksilver.node.errors import ScopeLimitError
 from quicksilver.node.inbox import cost
 from quicksilver.node.messages import View
 from quicksilver.node.sync import Node as SyncNode
@@ -65,7 +66,11 @@ class NodeGroups(GroupHub):
         outbound_bytes_max: int = OUTBOUND_BYTES_MAX,
     ) -> None:
         super().__init__(executor)
-        self._core: NodeCore = node.core
+        core = node.core
+        if not isinstance(core, NodeCore):
+            core.check_supports("live objects")
+            raise ScopeLimitError("live objects")
+        self._core = core
         self._inbound_bytes_max = inbound_bytes_max
         self._outbound_bytes_max = outbound_bytes_max
         self.runtimes = RuntimeNodes()

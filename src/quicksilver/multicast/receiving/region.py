@@ -368,5 +368,7 @@ class Region:
         return any(stream.is_owed() for stream in self.streams.values())
 
     def close(self) -> None:
+        """The view is over. Its streams know it: it forgets them, so that all are freed at once."""
         for stream in self.streams.values():
             stream.close()
+        self.streams.clear()

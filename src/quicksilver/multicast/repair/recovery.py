@@ -33,7 +33,8 @@ from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.recovery import rounds
 from quicksilver.recovery.agent import Message
 from quicksilver.recovery.domains import Domain
-from quicksilver.recovery.ring import RingAgent, Timing
+from quicksilver.recovery.pacing import Timing
+from quicksilver.recovery.ring import RingAgent
 from quicksilver.recovery.stack import AgentStack
 from quicksilver.wire.control import RANGES_MAX, Ack, Pull, Receipt, Token, Wake, encode_control
 from quicksilver.wire.ids import Address
@@ -68,7 +69,7 @@ class RegionRecovery:
             wake_s_min=config.token_wake_s,
             in_flight_max=config.tokens_in_flight,
         )
-        self.stack: AgentStack[Gathered] = AgentStack(self._make_agent)
+        self.stack: AgentStack[Gathered] = AgentStack()
         self._timeout: float | None = None
         self._is_timeout_known = False
         """Whether ``_timeout`` is when agents next have something to do. Asked twice a turn of
@@ -92,7 +93,11 @@ class RegionRecovery:
         size = self._env.settings.partition_size
         self._is_timeout_known = False
         hierarchy = hierarchy_of(self.region.view.members, size, self._failed)
-        self.stack.become_placed(hierarchy.domains_of(self._env.node))
+        self.stack.become_placed(hierarchy.domains_of(self._env.node), self._make_agent)
+
+    def close(self) -> None:
+        """The view or the incarnation is over; nothing may be asked of it any more."""
+        self.stack.close()
 
     # Inputs
 
@@ -202,6 +207,7 @@ class RegionRecovery:
                 message.round,
             )
             return encode_control(receipt, to)
+        assert isinstance(message, rounds.Token)
         content = message.content
         return encode_bounded(
             Token(

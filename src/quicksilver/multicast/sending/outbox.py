@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Named(Protocol):
-    """What messages are for: a group."""
+    """A group, as the outbox needs it."""
 
     @property
     def name(self) -> str: ...

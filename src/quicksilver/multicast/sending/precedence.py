@@ -35,6 +35,7 @@ class Precedence:
         before: dict[SendStream, None] = {}
         for stream in older:
             # Two changes in a row: what an old one has not said yet, the new one says.
+            self._forget_delivered(stream)
             before.update(stream.after)
             before.update(self.undelivered(stream))
         for stream in streams:
@@ -43,7 +44,20 @@ class Precedence:
 
     def is_held_back(self, stream: SendStream) -> bool:
         """Whether members that have it may not deliver it yet: it waits for older ones."""
+        self._forget_delivered(stream)
         return bool(stream.after) or any(self.undelivered(older) for older in stream.before)
+
+    def _forget_delivered(self, stream: SendStream) -> None:
+        """Of what the next START is to name, keep what is not delivered.
+
+        A stream on which nothing is sent would keep all older ones in memory.
+        """
+        if stream.after:
+            after: dict[SendStream, None] = {}
+            for each in stream.after:
+                after.update(self.undelivered(each))
+            after.pop(stream, None)
+            stream.after = after
 
     def undelivered(self, stream: SendStream) -> dict[SendStream, None]:
         """Return a stream that is unfinished, or else the ones that it waits for.

@@ -115,9 +115,11 @@ class SendStream:
         counters: Counters,
         kept: Budget,
         disk: DiskPort | None = None,
+        length: int = 0,
     ) -> None:
         """``kept`` bounds what this node keeps for members that are not waited for; what
-        does not fit goes to ``disk``, if there is one."""
+        does not fit goes to ``disk``, if there is one. ``length``: how many packets this node
+        sent into the view before it left it; all are delivered."""
         self.region = region
         self.view = view
         self.members = members
@@ -130,14 +132,14 @@ class SendStream:
         self.state: State = OPEN
         """Acknowledgements and resends do not ask for it: a stream that has ended has no
         packets left."""
-        self.next_sequence = 0
+        self.next_sequence = length
         """How many packets were committed; the first is a START, which says which older
         streams come before."""
         self.sampled = -1
         """The last packet whose departure was recorded."""
-        self.low = 0
+        self.low = length
         """All members that are waited for have everything below: it is not in the window."""
-        self.safe = 0
+        self.safe = length
         """All members have everything below. Packets from here to ``low`` are set aside for
         those who are not waited for."""
         self.laggard = 0

@@ -7,7 +7,7 @@ it is finished, or given up when living members stay silent for too long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
@@ -24,13 +24,26 @@ from quicksilver.multicast.tree import children_of
 from quicksilver.stdx.ranges import RangeSet
 from quicksilver.wire.ids import Address, RegionId
 
-STREAMS_REMEMBERED_MAX = 10_000
+LEFT_MAX = 10_000
+"""Streams into regions that this node no longer sends to and whose length is remembered: 10,000
+take about 2 MB."""
+
+FLOWS_MAX = 1024
+"""Regions of which it is remembered how fast the last stream was; 1.6 KB each."""
 
 FINISHED_MAX = 1024
 """Streams that all have acknowledged and whose length is remembered."""
 
 GIVEN_UP_MAX = 64
 """Streams given up that STARTs go on to name."""
+
+
+class _Left(NamedTuple):
+    """A stream that was left, with all of its packets delivered: what it takes to go on."""
+
+    view: int
+    length: int
+    members: tuple[int, ...]
 
 
 class StreamTable:
@@ -49,10 +62,11 @@ class StreamTable:
         self.closing: dict[tuple[int, int], SendStream] = {}
         self._flows: dict[int, FlowController] = {}
         """How fast the last stream into a region was, until the next one knows."""
-        self._left: dict[int, SendStream] = {}
+        self._left: dict[int, _Left | SendStream] = {}
         """Streams into regions that this node no longer sends to. Should it come back
         while the region has the same view, their numbers go on: to members, packets
-        that began from 0 again would be old ones."""
+        that began from 0 again would be old ones. Of those that are delivered only the
+        numbers are kept: regions come and go, and a stream takes 5 KB."""
         self._given_up: dict[tuple[int, int], SendStream] = {}
         """Streams that living members did not acknowledge in time. Whoever lacks some of
         them must hear of it: it may not go on as if nothing were missing."""
@@ -108,8 +122,21 @@ class StreamTable:
         if stream is not None:
             self._close(stream)
             self._left[region] = stream
-            while len(self._left) > STREAMS_REMEMBERED_MAX:
+            self._forget_delivered()
+            while len(self._left) > LEFT_MAX:
                 del self._left[next(iter(self._left))]
+
+    def _forget_delivered(self) -> None:
+        """Keep only the numbers of streams that were left and are delivered by now."""
+        for region, stream in list(self._left.items()):
+            if isinstance(stream, SendStream) and self._is_delivered(stream):
+                self._left[region] = _Left(stream.view, stream.next_sequence, stream.members)
+
+    def _is_delivered(self, stream: SendStream) -> bool:
+        """Whether nothing of a stream is under way, or held back for the sake of older ones."""
+        if isinstance(stream.state, GivenUp) or self._precedence.is_unfinished(stream):
+            return False
+        return not self._precedence.is_held_back(stream)
 
     def replace(self, region: int, view: int) -> None:
         """A region has a newer view: what goes to the old one is finished."""
@@ -139,9 +166,10 @@ class StreamTable:
             return None
         if stream is not None:
             self._close(stream)
-        stream = self._left.pop(region, None)
-        if stream is not None and stream.view == number:
-            self._resume(stream)
+        left = self._left.pop(region, None)
+        if isinstance(left, SendStream) and left.view == number:
+            self._resume(left)
+            stream = left
         else:
             stream = SendStream(
                 cluster=env.cluster,
@@ -155,6 +183,7 @@ class StreamTable:
                 counters=env.counters,
                 kept=env.kept,
                 disk=env.disk,
+                length=left.length if isinstance(left, _Left) and left.view == number else 0,
             )
             older = self._flows.pop(region, None)
             if older is not None:
@@ -197,7 +226,7 @@ class StreamTable:
         if isinstance(stream.state, Open):
             stream.close()
         self._flows[stream.region] = stream.flow
-        while len(self._flows) > STREAMS_REMEMBERED_MAX:
+        while len(self._flows) > FLOWS_MAX:
             del self._flows[next(iter(self._flows))]
         if self._precedence.is_unfinished(stream):
             self.closing[stream.region, stream.view] = stream
@@ -233,8 +262,11 @@ class StreamTable:
             if not self.has_living_members(stream):
                 stream.abandon()
                 del self._given_up[name]
+        for region, left in list(self._left.items()):
+            if not self.has_living_members(left):
+                del self._left[region]
 
-    def has_living_members(self, stream: SendStream) -> bool:
+    def has_living_members(self, stream: SendStream | _Left) -> bool:
         """Return whether anybody else is left in the view that a stream goes to."""
         env = self._env
         return any(m != env.node and not env.is_failed(m) for m in stream.members)

@@ -1,46 +1,39 @@
-"""A node's part in channels: it asks where to send, and tells when it knows.
+"""A node's part in channels: which begin and end here, and where their other ends are.
 
-The manager of a channel's target knows, or names the manager that does, down to a node
-("X is left with a tree with filters in the internal nodes and address and protocol pairs at
-the leaves", dissertation 3.2.4). Whoever does not answer is asked again later, from the top.
+Whoever works the source of a channel asks where the target is. Where the target cannot be
+dialled it is the other way round: it asks where the source is, and comes by itself.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
-from quicksilver.scopes.dissemination.channels import External, Link
+from quicksilver.scopes.dissemination.channels import Link
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import (
-    Dial,
     Event,
-    Purpose,
+    MechanismClosed,
+    MechanismOpened,
+    SourceAwaited,
     SourceClosed,
     SourceOpened,
     TargetClosed,
     TargetOpened,
 )
-from quicksilver.scopes.management.messages import Message, Referral, Source
-from quicksilver.scopes.names import PARTS_MAX
+from quicksilver.scopes.management.locating import (
+    ChannelKey,
+    EndKey,
+    Found,
+    Locator,
+    key_of,
+)
+from quicksilver.scopes.management.messages import Medium, Orders, Source, Target
 from quicksilver.scopes.routing import Channel
-from quicksilver.stdx.timers import TimerTable
 
+Key = ChannelKey
 
-class Key(NamedTuple):
-    """A channel as its scope knows it, whoever works its ends."""
-
-    scope: str
-    source: str
-    target: str
-    topic: str
-    origin: str
-
-
-def key_of(channel: Channel) -> Key:
-    return Key(channel.scope, channel.source[0], channel.target[0], channel.topic, channel.origin)
+__all__ = ["Carrier", "Key", "key_of"]
 
 
 @dataclass(slots=True)
@@ -48,206 +41,141 @@ class _Carried:
     """A channel whose source this node works."""
 
     source: Source
-    channel: Channel
-    """As far as the target's end is known."""
-    address: str
-    """Of the manager that is asked now."""
-    where: Link | External | None = None
-    """Where its messages go; None while that is being asked."""
-    is_asked: bool = False
-    """True while an answer is waited for; False: it is asked again later."""
-    tries: int = 0
+    opened: Channel | None = None
+    """As it was opened; None while it is asked where its target is."""
 
 
 @dataclass(slots=True)
-class _Asking:
-    """A manager that is asked."""
+class _Taken:
+    """A channel whose target this node works."""
 
-    conn: int | None = None
-    """None while the connection is made."""
-    keys: dict[Key, None] = field(default_factory=dict)
-    """Channels that are asked for there, each once. With the last the connection ends."""
+    target: Target
+    opened: Channel | None = None
 
 
 class Carrier:
-    """Channels that begin or end at one node."""
+    """Channels that begin or end at one node, and mechanisms that it uses."""
 
-    def __init__(
-        self,
-        pause_s: Callable[[int], float],
-        answer_s: float,
-        out: deque[tuple[int, Message]],
-        closes: deque[int],
-        dials: deque[Dial],
-        events: deque[Event],
-    ) -> None:
-        """What is to be said, dialled and told goes into the manager's own queues.
-
-        Whoever has not answered after ``answer_s`` is asked again, ``pause_s`` later.
-        """
-        self._pause_s = pause_s
-        self._answer_s = answer_s
-        self._closes = closes
-        self._out = out
-        self._dials = dials
+    def __init__(self, locator: Locator, events: deque[Event]) -> None:
+        """What is to be told goes into the manager's own queue."""
+        self._locator = locator
         self._events = events
-        self._carried: dict[Key, _Carried] = {}
-        self._targets: dict[Key, Channel] = {}
-        self._asking: dict[str, _Asking] = {}
-        """Managers that are asked, by address …"""
-        self._addresses: dict[int, str] = {}
-        """… and their addresses, by connection."""
-        self._timers: TimerTable[Key] = TimerTable()
-        """When to ask again, or until when an answer is waited for."""
+        self._carried: dict[ChannelKey, _Carried] = {}
+        self._taken: dict[ChannelKey, _Taken] = {}
+        self._by_topic: dict[str, Orders] = {}
 
-    # Inputs
-
-    def handle_orders(
-        self,
-        topic: str,
-        sources: tuple[Source, ...],
-        targets: tuple[Channel, ...],
-        now: float,
-    ) -> None:
+    def handle_orders(self, orders: Orders, now: float) -> None:
         """This node has these ends of channels for a topic, and no others."""
-        wanted = {key_of(source.channel): source for source in sources}
-        for key in list(self._carried):
-            if key.topic == topic and wanted.get(key) != self._carried[key].source:
-                self._drop(key)
-        for key, source in wanted.items():
-            if key not in self._carried:
-                self._carried[key] = _Carried(source, source.channel, source.address)
-                self._ask(key, now)
-        announced = {key_of(channel): channel for channel in targets}
-        for key, channel in list(self._targets.items()):
-            if key.topic != topic:
-                continue
-            if key not in announced or announced[key].target != channel.target:
-                del self._targets[key]
-                self._events.append(TargetClosed(channel))
-        for key, channel in announced.items():
-            if self._targets.get(key) != channel:
-                self._targets[key] = channel
-                self._events.append(TargetOpened(channel))
+        before = self._by_topic.pop(orders.topic, Orders(orders.topic, (), ()))
+        if orders.sources or orders.targets or orders.media:
+            self._by_topic[orders.topic] = orders
+        self._handle_sources(before.sources, orders.sources, now)
+        self._handle_targets(before.targets, orders.targets, now)
+        self._handle_media(orders.topic, before.media, orders.media)
+
+    def orders_of(self, topic: str) -> Orders:
+        """Return the ends that this node has for a topic."""
+        return self._by_topic.get(topic, Orders(topic, (), ()))
+
+    def handle_found(self, found: Found) -> None:
+        """The other end of a channel was found."""
+        assert isinstance(found.wanted, EndKey)
+        assert isinstance(found.question, say.RequestChannel)
+        key, of_source = found.wanted
+        channel, where = found.question.channel, found.where
+        if not of_source:
+            carried = self._carried[key]
+            carried.opened = channel
+            source = carried.source
+            self._events.append(SourceOpened(channel, source.filters, where, source.waits))
+        elif isinstance(where, Link):
+            self._taken[key].opened = channel
+            self._events.append(TargetOpened(channel, where))
 
     def handle_link_lost(self, channel: Channel, now: float) -> None:
-        """A channel does not reach its target: ask anew where it is."""
+        """A channel does not reach its other end: ask anew where that is."""
         key = key_of(channel)
-        carried = self._carried.get(key)
-        if carried is not None and carried.where is not None:
-            self._events.append(SourceClosed(carried.channel))
-            self._retry(key, now)
+        carried, taken = self._carried.get(key), self._taken.get(key)
+        if carried is not None and self._locator.handle_lost(EndKey(key, of_source=False), now):
+            self._close_source(carried)
+        if taken is not None and self._locator.handle_lost(EndKey(key, of_source=True), now):
+            self._close_target(taken)
 
-    def handle_dialled(self, address: str, conn: int | None, now: float) -> None:
-        asking = self._asking.get(address)
-        if asking is None or asking.conn is not None:
-            if conn is not None:
-                self._closes.append(conn)
-        elif conn is None:
-            self._handle_unreachable(address, now)
+    def state_of(self, key: ChannelKey, *, of_source: bool) -> str:
+        """Return how it stands with an end that this node works, in a few words."""
+        if of_source:
+            carried = self._carried.get(key)
+            is_open = carried is not None and carried.opened is not None
         else:
-            asking.conn = conn
-            self._addresses[conn] = address
-            for key in asking.keys:
-                self._out.append((conn, say.RequestChannel(self._carried[key].channel)))
+            taken = self._taken.get(key)
+            is_open = taken is not None and taken.opened is not None
+        problem = self._locator.problem(EndKey(key, not of_source))
+        return "open" if is_open else f"searching: {problem}" if problem else "searching"
 
-    def handle_closed(self, conn: int, now: float) -> None:
-        address = self._addresses.get(conn)
-        if address is not None:
-            self._handle_unreachable(address, now)
+    # Ends
 
-    def handle_message(self, conn: int, message: Message, now: float) -> bool:
-        """Take an answer; False: it is none that this node waits for."""
-        if not isinstance(message, say.OfferChannel | say.ChannelRefused):
-            return False
-        address = self._addresses.get(conn)
-        key = key_of(message.channel)
-        if address is None or key not in self._asking[address].keys:
-            return False
-        if isinstance(message, say.ChannelRefused):
-            self._retry(key, now)
-            return True
-        return self._handle_offer(key, message.channel, message.where, now)
-
-    def handle_timeout(self, now: float) -> None:
-        for key in self._timers.pop_due(now):
-            if self._carried[key].is_asked:
-                self._retry(key, now)
+    def _handle_sources(
+        self, before: tuple[Source, ...], now_wanted: tuple[Source, ...], now: float
+    ) -> None:
+        wanted = {key_of(source.channel): source for source in now_wanted}
+        for key in [key_of(source.channel) for source in before]:
+            if key in self._carried and wanted.get(key) != self._carried[key].source:
+                self._locator.forget(EndKey(key, of_source=False))
+                self._close_source(self._carried.pop(key))
+        for key, source in wanted.items():
+            if key in self._carried:
+                continue
+            carried = self._carried[key] = _Carried(source)
+            if source.address:
+                self._locator.find(say.RequestChannel(source.channel), source.address, now)
             else:
-                self._ask(key, now)
+                carried.opened = source.channel
+                self._events.append(SourceAwaited(source.channel, source.filters, source.waits))
 
-    def next_timeout(self) -> float | None:
-        return self._timers.next()
+    def _close_source(self, carried: _Carried) -> None:
+        if carried.opened is not None:
+            self._events.append(SourceClosed(carried.opened))
+            carried.opened = None
 
-    # Asking
+    def _handle_targets(
+        self, before: tuple[Target, ...], now_wanted: tuple[Target, ...], now: float
+    ) -> None:
+        wanted = {key_of(target.channel): target for target in now_wanted}
+        for key in [key_of(target.channel) for target in before]:
+            if key not in self._taken:
+                continue
+            old, new = self._taken[key].target, wanted.get(key)
+            # Whoever works the source may change: then the target is only told anew.
+            if new is None or (new.channel.target, new.address) != (
+                old.channel.target,
+                old.address,
+            ):
+                self._locator.forget(EndKey(key, of_source=True))
+                self._close_target(self._taken.pop(key))
+        for key, target in wanted.items():
+            taken = self._taken.get(key)
+            if taken is not None and (taken.target == target or target.address):
+                taken.target = target
+                continue
+            self._taken[key] = _Taken(target)
+            if target.address:
+                question = say.RequestChannel(target.channel, of_source=True)
+                self._locator.find(question, target.address, now)
+            else:
+                self._taken[key].opened = target.channel
+                self._events.append(TargetOpened(target.channel))
 
-    def _ask(self, key: Key, now: float) -> None:
-        carried = self._carried[key]
-        carried.is_asked = True
-        self._timers.set(key, now + self._answer_s)
-        address = carried.address
-        asking = self._asking.get(address)
-        if asking is None:
-            asking = self._asking[address] = _Asking()
-            self._dials.append(Dial(address, Purpose.CHANNEL))
-        asking.keys[key] = None
-        if asking.conn is not None:
-            self._out.append((asking.conn, say.RequestChannel(carried.channel)))
+    def _close_target(self, taken: _Taken) -> None:
+        if taken.opened is not None:
+            self._events.append(TargetClosed(taken.opened))
+            taken.opened = None
 
-    def _stop_asking(self, key: Key) -> None:
-        """No answer is waited for any more; whoever is not asked for anything is left alone."""
-        carried = self._carried[key]
-        self._timers.cancel(key)
-        if not carried.is_asked:
-            return
-        carried.is_asked = False
-        asking = self._asking[carried.address]
-        del asking.keys[key]
-        if not asking.keys:
-            del self._asking[carried.address]
-            if asking.conn is not None:
-                del self._addresses[asking.conn]
-                self._closes.append(asking.conn)
-
-    def _handle_offer(
-        self, key: Key, channel: Channel, where: Link | External | Referral, now: float
-    ) -> bool:
-        carried = self._carried[key]
-        asked = carried.channel
-        if channel.source != asked.source or channel.target[: len(asked.target)] != asked.target:
-            return False
-        if isinstance(where, Referral):
-            # Each step names one more scope, and a channel names few: no referral goes on for ever.
-            if not len(asked.target) < len(channel.target) <= min(len(asked.target) + 1, PARTS_MAX):
-                return False
-            self._stop_asking(key)
-            carried.channel, carried.address = channel, where.address
-            self._ask(key, now)
-            return True
-        self._stop_asking(key)
-        carried.where, carried.tries = where, 0
-        self._events.append(SourceOpened(carried.channel, carried.source.filters, where))
-        return True
-
-    def _retry(self, key: Key, now: float) -> None:
-        """Begin again at the target itself, a little later."""
-        self._stop_asking(key)
-        carried = self._carried[key]
-        carried.channel, carried.address = carried.source.channel, carried.source.address
-        carried.where = None
-        self._timers.set(key, now + self._pause_s(carried.tries))
-        carried.tries += 1
-
-    def _handle_unreachable(self, address: str, now: float) -> None:
-        asking = self._asking.pop(address)
-        if asking.conn is not None:
-            del self._addresses[asking.conn]
-        for key in asking.keys:
-            self._carried[key].is_asked = False
-            self._retry(key, now)
-
-    def _drop(self, key: Key) -> None:
-        self._stop_asking(key)
-        carried = self._carried.pop(key)
-        if carried.where is not None:
-            self._events.append(SourceClosed(carried.channel))
+    def _handle_media(
+        self, topic: str, before: tuple[Medium, ...], wanted: tuple[Medium, ...]
+    ) -> None:
+        for medium in before:
+            if medium not in wanted:
+                self._events.append(MechanismClosed(topic, medium.scope))
+        for medium in wanted:
+            if medium not in before:
+                self._events.append(MechanismOpened(topic, medium.scope, medium.where, medium.path))

@@ -4,63 +4,80 @@ The node's manager says which channels begin and end here (``events``). Messages
 links, one for each node that this one sends to, whatever the channels: a link is a stream of
 frames in order, such as a TCP connection (``frames``). The first thing that goes over a new
 link, for each channel, is what the target has already, so that nothing is lost when a channel
-was handed from one node to another, and little is sent twice.
+was handed from one node to another, and little is sent twice. Other messages come and go as
+datagrams (``casting``), or are repaired by agents.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from quicksilver.scopes.dissemination.carrying import Key, key_of
+from quicksilver.scopes.dissemination.carrying import key_of
+from quicksilver.scopes.dissemination.casting import Datagrams, Mechanisms
 from quicksilver.scopes.dissemination.channels import External, Link
-from quicksilver.scopes.dissemination.filters import (
-    TEXT_BYTES_MAX,
-    BadFilterError,
-    Compiled,
-    Facts,
-    compile_filter,
-)
+from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
 from quicksilver.scopes.dissemination.frames import (
     Begin,
     Carry,
+    Cast,
+    ChannelFrame,
     CloseChannel,
-    Frame,
+    Datagram,
     Given,
     Have,
+    LossyCarry,
     OpenChannel,
 )
-from quicksilver.scopes.dissemination.holdings import (
-    ATTRIBUTES_MAX,
-    STREAMS_MAX,
+from quicksilver.scopes.dissemination.holdings import Holdings, Name, Stream, Taken
+from quicksilver.scopes.dissemination.inlets import Inlets
+from quicksilver.scopes.dissemination.outlets import Outlets
+from quicksilver.scopes.dissemination.packets import (
+    CUT_BYTES,
+    MESSAGES_MAX,
     Gap,
-    Holdings,
     Packet,
     Sender,
+    cut_messages,
 )
-from quicksilver.scopes.dissemination.inlets import Inlets
+from quicksilver.scopes.dissemination.windows import Windows
 from quicksilver.scopes.management.events import (
+    AgentPosted,
+    AgentWithdrawn,
     Event,
+    MechanismClosed,
+    MechanismOpened,
+    SessionInstalled,
     SourceClosed,
     SourceOpened,
     TargetClosed,
     TargetOpened,
     TopicLeft,
 )
-from quicksilver.scopes.routing import Channel, begin, find_record_problem, forwarded, matches
+from quicksilver.scopes.routing import (
+    Channel,
+    Record,
+    begin,
+    find_record_problem,
+    forwarded,
+    heard,
+)
 from quicksilver.stdx.errors import QuicksilverError
-
-QUEUE_BYTES_MAX = 8 << 20
-"""What waits for one link; a longer message goes alone. Past it nothing more is queued; once
-half of it has left, the target is asked what it lacks, and gets that from the copies that are
-kept."""
+from quicksilver.stdx.ranges import VALUE_MAX
+from quicksilver.stdx.timers import TimerTable
 
 PAYLOAD_BYTES_MAX = 12 << 20
 """The longest message: with all that filters may add to it, it fits into a frame."""
 
 PUBLISHED_ATTRIBUTES_MAX = 32
 """Attributes that a sender may give a message; the rest is for filters."""
+
+WINDOW_BYTES = 8 << 20
+"""What a node may publish to a topic before others have it."""
+
+PATIENCE_S = 1.0
+"""How long a message is waited for that was lost where nobody recovers it."""
 
 
 class MessageTooLargeError(QuicksilverError, ValueError):
@@ -77,101 +94,223 @@ class MessageTooLargeError(QuicksilverError, ValueError):
 
 
 @dataclass(slots=True)
-class _Source:
-    """A channel that begins here."""
+class _Batch:
+    """Messages that were published since frames were last taken; they share packets."""
 
-    channel: Channel
-    filters: tuple[Compiled, ...]
-    where: Link | External
-    is_ready: bool = False
-    """True once the target has said what it has."""
-    begun: dict[Sender, None] = field(default_factory=dict)
-    """Senders whose beginning the target was told since."""
-
-
-@dataclass(slots=True)
-class _Wire:
-    """The link to one node."""
-
-    channels: dict[Key, None] = field(default_factory=dict)
-    queued_bytes: int = 0
-    is_behind: bool = False
-    """True while messages are not queued for lack of room."""
+    number: int
+    attributes: dict[str, str]
+    messages: list[bytes] = field(default_factory=list)
+    bytes: int = 0
 
 
 class Forwarder:
     """Carries the messages of one node.
 
-    The caller's duty: after every input take frames until ``poll_transmit`` returns None and
-    messages until ``poll_delivery`` does; say with ``handle_sent`` that a message has left, and
-    with ``handle_link_lost`` and ``handle_link_closed`` that a link has ended. Links that others
-    make are numbered by the caller, and no number is used again.
+    The caller's duty: after every input take frames until ``poll_transmit`` and ``poll_answer``
+    return None, datagrams until ``poll_datagram`` does and messages until ``poll_delivery``
+    does; call ``handle_timeout`` at ``next_timeout``; say when a link takes no more and takes
+    more again (``handle_blocked``, ``handle_writable``) and when it has ended. A frame that was
+    taken counts as gone. Links that others make are numbered by the caller, and no number is
+    used again.
     """
 
-    def __init__(self, *, scope: str, node: str, life: int, copies_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        scope: str,
+        node: str,
+        life: int,
+        copies_bytes_max: int,
+        window_bytes: int = WINDOW_BYTES,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """``scope`` is the one that this node is a member of."""
         self.counters: Counter[str] = Counter()
         self.holdings = Holdings(copies_bytes_max)
+        self.sender = Sender(scope, node, life)
+        """This node as a sender, of whose messages nobody can tell it anything."""
         self._scope = scope
         self._node = node
-        self._sender = Sender(scope, node, life)
+        self._record = begin(scope, node)
+        self._patience_s = patience_s
         self._numbers: Counter[str] = Counter()
-        self._sources: dict[Key, _Source] = {}
-        self._by_topic: dict[str, dict[Key, _Source]] = {}
-        self._wires: dict[Link, _Wire] = {}
-        self._out: deque[tuple[Link, Frame]] = deque()
-        self._answers: deque[tuple[int, Frame]] = deque()
+        self._serials: Counter[str] = Counter()
+        self._sessions: dict[str, int] = {}
+        self._batches: dict[str, _Batch] = {}
+        self._answers: deque[tuple[int, ChannelFrame]] = deque()
         self._deliveries: deque[Packet | Gap] = deque()
-        self._lost: dict[Channel, None] = {}
-        self._inlets = Inlets(self._sender, self.holdings, self._answers)
-        """The channels that end here."""
+        datagrams = Datagrams(self.counters)
+        self._datagrams = datagrams
+        self._mechanisms = Mechanisms(datagrams)
+        self._outlets = Outlets(self.sender, self.holdings, datagrams, self.counters)
+        """The channels that begin here …"""
+        self._windows = Windows(self.sender, self.holdings, self._outlets, window_bytes)
+        self._inlets = Inlets(self.sender, self.holdings, self._answers, self._windows.is_recovered)
+        """… and those that end here."""
+        self._gaps: TimerTable[Name] = TimerTable()
+        """Streams with a gap that nobody recovers, …"""
+        self._gap_lows: dict[Name, int] = {}
+        """… and where it was when the wait began."""
 
     # Application verbs
 
-    def publish(self, topic: str, payload: bytes, attributes: dict[str, str] | None = None) -> int:
-        """Send a message to a topic; return its number. Raises ``MessageTooLargeError``."""
+    def publish(
+        self,
+        topic: str,
+        messages: Sequence[bytes],
+        attributes: dict[str, str] | None,
+        now: float,
+    ) -> int:
+        """Send messages to a topic; return the number of the first.
+
+        What is published before frames are taken shares packets. Raises
+        ``MessageTooLargeError``, and sends nothing then. Whoever goes on while ``may_publish``
+        is False risks that others miss messages for lack of copies.
+        """
         attributes = attributes or {}
-        if len(payload) > PAYLOAD_BYTES_MAX:
-            raise MessageTooLargeError("bytes", len(payload), PAYLOAD_BYTES_MAX)
-        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
-            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
-        longest = max((len(text) for each in attributes.items() for text in each), default=0)
-        if longest > TEXT_BYTES_MAX:
-            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
+        size = _check(messages, attributes)
         number = self._numbers[topic]
-        self._numbers[topic] += 1
-        record = begin(self._scope, self._node)
-        packet = Packet(topic, self._sender, number, record, attributes, payload)
-        self.holdings.begin(topic, self._sender, number)
-        self.holdings.take(packet)
-        self._forward(packet)
+        if not messages:
+            return number
+        batch = self._batches.get(topic)
+        if batch is not None and (
+            batch.attributes != attributes
+            or batch.bytes + size > CUT_BYTES
+            or len(batch.messages) + len(messages) > MESSAGES_MAX
+        ):
+            self._send_batch(topic)
+            batch = None
+        if batch is None:
+            batch = self._batches[topic] = _Batch(number, attributes)
+        batch.messages += messages
+        batch.bytes += size
+        self._numbers[topic] += len(messages)
         return number
+
+    def may_publish(self, topic: str) -> bool:
+        """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
+        batch = self._batches.get(topic)
+        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
+
+    def may_take(self, topic: str) -> bool:
+        """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
+        return not self._outlets.is_behind(topic)
+
+    def flush_mark(self, topic: str) -> int:
+        """Return the number after the last message that was published here."""
+        return self._numbers[topic]
+
+    def is_stable(self, topic: str, number: int) -> bool:
+        """Whether all messages of this node below a number are everywhere (``windows``)."""
+        self._send_batches()
+        return number <= self._windows.stable_mark(topic)
+
+    def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
+        """Whether agents here recover messages of a topic, or else channels have been opened."""
+        return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
+
+    # Inputs from other protocols and from recovery
+
+    def handle_local(
+        self,
+        topic: str,
+        sender: Sender,
+        number: int,
+        messages: Sequence[bytes],
+        now: float,
+        attributes: dict[str, str] | None = None,
+        record: Record | None = None,
+    ) -> None:
+        """Another node of this node's network has sent messages; this one is their gateway.
+
+        They go on as if this node had made them, or with another ``record``, with their
+        sender's numbers, which may begin above 0. Nothing of such a sender is delivered here
+        for it.
+        """
+        self._take_run(
+            topic, sender, number, messages, record or self._record, attributes or {},
+            is_forwarded=True,
+        )  # fmt: skip
+
+    def handle_known(
+        self,
+        topic: str,
+        sender: Sender,
+        number: int,
+        messages: Sequence[bytes],
+        now: float,
+        record: Record | None = None,
+    ) -> None:
+        """Another gateway has brought messages into this node's network, and they are here too.
+
+        They are kept as copies, and neither forwarded nor delivered. ``record``: the one that
+        they have at the other gateway. With it they can be given along channels later, if this
+        node takes over from the other; without it they can only be given to repair.
+        """
+        moved: Record = ()
+        if record:
+            origin = record[-1].origin
+            moved = forwarded(record, Channel(self._scope, (origin,), (self._node,), topic, origin))
+        self._take_run(topic, sender, number, messages, moved, {}, is_forwarded=False)
+
+    def handle_repair(self, channel: Channel, packet: Packet, now: float) -> bool:
+        """An agent of another node has given messages; return whether any was missing here.
+
+        ``channel`` says between which members of which domain's scope that was, as if it were
+        a channel; the packet's record is the giver's.
+        """
+        moved = packet.moved(forwarded(packet.record, channel))
+        if self._is_forged(channel, moved):
+            self.counters["forged"] += 1
+            return False
+        fresh = self._take(moved, now)
+        self.counters["repaired"] += sum(len(each.messages) for each in fresh)
+        return bool(fresh)
+
+    def pass_over(self, topic: str, sender: Sender, mark: int) -> None:
+        """Recovery says that nobody has what is missing here below a number."""
+        stream = self.holdings.find(topic, sender)
+        if stream is not None and sender != self.sender and mark > stream.low:
+            self.holdings.arrived[Name(topic, sender)] = None
+            self._deliver(self.holdings.pass_over(topic, sender, mark))
 
     # Inputs
 
     def handle_event(self, event: Event) -> None:
         """The node's manager says which channels begin and end here."""
+        self._send_batches()
         match event:
             case SourceOpened():
-                self._open_source(event)
+                self._outlets.open(event)
             case SourceClosed(channel):
-                self._close_source(key_of(channel))
+                self._outlets.close(key_of(channel))
             case TargetOpened(channel):
                 self._inlets.announce(channel)
             case TargetClosed(channel):
                 self._deliver(self._inlets.withdraw(channel))
+            case MechanismOpened():
+                self._mechanisms.open(event)
+            case MechanismClosed(topic, scope):
+                self._mechanisms.close(topic, scope)
+            case AgentPosted(post):
+                self._windows.handle_posted(post.domain, post.path[0], post.topics)
+            case AgentWithdrawn(domain, member):
+                self._windows.handle_posted(domain, member, ())
+            case SessionInstalled(topic, number):
+                self._sessions[topic] = number
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
+                self._windows.handle_left(topic)
             case _:
                 pass
 
-    def handle_frame(self, link: int, frame: Frame) -> None:
-        """Something arrived over a link that another node has made."""
+    def handle_frame(self, link: int, frame: ChannelFrame, now: float) -> None:
+        """The source of a channel has said something over a link."""
         match frame:
+            case Carry(channel, packet):
+                self._handle_packet(link, channel, packet, now)
             case OpenChannel(channel):
                 self._inlets.handle_open(link, channel)
-            case Carry(channel, packet):
-                self._handle_packet(link, channel, packet)
             case CloseChannel(channel):
                 self._inlets.handle_close(link, channel)
             case Begin():
@@ -186,215 +325,262 @@ class Forwarder:
             case _:
                 self.counters["unexpected"] += 1
 
-    def handle_answer(self, where: Link, frame: Frame) -> None:
-        """Something came back over a link that this node has made."""
+    def handle_answer(self, where: Link, frame: ChannelFrame) -> None:
+        """The target of a channel has said something over the link that it goes over."""
         match frame:
             case Have(channel, lows):
-                key = key_of(channel)
-                wire = self._wires.get(where)
-                if wire is not None and key in wire.channels:
-                    self._give(self._sources[key], where, dict(lows))
+                self._send_batches()
+                self._outlets.handle_have(where, channel, dict(lows))
             case CloseChannel(channel):
-                source = self._sources.get(key_of(channel))
-                if source is not None and source.where == where:
-                    self._lost[source.channel] = None
+                self._outlets.handle_refused(where, channel)
             case _:
                 self.counters["unexpected"] += 1
 
+    def handle_datagram(self, datagram: LossyCarry | Cast, now: float) -> None:
+        """A datagram has come, over a link that loses messages or by a mechanism."""
+        packet = datagram.packet
+        if isinstance(datagram, Cast):
+            mechanism = self._mechanisms.find(packet.topic, datagram.scope)
+            if mechanism is None:
+                self.counters["unknown_mechanisms"] += 1
+                return
+            if packet.record and packet.record[-1].origin == mechanism.path[0]:
+                self.counters["echoes"] += 1
+                return
+            record = heard(packet.record, datagram.scope, mechanism.path)
+            is_bad = record is None or packet.stop > VALUE_MAX
+            packet = packet.moved(record or ())
+        else:
+            if not self._inlets.knows(datagram.channel):
+                self.counters["unknown_channels"] += 1
+                return
+            is_bad = self._is_forged(datagram.channel, packet)
+        if is_bad:
+            self.counters["forged"] += 1
+        elif packet.sender != self.sender:
+            first = min(datagram.first, packet.number)
+            stream = self.holdings.begin(packet.topic, packet.sender, first)
+            stream.is_lossy = True
+            self._take(packet, now)
+
     def handle_link_lost(self, where: Link) -> None:
-        """A link that this node has made has ended: its channels are to be asked for again."""
-        wire = self._wires.pop(where, None)
-        if wire is None:
-            return
-        self._out = deque(each for each in self._out if each[0] != where)
-        for key in wire.channels:
-            source = self._sources[key]
-            source.is_ready = False
-            self._lost[source.channel] = None
+        """The link to a node has ended: its channels are to be asked for again."""
+        self._outlets.handle_link_lost(where)
 
     def handle_link_closed(self, link: int) -> None:
-        """A link that another node has made has ended."""
+        """A link over which messages came has ended."""
         self._inlets.handle_link_closed(link)
 
-    def handle_sent(self, where: Link, size: int) -> None:
-        """A message has left, of a size that ``Packet.size`` gives."""
-        wire = self._wires.get(where)
-        if wire is None:
-            return
-        wire.queued_bytes = max(0, wire.queued_bytes - size)
-        if wire.is_behind and wire.queued_bytes <= QUEUE_BYTES_MAX // 2:
-            wire.is_behind = False
-            for key in wire.channels:
-                self._out.append((where, OpenChannel(self._sources[key].channel)))
+    def handle_blocked(self, where: Link) -> None:
+        """The link to a node takes no more for now."""
+        self._outlets.handle_blocked(where)
+
+    def handle_writable(self, where: Link) -> None:
+        """The link to a node takes more again."""
+        self._outlets.handle_writable(where)
+
+    def handle_timeout(self, now: float) -> None:
+        for name in self._gaps.pop_due(now):
+            stream = self.holdings.find(*name)
+            low = self._gap_lows.pop(name)
+            if stream is None or self._windows.is_recovered(name.topic):
+                continue
+            if stream.low == low and stream.first_early is not None:
+                self._deliver(self.holdings.pass_over(*name, stream.first_early))
+            self._watch_gap(name, stream, now)
+
+    def send_datagram(self, where: Link | External, datagram: Datagram) -> None:
+        """Send something that is no message of a topic."""
+        self._datagrams.send(where, datagram)
 
     # Outputs
 
-    def poll_transmit(self) -> tuple[Link, Frame] | None:
-        """Return which frame goes over which link that this node makes, or None."""
-        return self._out.popleft() if self._out else None
+    def next_timeout(self) -> float | None:
+        return self._gaps.next()
 
-    def poll_answer(self) -> tuple[int, Frame] | None:
-        """Return which frame goes back over which link that another node made, or None."""
+    def poll_transmit(self) -> tuple[Link, ChannelFrame] | None:
+        """Return which frame goes to which node, or None."""
+        if self._batches:
+            self._send_batches()
+        return self._outlets.poll_transmit()
+
+    def poll_answer(self) -> tuple[int, ChannelFrame] | None:
+        """Return which frame goes back over which link that messages come over, or None."""
         return self._answers.popleft() if self._answers else None
 
+    def poll_datagram(self) -> tuple[Link | External, bytes] | None:
+        """Return what goes as a datagram to a node, or to a mechanism; or None."""
+        if self._batches:
+            self._send_batches()
+        return self._datagrams.poll()
+
     def poll_delivery(self) -> Packet | Gap | None:
-        """Return the next message for the applications of this node, or None.
+        """Return the next messages for the applications of this node, or None.
 
         A ``Gap`` stands where messages are missing that nobody can give any more.
         """
         return self._deliveries.popleft() if self._deliveries else None
+
+    def poll_arrived(self) -> list[Name]:
+        """Return the streams that have got something since this was last asked."""
+        if self._batches:
+            self._send_batches()
+        arrived = list(self.holdings.arrived)
+        self.holdings.arrived.clear()
+        return arrived
+
+    def poll_opened(self) -> str | None:
+        """Return a topic whose window was closed and is open again, or None."""
+        if not self._windows.is_any_closed():
+            return None
+        self._send_batches()
+        return self._windows.poll_opened()
 
     def poll_lost(self) -> Channel | None:
         """Return a channel that does not reach its target any more, or None.
 
         The manager is to be told (``ScopeManager.handle_link_lost``).
         """
-        lost = next(iter(self._lost), None)
-        if lost is not None:
-            del self._lost[lost]
-        return lost
+        return self._outlets.poll_lost()
 
-    # Channels
+    def has_link(self, where: Link) -> bool:
+        """Whether channels go over a link, or frames wait for it."""
+        return self._outlets.has_link(where)
 
-    def _open_source(self, event: SourceOpened) -> None:
-        try:
-            filters = tuple(compile_filter(rule) for rule in event.filters)
-        except BadFilterError:
-            self.counters["bad_filters"] += 1
-            return
-        source = _Source(event.channel, filters, event.where)
-        key = key_of(event.channel)
-        self._close_source(key)
-        self._sources[key] = source
-        self._by_topic.setdefault(event.channel.topic, {})[key] = source
-        if isinstance(event.where, Link):
-            self._wires.setdefault(event.where, _Wire()).channels[key] = None
-            self._out.append((event.where, OpenChannel(event.channel)))
-
-    def _close_source(self, key: Key) -> None:
-        source = self._sources.pop(key, None)
-        if source is None:
-            return
-        self._lost.pop(source.channel, None)
-        others = self._by_topic[key.topic]
-        del others[key]
-        if not others:
-            del self._by_topic[key.topic]
-        where = source.where
-        wire = self._wires.get(where) if isinstance(where, Link) else None
-        if wire is None or key not in wire.channels:
-            return  # Its link was lost; another one to the same node may have been made since.
-        assert isinstance(where, Link)
-        del wire.channels[key]
-        kept: deque[tuple[Link, Frame]] = deque()
-        for each in self._out:
-            if each[0] != where or each[1].channel != source.channel:
-                kept.append(each)
-            elif isinstance(each[1], Carry):
-                wire.queued_bytes -= each[1].packet.size()
-        self._out = kept
-        self._out.append((where, CloseChannel(source.channel)))
-        if not wire.channels:
-            del self._wires[where]
+    def find_link(self, channel: Channel) -> Link | None:
+        """Return the link that a channel which begins here goes over, or None."""
+        return self._outlets.find_link(channel)
 
     # Messages
 
-    def _handle_packet(self, link: int, channel: Channel, packet: Packet) -> None:
+    def _send_batches(self) -> None:
+        for topic in list(self._batches):
+            self._send_batch(topic)
+
+    def _send_batch(self, topic: str) -> None:
+        batch = self._batches.pop(topic)
+        number = batch.number
+        stream = self.holdings.begin(topic, self.sender, number)
+        if not stream.is_begun:
+            stream.stable = number
+        room = CUT_BYTES - sum(len(text) for each in batch.attributes.items() for text in each)
+        for messages in cut_messages(batch.messages, room):
+            packet = Packet(
+                topic, self.sender, number, self._next_serial(topic),
+                self._sessions.get(topic, 0), self._record, batch.attributes, messages,
+            )  # fmt: skip
+            number = packet.stop
+            self.holdings.take(packet)
+            self._windows.handle_published(topic, number, packet.size())
+            self._forward(packet)
+
+    def _take_run(
+        self,
+        topic: str,
+        sender: Sender,
+        number: int,
+        messages: Sequence[bytes],
+        record: Record,
+        attributes: dict[str, str],
+        *,
+        is_forwarded: bool,
+    ) -> None:
+        """Take messages that came here by another protocol."""
+        assert sender != self.sender
+        self._send_batches()
+        self.holdings.begin(topic, sender, number)
+        for run in cut_messages(messages):
+            packet = Packet(
+                topic, sender, number, self._next_serial(topic), self._sessions.get(topic, 0),
+                record, attributes, run,
+            )  # fmt: skip
+            number = packet.stop
+            taken = self.holdings.take(packet)
+            if is_forwarded:
+                for each in taken.fresh:
+                    self._forward(each)
+
+    def _next_serial(self, topic: str) -> int:
+        serial = self._serials[topic]
+        self._serials[topic] = serial + 1
+        return serial
+
+    def _handle_packet(self, link: int, channel: Channel, packet: Packet, now: float) -> None:
         if not self._inlets.knows(channel):
             self.counters["unknown_channels"] += 1
             self._answers.append((link, CloseChannel(channel)))
-            return
-        problem = find_record_problem(packet.record, channel)
-        is_bad = problem is not None or packet.topic != channel.topic
-        if is_bad or len(packet.attributes) > ATTRIBUTES_MAX or packet.number < 0:
+        elif self._is_forged(channel, packet):
             self.counters["forged"] += 1
-            return
-        if packet.sender == self._sender:
-            self.counters["duplicates"] += 1
-            return
-        ready = self.holdings.take(packet)
-        self._inlets.handle_taken(packet.topic, packet.sender)
-        if ready is None:
-            self.counters["duplicates"] += 1
-            return
-        self._deliver(ready)
-        self._forward(packet)
+        else:
+            self._take(packet, now)
+
+    def _is_forged(self, channel: Channel, packet: Packet) -> bool:
+        return (
+            packet.topic != channel.topic
+            or packet.stop > VALUE_MAX
+            or find_record_problem(packet.record, channel) is not None
+        )
+
+    def _take(self, packet: Packet, now: float) -> list[Packet]:
+        """Take what is new of a packet, deliver and forward it; return it."""
+        if packet.sender == self.sender:
+            self.counters["duplicates"] += len(packet.messages)
+            return []
+        taken: Taken = self.holdings.take(packet)
+        stream = self.holdings.find(packet.topic, packet.sender)
+        assert stream is not None
+        if stream.early or stream.refused is not None:
+            self._inlets.handle_taken(packet.topic, packet.sender)
+            if stream.is_lossy:
+                self._watch_gap(Name(packet.topic, packet.sender), stream, now)
+        if taken.ready:
+            self._deliver(taken.ready)
+        count = 0
+        for each in taken.fresh:
+            count += len(each.messages)
+            self._forward(each)
+        if count < len(packet.messages):
+            self.counters["duplicates"] += len(packet.messages) - count
+        return taken.fresh
+
+    def _watch_gap(self, name: Name, stream: Stream, now: float) -> None:
+        """Wait for a message that was lost, in a topic that nobody recovers."""
+        if stream.early and name not in self._gaps and not self._windows.is_recovered(name.topic):
+            self._gaps.set(name, now + self._patience_s)
+            self._gap_lows[name] = stream.low
 
     def _deliver(self, told: Sequence[Packet | Gap]) -> None:
         """Give messages to the applications; others are told what this node passes over."""
         self._deliveries.extend(told)
-        gaps = [each for each in told if isinstance(each, Gap)]
-        self.counters["delivered"] += len(told) - len(gaps)
-        self.counters["gaps"] += len(gaps)
-        for topic in dict.fromkeys(gap.topic for gap in gaps):
-            for source in self._by_topic.get(topic, {}).values():
-                if source.is_ready and isinstance(source.where, Link):
-                    self._say_given(source, source.where, is_answer=False)
-
-    def _give(self, source: _Source, where: Link, lows: dict[Sender, int]) -> None:
-        """Send what the target lacks, and say how far that goes."""
-        source.is_ready = True
-        source.begun.clear()
-        for packet in self.holdings.since(source.channel.topic, lows):
-            self._carry(source, packet)
-            if not source.is_ready:
-                return
-        self._say_given(source, where, is_answer=True)
-
-    def _say_given(self, source: _Source, where: Link, *, is_answer: bool) -> None:
-        channel = source.channel
-        marks = tuple(
-            (sender, stream.low)
-            for sender, stream in self.holdings.of_topic(channel.topic).items()
-            if stream.record is not None and matches(stream.record, channel)
-        )
-        self._out.append((where, Given(channel, marks, is_answer)))
+        gaps: dict[str, None] = {}
+        for each in told:
+            if isinstance(each, Gap):
+                self.counters["gaps"] += 1
+                gaps[each.topic] = None
+            else:
+                self.counters["delivered"] += len(each.messages)
+        if gaps:
+            self._outlets.say_given(gaps)
 
     def _forward(self, packet: Packet) -> None:
-        for source in self._by_topic.get(packet.topic, {}).values():
-            if source.is_ready:
-                self._carry(source, packet)
+        self._outlets.carry(packet)
+        if self._mechanisms.knows_any(packet.topic):
+            stream = self.holdings.find(packet.topic, packet.sender)
+            first = packet.number if stream is None else min(stream.beginning(), packet.number)
+            self._mechanisms.carry(packet, first)
 
-    def _carry(self, source: _Source, packet: Packet) -> None:
-        """Send a message along a channel, if it belongs there."""
-        if not matches(packet.record, source.channel):
-            return
-        where = source.where
-        if not isinstance(where, Link):
-            return
-        wire = self._wires[where]
-        if packet.sender not in source.begun:
-            self._say_begin(source, where, packet)
-        facts = Facts(packet.number, packet.attributes)
-        for passes in source.filters:
-            attributes = passes(facts)
-            if attributes is not None:
-                break
-        else:
-            return
-        if len(attributes) > ATTRIBUTES_MAX:
-            self.counters["too_many_tags"] += 1
-            return
-        record = forwarded(packet.record, source.channel)
-        moved = Packet(
-            packet.topic, packet.sender, packet.number, record, dict(attributes), packet.payload
-        )
-        size = moved.size()
-        if wire.queued_bytes and wire.queued_bytes + size > QUEUE_BYTES_MAX:
-            self.counters["queue_full"] += 1
-            wire.is_behind = True
-            for key in wire.channels:
-                self._sources[key].is_ready = False
-            return
-        wire.queued_bytes += size
-        self._out.append((where, Carry(source.channel, moved)))
-        self.counters["forwarded"] += 1
 
-    def _say_begin(self, source: _Source, where: Link, packet: Packet) -> None:
-        """Tell the target where a stream begins, of which this is the first message for it."""
-        if len(source.begun) >= STREAMS_MAX:
-            source.begun.clear()
-        source.begun[packet.sender] = None
-        stream = self.holdings.find(packet.topic, packet.sender)
-        first = packet.number if stream is None else min(stream.kept, packet.number)
-        self._out.append((where, Begin(source.channel, packet.sender, first)))
+def _check(messages: Sequence[bytes], attributes: dict[str, str]) -> int:
+    """Return how many bytes messages take in a packet; raise ``MessageTooLargeError``."""
+    if attributes:
+        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
+            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
+        longest = max(len(text) for each in attributes.items() for text in each)
+        if longest > TEXT_BYTES_MAX:
+            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
+    size = sum(map(len, messages))
+    if size > PAYLOAD_BYTES_MAX:
+        longest = max(map(len, messages))
+        if longest > PAYLOAD_BYTES_MAX:
+            raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
+    return size + 5 * len(messages)

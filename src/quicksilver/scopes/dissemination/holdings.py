@@ -2,29 +2,28 @@
 
 Messages of one sender are numbered without gaps. A node delivers them in order, keeps those
 that came early until the gap before them is filled, and keeps copies for others. Both are
-within one budget: copies make room for messages that came early, the oldest first. What is
-missing and what can be given is all that recovery needs to know of a node: it is the lower
-interface of the agents above (dissertation 3.2.12).
+within one budget: copies make room for messages that came early, those that everybody has
+first, the oldest of them first. What is missing and what can be given is all that recovery
+needs to know of a node: it is the lower interface of the agents above (dissertation 3.2.12).
+
+Messages come in packets, and nodes cut packets differently. Of what arrives only messages that
+were not here are kept, so packets here never overlap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
 
-import msgspec
-
-from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
-from quicksilver.scopes.names import Name as ScopeName
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Record
-from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
-
-PACKET_BYTES = 300
-TEXT_BYTES = 60
-"""Memory that a copy takes besides what is in it, and that a text in it takes, about."""
+from quicksilver.stdx.ranges import RangeSet
 
 EARLY_MAX = 4096
-"""Messages of one sender that wait for a gap before them to be filled."""
+"""Packets of one sender that wait for a gap before them to be filled."""
 
 EARLY_ASK = 64
 """With so many early messages whoever may have the missing ones is asked for them."""
@@ -32,52 +31,7 @@ EARLY_ASK = 64
 STREAMS_MAX = 10_000
 """Streams of one node; past it the one that was quiet for longest is forgotten."""
 
-ATTRIBUTES_MAX = 64
-"""Attributes of a message, tags included."""
-
-Number = Annotated[int, msgspec.Meta(ge=0, lt=VALUE_MAX)]
-Mark = Annotated[int, msgspec.Meta(ge=0, le=VALUE_MAX)]
-"""The number of a message, and the number that comes after some."""
-
-Text = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
-Attributes = Annotated[dict[Text, Text], msgspec.Meta(max_length=ATTRIBUTES_MAX)]
-
-
-class Sender(msgspec.Struct, frozen=True, array_like=True):
-    """A node that sends, in one of its lives; its numbers begin at 0 with each."""
-
-    scope: ScopeName
-    node: ScopeName
-    life: int
-
-
-class Packet(msgspec.Struct, frozen=True, array_like=True):
-    """A message of a topic on its way."""
-
-    topic: ScopeName
-    sender: Sender
-    number: Number
-    record: Record
-    attributes: Attributes
-    payload: bytes
-
-    def size(self) -> int:
-        """Return about how much memory it takes."""
-        size = PACKET_BYTES + len(self.payload) + len(self.sender.scope) + len(self.sender.node)
-        for entry in self.record:
-            size += 3 * TEXT_BYTES + len(entry.scope) + len(entry.origin) + len(entry.at)
-        for name, value in self.attributes.items():
-            size += 2 * TEXT_BYTES + len(name) + len(value)
-        return size
-
-
-class Gap(NamedTuple):
-    """Messages that nobody can give any more, told in their place among those delivered."""
-
-    topic: str
-    sender: Sender
-    first: int
-    last: int
+_number_of = attrgetter("number")
 
 
 class Name(NamedTuple):
@@ -87,18 +41,47 @@ class Name(NamedTuple):
     sender: Sender
 
 
+class Taken(NamedTuple):
+    """What became of a packet that arrived."""
+
+    fresh: list[Packet]
+    """Those of its messages that were not here, and that there is room for …"""
+    ready: list[Packet]
+    """… and what can be delivered now, in order."""
+
+
+_NOTHING = Taken([], [])
+
+
 class Stream:
     """What a node has of one stream."""
 
-    __slots__ = ("_early", "ask_at", "copies", "early", "is_begun", "low", "record", "refused")
+    __slots__ = (
+        "_early",
+        "ask_at",
+        "copies",
+        "early",
+        "early_count",
+        "is_begun",
+        "is_lossy",
+        "low",
+        "record",
+        "refused",
+        "stable",
+    )
 
     def __init__(self, first: int) -> None:
         self.low = first
         """All before were delivered or passed over, or were not for this node."""
-        self.copies: dict[int, Packet] = {}
+        self.stable = 0
+        """All who are waited for have everything below."""
+        self.copies: deque[Packet] = deque()
         """Delivered messages, kept for others: without gaps, up to ``low``."""
         self.early: dict[int, Packet] = {}
-        """Messages that came and were not delivered, because one before them is missing."""
+        """Packets that came and were not delivered, because a message before them is missing;
+        by the number of the first message."""
+        self.early_count = 0
+        """Messages in them."""
         self.record: Record | None = None
         """How its messages come here; None until one has."""
         self.refused: int | None = None
@@ -107,22 +90,36 @@ class Stream:
         """With so many early messages others are asked for what is missing."""
         self.is_begun = False
         """False: nothing was delivered or passed over yet."""
+        self.is_lossy = False
+        """True: some of it comes along channels that lose messages. Whether one that is missing
+        can still be had is then for recovery to say, and not for the sources of channels."""
         self._early = RangeSet()
-        """The numbers in ``early``."""
 
     @property
     def kept(self) -> int:
         """The first message that can be given to others; all up to ``low`` can."""
-        return next(iter(self.copies), self.low)
+        return self.copies[0].number if self.copies else self.low
 
     @property
     def high(self) -> int:
         """One more than the highest number that is here."""
         return self._early.last() + 1 if self._early else self.low
 
+    @property
+    def first_early(self) -> int | None:
+        """The first message that waits for others before it."""
+        return self._early.first() if self._early else None
+
+    def beginning(self) -> int:
+        """Return where the stream begins for somebody who has nothing of it.
+
+        What all have that were waited for is not for those who came later.
+        """
+        return max(self.kept, min(self.stable, self.low))
+
     def has(self, number: int) -> bool:
         """Whether a message was here once."""
-        return number < self.low or number in self.early
+        return number < self.low or number in self._early
 
     def missing(self, high: int) -> RangeSet:
         """Return which messages below a number have not come."""
@@ -130,35 +127,67 @@ class Stream:
             self._early.clamped(self.low, high)
         )
 
+    def lacking(self, packet: Packet) -> list[Packet]:
+        """Return those parts of a packet that have not come, in order."""
+        first, stop = packet.number, packet.stop
+        if first >= self.low and (not self._early or first > self._early.last()):
+            return [packet]  # As almost always: it comes after all that is here.
+        low = max(first, self.low)
+        new = RangeSet([(low, stop)]).difference(self._early.clamped(low, stop))
+        return [packet.cut(start, end) for start, end in new]
+
+    def given(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Packet]:
+        """Yield what is here of the messages in some ranges, in order."""
+        copies = self.copies
+        firsts = sorted(self.early)
+        for first, stop in ranges:
+            at = max(bisect_right(copies, first, key=_number_of) - 1, 0)
+            while at < len(copies) and copies[at].number < stop:
+                if copies[at].stop > first:
+                    yield _trimmed(copies[at], first, stop)
+                at += 1
+            at = max(bisect_right(firsts, first) - 1, 0)
+            while at < len(firsts) and firsts[at] < stop:
+                packet = self.early[firsts[at]]
+                if packet.stop > first:
+                    yield _trimmed(packet, first, stop)
+                at += 1
+
     def is_short(self) -> bool:
         """Whether others are to be asked for messages now."""
         if self.refused is not None and self.refused <= self.low:
             return True
-        return len(self.early) >= self.ask_at
+        return self.early_count >= self.ask_at
 
     def handle_asked(self) -> None:
         """Others were asked for what is missing."""
         if self.refused is not None and self.refused <= self.low:
             self.refused = None
-        self.ask_at = max(EARLY_ASK, 2 * len(self.early))
+        self.ask_at = max(EARLY_ASK, 2 * self.early_count)
 
     def take_early(self, packet: Packet) -> None:
         self.early[packet.number] = packet
-        self._early.add(packet.number, packet.number + 1)
+        self.early_count += len(packet.messages)
+        self._early.add(packet.number, packet.stop)
 
     def advance(self, number: int) -> list[Packet]:
-        """Go on at a number; return the early messages up to the next one that is missing."""
-        self._early.discard_below(number)
-        ready = []
-        while number in self.early:
-            ready.append(self.early.pop(number))
-            number += 1
-        self._early.discard_below(number)
-        self.low = number
+        """Go on at a number; return the early packets up to the next message that is missing."""
         self.is_begun = True
+        ready = []
+        while (packet := self.early.pop(number, None)) is not None:
+            ready.append(packet)
+            self.early_count -= len(packet.messages)
+            number = packet.stop
+        if self._early:
+            self._early.discard_below(number)
+        self.low = number
         if not self.early:
             self.ask_at = EARLY_ASK
         return ready
+
+
+def _trimmed(packet: Packet, first: int, stop: int) -> Packet:
+    return packet if first <= packet.number and packet.stop <= stop else packet.cut(first, stop)
 
 
 class Holdings:
@@ -172,56 +201,68 @@ class Holdings:
         """… and of early ones alone; neither is ever above ``bytes_max``."""
         self.streams: dict[Name, Stream] = {}
         """The one that was quiet for longest first."""
+        self.arrived: dict[Name, None] = {}
+        """Streams that have got something since somebody took note of it."""
         self._by_topic: dict[str, dict[Sender, Stream]] = {}
-        self._ages: dict[tuple[Name, int], None] = {}
-        """Copies, oldest first; those of one stream ascend."""
+        self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
+        """Copies that everybody has, oldest first …"""
+        self._unstable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
+        """… and the others. Of one stream those of the first kind come before the others, so
+        whatever is dropped next is the first copy of its stream."""
 
     def find(self, topic: str, sender: Sender) -> Stream | None:
-        return self.streams.get(Name(topic, sender))
+        streams = self._by_topic.get(topic)
+        return None if streams is None else streams.get(sender)
 
-    def begin(self, topic: str, sender: Sender, first: int) -> None:
+    def begin(self, topic: str, sender: Sender, first: int) -> Stream:
         """A stream begins at a number.
 
         If it is known, nothing changes, but that it begins earlier if nothing has come yet.
         """
-        name = Name(topic, sender)
-        stream = self.streams.get(name)
+        stream = self.find(topic, sender)
         if stream is None:
             if len(self.streams) >= STREAMS_MAX:
                 self._forget(next(iter(self.streams)))
-            stream = self.streams[name] = Stream(first)
+            stream = self.streams[Name(topic, sender)] = Stream(first)
             self._by_topic.setdefault(topic, {})[sender] = stream
         elif first < stream.low and not stream.is_begun:
             stream.low = first
+        return stream
 
-    def take(self, packet: Packet) -> list[Packet] | None:
-        """Take a message; return what can be delivered now, None if it was here before.
+    def take(self, packet: Packet) -> Taken:
+        """Take those messages of a packet that were not here.
 
-        One that came early and for which there is no room is not taken either: it is still
-        missing. A stream that nobody has told the beginning of begins at 0.
+        One that came early and for which there is no room is not taken: it is still missing.
+        A stream that nobody has told the beginning of begins at 0.
         """
         name = Name(packet.topic, packet.sender)
-        if name not in self.streams:
-            self.begin(packet.topic, packet.sender, 0)
-        stream = self.streams[name] = self.streams.pop(name)
+        stream = self.streams.pop(name, None)
+        if stream is None:
+            stream = self.begin(packet.topic, packet.sender, 0)
+        self.streams[name] = stream
         stream.record = packet.record
-        number = packet.number
-        if stream.has(number):
-            return None
-        size = packet.size()
-        if number != stream.low:
-            if len(stream.early) >= EARLY_MAX or self.early_bytes + size > self.bytes_max:
+        if packet.stop <= stream.low:
+            return _NOTHING
+        fresh: list[Packet] = []
+        ready: list[Packet] = []
+        for piece in stream.lacking(packet):
+            size = piece.size()
+            number = piece.number
+            if number == stream.low:
+                ready.append(piece)
+                ready += self._advance(stream, piece.stop)
+            elif len(stream.early) >= EARLY_MAX or self.early_bytes + size > self.bytes_max:
                 stream.refused = number if stream.refused is None else min(stream.refused, number)
-                return None
-            stream.take_early(packet)
+                continue
+            else:
+                stream.take_early(piece)
+                self.early_bytes += size
+            fresh.append(piece)
             self.bytes += size
-            self.early_bytes += size
-            self._keep_within_budget()
-            return []
-        ready = [packet, *self._advance(stream, number + 1)]
-        self.bytes += size
-        self._keep(name, stream, ready)
-        return ready
+        if fresh:
+            self.arrived[name] = None
+        self._keep(stream, ready)
+        return Taken(fresh, ready)
 
     def pass_over(self, topic: str, sender: Sender, number: int) -> list[Packet | Gap]:
         """Messages below a number cannot be had any more, except those that are here.
@@ -229,30 +270,62 @@ class Holdings:
         Return what is delivered now, and what is missing among it. Copies from before a gap
         are given up: what is kept of a stream has none.
         """
-        name = Name(topic, sender)
-        stream = self.streams[name]
+        stream = self._by_topic[topic][sender]
         told: list[Packet | Gap] = []
         for first, stop in stream.missing(number):
             told.append(Gap(topic, sender, first, stop - 1))
-            for kept in list(stream.copies):
-                self._drop(name, kept)
+            while stream.copies:
+                self._drop(stream)
             ready = self._advance(stream, stop)
             told += ready
-            self._keep(name, stream, ready)
+            self._keep(stream, ready)
         return told
+
+    def handle_stable(self, topic: str, sender: Sender, mark: int) -> None:
+        """All who are waited for have everything below a number: its copies may go first."""
+        stream = self.find(topic, sender)
+        if stream is None or mark <= stream.stable:
+            return
+        copies = stream.copies
+        at = max(bisect_right(copies, stream.stable, key=_number_of) - 1, 0)
+        stream.stable = mark
+        while at < len(copies) and copies[at].stop <= mark:
+            key = stream, copies[at].number
+            if key in self._unstable:
+                del self._unstable[key]
+                self._stable[key] = None
+            at += 1
+
+    def copies(self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int) -> list[Packet]:
+        """Return what is here of some messages, as much of it as fits.
+
+        Of what does not fit the first message is returned all the same, if it would be the
+        only one: else nobody could ever get it.
+        """
+        stream = self.find(topic, sender)
+        found: list[Packet] = []
+        if stream is None:
+            return found
+        used = 0
+        for packet in stream.given(ranges):
+            size = packet.size()
+            if used + size > bytes_max:
+                if not found:
+                    found.append(_shortened(packet, size, bytes_max))
+                break
+            used += size
+            found.append(packet)
+        return found
 
     def since(self, topic: str, lows: dict[Sender, int]) -> Iterator[Packet]:
         """Yield copies of a topic's messages that somebody lacks, each sender's in order.
 
         ``lows``: what comes next there, by sender. Of others, the newest life of a sender
-        included, everything that is kept is lacking.
+        included, everything is lacking from where the stream begins.
         """
         for sender, stream in list(self._by_topic.get(topic, {}).items()):
-            low = lows.get(sender, 0)
-            for number in range(max(low, stream.kept), stream.low):
-                yield stream.copies[number]
-            for number in sorted(number for number in stream.early if number >= low):
-                yield stream.early[number]
+            low = lows.get(sender)
+            yield from stream.given([(stream.beginning() if low is None else low, stream.high)])
 
     def of_topic(self, topic: str) -> dict[Sender, Stream]:
         """Return the streams of a topic, by sender."""
@@ -265,34 +338,50 @@ class Holdings:
 
     def _advance(self, stream: Stream, number: int) -> list[Packet]:
         ready = stream.advance(number)
-        self.early_bytes -= sum(packet.size() for packet in ready)
+        if ready:
+            self.early_bytes -= sum(packet.size() for packet in ready)
         return ready
 
-    def _keep(self, name: Name, stream: Stream, packets: list[Packet]) -> None:
+    def _keep(self, stream: Stream, packets: list[Packet]) -> None:
         """Keep copies of what was just delivered; their bytes were counted on arrival."""
         for packet in packets:
-            stream.copies[packet.number] = packet
-            self._ages[name, packet.number] = None
-        self._keep_within_budget()
-
-    def _keep_within_budget(self) -> None:
-        """Drop the oldest copies; messages that came early are needed, and stay."""
+            stream.copies.append(packet)
+            ages = self._stable if packet.stop <= stream.stable else self._unstable
+            ages[stream, packet.number] = None
         while self.bytes > self.bytes_max:
-            self._drop(*next(iter(self._ages)))
+            # What came early is needed, and stays.
+            self._drop(next(iter(self._stable or self._unstable))[0])
 
-    def _drop(self, name: Name, number: int) -> None:
-        del self._ages[name, number]
-        self.bytes -= self.streams[name].copies.pop(number).size()
+    def _drop(self, stream: Stream) -> None:
+        packet = stream.copies.popleft()
+        key = stream, packet.number
+        if key in self._stable:
+            del self._stable[key]
+        else:
+            del self._unstable[key]
+        self.bytes -= packet.size()
 
     def _forget(self, name: Name) -> None:
-        stream = self.streams[name]
-        for number in list(stream.copies):
-            self._drop(name, number)
+        stream = self.streams.pop(name)
+        self.arrived.pop(name, None)
+        while stream.copies:
+            self._drop(stream)
         size = sum(packet.size() for packet in stream.early.values())
         self.bytes -= size
         self.early_bytes -= size
-        del self.streams[name]
         others = self._by_topic[name.topic]
         del others[name.sender]
         if not others:
             del self._by_topic[name.topic]
+
+
+def _shortened(packet: Packet, size: int, bytes_max: int) -> Packet:
+    """Return as many messages of a packet as fit, at least one."""
+    room = bytes_max - (size - sum(map(len, packet.messages)))
+    count = 0
+    for message in packet.messages:
+        room -= len(message)
+        if room < 0:
+            break
+        count += 1
+    return packet.cut(packet.number, packet.number + max(count, 1))

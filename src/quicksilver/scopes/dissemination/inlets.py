@@ -3,18 +3,26 @@
 A message that is missing may still come along another channel: channels may carry a share of
 the messages each. So it is given up only when the source of every channel that brings its
 sender's messages has said that it gave all it can up to there. Sources whose word is older
-than the gap are asked again.
+than the gap are asked again. Where messages also come along channels that lose some, or where
+agents recover them, no source can say so: recovery does.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
-from quicksilver.scopes.dissemination.frames import Begin, CloseChannel, Frame, Given, Have
-from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Gap, Holdings, Packet, Sender
+from quicksilver.scopes.dissemination.frames import (
+    Begin,
+    ChannelFrame,
+    CloseChannel,
+    Given,
+    Have,
+)
+from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Holdings
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Channel
 
 
@@ -33,11 +41,19 @@ class _Inlet:
 class Inlets:
     """The ends of channels at one node."""
 
-    def __init__(self, own: Sender, holdings: Holdings, answers: deque[tuple[int, Frame]]) -> None:
+    def __init__(
+        self,
+        own: Sender,
+        holdings: Holdings,
+        answers: deque[tuple[int, ChannelFrame]],
+        is_recovered: Callable[[str], bool],
+    ) -> None:
         """What is to be said goes into the forwarder's queue.
 
         ``own``: this node as a sender, of whose messages nobody can tell it anything.
+        ``is_recovered``: whether agents recover the messages of a topic.
         """
+        self._is_recovered = is_recovered
         self._own = own
         self._holdings = holdings
         self._answers = answers
@@ -121,7 +137,7 @@ class Inlets:
         return self._pass_over(topic, inlet.given)
 
     def handle_taken(self, topic: str, sender: Sender) -> None:
-        """A message came: if many wait for one that is missing, sources are asked for it."""
+        """Messages came: if many wait for one that is missing, sources are asked for it."""
         stream = self._holdings.find(topic, sender)
         if stream is not None and stream.is_short():
             stream.handle_asked()
@@ -157,13 +173,13 @@ class Inlets:
     def _pass_over(self, topic: str, senders: Iterable[Sender]) -> list[Packet | Gap]:
         """Give up what no source can give; nothing while one has yet to answer."""
         inlets = self._inlets.get(topic, {}).values()
-        if any(inlet.is_asked for inlet in inlets):
+        if self._is_recovered(topic) or any(inlet.is_asked for inlet in inlets):
             return []
         told: list[Packet | Gap] = []
         for sender in senders:
             stream = self._holdings.find(topic, sender)
             marks = [inlet.given[sender] for inlet in inlets if sender in inlet.given]
-            if stream is None or not marks:
+            if stream is None or stream.is_lossy or not marks:
                 continue
             mark = min(marks)
             if stream.refused is not None:

@@ -37,8 +37,33 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class SettleOwners:
+    """… and no longer waits for what owners want."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTopics:
+    """Nobody has come back for topics that were here before the manager started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dissolve:
+    """A topic needs no recovery domain of its own any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkOut:
     """Changes were collected: members are told what they have to do."""
 
 
-Deadline = RetryOwner | ForgetMember | ForgetParts | SayAlive | Settle | WorkOut
+Deadline = (
+    RetryOwner
+    | ForgetMember
+    | ForgetParts
+    | SayAlive
+    | Settle
+    | SettleOwners
+    | ForgetTopics
+    | Dissolve
+    | WorkOut
+)

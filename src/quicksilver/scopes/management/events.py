@@ -7,7 +7,8 @@ from enum import Enum
 
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import Filter
-from quicksilver.scopes.management.messages import Peer
+from quicksilver.scopes.management.messages import Flavour
+from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 
 
@@ -17,7 +18,7 @@ class Purpose(Enum):
     OWNER = "owner"
     """To be a member of the scope there …"""
     CHANNEL = "channel"
-    """… or to ask where the messages of channels go."""
+    """… or to ask where channels end, and where agents are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +66,24 @@ class TopicFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class PeersChanged:
-    """The peers of this scope's domain for a topic, in a view of the domain above."""
-
-    topic: str
-    owner: str
-    domain: int
-    view: int
-    peers: tuple[Peer, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class SourceOpened:
     """This node is to carry messages along a channel."""
 
     channel: Channel
     filters: tuple[Filter, ...]
     where: Link | External
+    waits: bool = True
+    """Whether a slow target holds up publishers, or misses messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAwaited:
+    """This node is to carry messages along a channel whose target comes by itself: it makes a
+    link to this node and says for which channel."""
+
+    channel: Channel
+    filters: tuple[Filter, ...]
+    waits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,110 @@ class TargetOpened:
     """Messages will come to this node along a channel."""
 
     channel: Channel
+    where: Link | None = None
+    """The source, if this node is to make the link."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetClosed:
     channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRefused:
+    """A channel cannot be had: nobody who could work it can be dialled, for example."""
+
+    topic: str
+    channel: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismOpened:
+    """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
+
+    topic: str
+    scope: str
+    where: External
+    path: tuple[str, ...]
+    """The scope's member that this node stands for, and so on down to this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismClosed:
+    topic: str
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPosted:
+    """This node is to host an agent; again with every view of its domain."""
+
+    post: Post
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWithdrawn:
+    domain: DomainId
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFound:
+    """Where an agent is hosted that takes part in the same domain as one of this node."""
+
+    domain: DomainId
+    member: str
+    where: Link
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    domain: DomainId
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRefused:
+    """An agent of the same domain cannot be reached from here, and cannot come by itself."""
+
+    domain: DomainId
+    member: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostRefused:
+    """An owner posted an agent that it may not post."""
+
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInstalled:
+    """Messages of a topic may be sent in this session from now on, and come in it."""
+
+    topic: str
+    number: int
+    flavour: Flavour
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFlushing:
+    """Nobody sends in a session any more. Once all of it is delivered here, the manager is to
+    be told (``handle_flushed``)."""
+
+    topic: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRetired:
+    """Everybody is done with a session."""
+
+    topic: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +234,23 @@ Event = (
     | MemberJoined
     | MemberGone
     | TopicFailed
-    | PeersChanged
     | SourceOpened
+    | SourceAwaited
     | SourceClosed
     | TargetOpened
     | TargetClosed
+    | ChannelRefused
+    | MechanismOpened
+    | MechanismClosed
+    | AgentPosted
+    | AgentWithdrawn
+    | PeerFound
+    | PeerLost
+    | PeerRefused
+    | PostRefused
+    | SessionInstalled
+    | SessionFlushing
+    | SessionRetired
     | TopicLeft
     | OrdersTooLarge
     | PolicyRefused

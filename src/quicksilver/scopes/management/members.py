@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.messages import PROTOCOL_VERSION, Orders
+from quicksilver.scopes.management.saving import SavedMember
 from quicksilver.scopes.names import find_scope_name_problem
 
 MEMBERS_MAX = 10_000
@@ -34,6 +35,8 @@ class Member:
     """Topics that it takes part in, and has said so since it registered."""
     told: dict[str, Orders] = field(default_factory=dict)
     """The orders that it has, by topic."""
+    has_posts: bool = False
+    """True once it was told, on this connection, of all agents that it hosts or hands on."""
 
 
 class Members:
@@ -85,6 +88,16 @@ class Members:
         member = Member(name, conn, register.address, register.is_member, grace_s, now)
         self.by_name[name] = self._by_conn[conn] = member
         return known
+
+    def restore(self, name: str, saved: SavedMember, now: float) -> None:
+        """A member was there before this manager started again; it may come back."""
+        why = "it did not come back after the manager had started again"
+        member = Member(name, None, saved.address, saved.is_member, saved.grace_s, now, why)
+        self.by_name[name] = member
+
+    def is_complete(self) -> bool:
+        """Whether all members are connected, and have said what they want of some topic."""
+        return all(each.conn is not None and each.confirmed for each in self.by_name.values())
 
     def handle_away(self, member: Member, reason: str) -> None:
         """A member's connection is of no use any more."""

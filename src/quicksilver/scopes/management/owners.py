@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from quicksilver.scopes.management.messages import (
     ABOVE_MAX,
     ENDS_MAX,
     PART_BYTES_MAX,
     Orders,
     Source,
+    Target,
     encode,
 )
+from quicksilver.scopes.management.sessions import find_sessions_problem
 from quicksilver.scopes.names import PARTS_MAX, root_of
-from quicksilver.scopes.routing import Channel
 
 END_BYTES_MAX = PART_BYTES_MAX - 4096
 """The beginning of a channel, as an owner tells it; to hand it on it is made longer."""
 
-Wants = tuple[bool, bool]
-"""Whether anybody publishes, and whether anybody subscribes."""
+Wants = tuple[int, bool, bool]
+"""The scope's domain for a topic, whether anybody publishes, and whether anybody subscribes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,8 +42,10 @@ class Owner:
     heard_at: float = 0.0
     tries: int = 0
     is_joined: bool = False
-    """True once it has answered on this connection."""
-    partial: dict[str, tuple[list[Source], list[Channel]]] = field(default_factory=dict)
+    """True once it has answered on this connection …"""
+    has_told_posts: bool = False
+    """… and once it has told of all agents."""
+    partial: dict[str, tuple[list[Source], list[Target]]] = field(default_factory=dict)
     """Orders of which the last part is yet to come, by topic."""
 
     @property
@@ -74,6 +79,11 @@ class Owners:
                 names.update(dict.fromkeys(owner.above))
         return tuple(names)[:ABOVE_MAX]
 
+    def is_taken(self, name: str, owner: Owner) -> bool:
+        """Whether another owner that is there has a name."""
+        others = (each for each in self.by_address.values() if each is not owner)
+        return any(each.is_there and each.name == name for each in others)
+
     def for_topic(self, topic: str) -> Owner | None:
         """Return the owner to ask for a topic: the one that was, if it still leads there."""
         root = root_of(topic)
@@ -91,9 +101,14 @@ class Owners:
         asked = self.asked.get(topic)
         return asked is not None and asked[0] is owner
 
+    def has_say(self, address: str, topic: str) -> bool:
+        """Whether what an owner wanted for a topic still counts: nobody else was asked."""
+        asked = self.asked.get(topic)
+        return asked is None or asked[0].address == address
+
     def handle_lost(self, owner: Owner) -> list[str]:
         """An owner is out of reach, and may forget; return the topics it was asked for."""
-        owner.conn, owner.is_joined = None, False
+        owner.conn, owner.is_joined, owner.has_told_posts = None, False, False
         owner.partial.clear()
         topics = [topic for topic, (asked, _) in self.asked.items() if asked is owner]
         for topic in topics:
@@ -112,20 +127,31 @@ def gather_orders(owner: Owner, orders: Orders) -> Orders | None:
     sources += orders.sources
     targets += orders.targets
     if orders.is_last:
-        return Orders(orders.topic, tuple(sources), tuple(targets))
+        return msgspec.structs.replace(
+            orders, sources=tuple(sources), targets=tuple(targets), is_first=True
+        )
     if len(sources) + len(targets) <= ENDS_MAX:
         owner.partial[orders.topic] = sources, targets
     return None
 
 
-def may_order(scope: str, orders: Orders, *, is_node: bool) -> bool:
-    """Whether all ends are those of a scope, are of the topic, and can be handed on."""
+def find_orders_problem(scope: str, orders: Orders, *, is_node: bool) -> str | None:
+    """Return why a scope cannot obey an owner: ends must be its own, be of the topic, and be
+    such that they can be handed on."""
     if len(orders.sources) + len(orders.targets) > ENDS_MAX:
-        return False
-    ends = [(each.channel, each.channel.source) for each in orders.sources]
-    ends += [(channel, channel.target) for channel in orders.targets]
+        return f"they have more than {ENDS_MAX:,} ends of channels"
     deepest = PARTS_MAX if is_node else PARTS_MAX - 1
-    return all(
-        channel.topic == orders.topic and path[-1] == scope and len(path) <= deepest
-        for channel, path in ends
-    ) and all(len(encode(source)) <= END_BYTES_MAX for source in orders.sources)
+    ends = [(each.channel, each.channel.source) for each in orders.sources]
+    ends += [(each.channel, each.channel.target) for each in orders.targets]
+    for channel, path in ends:
+        if channel.topic != orders.topic:
+            return f"{channel} is for another topic"
+        if path[-1] != scope or len(path) > deepest:
+            return f"{channel} has no end at {scope!r}"
+    if any(len(encode(source)) > END_BYTES_MAX for source in orders.sources):
+        return "the beginning of a channel is too long"
+    if any(each.path[-1] != scope or len(each.path) > deepest for each in orders.media):
+        return f"a mechanism is not for {scope!r}"
+    if len({medium.scope for medium in orders.media}) < len(orders.media):
+        return "a scope has two mechanisms"
+    return find_sessions_problem(orders.sessions)

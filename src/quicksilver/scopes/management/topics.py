@@ -1,30 +1,28 @@
-"""A topic as one scope sees it: who in it wants what, and who has to do what for it.
+"""A topic as one scope sees it: who in it wants what, and what its owner wants of it.
 
 "Each SM thus has only a partial membership view for each topic" (dissertation 3.2.10): a
 scope knows which of its own members take part and no more of them than the number of their
 domain. It asks its owner for the topic when the first member does, and says no more until
 the last one is gone, however many come and go between.
-
-What members have to do follows from who they are, from the scope's policy and from what its
-owner wants of it: channels between members, and ends of channels that lead out or in, which
-the scope hands to one of them (delegation, 3.2.4). It is worked out anew after
-changes. Which member gets an end depends on their names alone, so a manager that starts
-again comes to the same result, and a member that goes moves only the ends that it had.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass
 
+from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.dissemination.container import PolicyContainer
-from quicksilver.scopes.dissemination.filters import Filter
 from quicksilver.scopes.dissemination.policies.base import Policy
-from quicksilver.scopes.management.messages import FRAME_BYTES_MAX, Peer, Source
-from quicksilver.scopes.routing import Channel
+from quicksilver.scopes.management.domains import SEATS_BYTES_MAX, Party, seat_bytes
+from quicksilver.scopes.management.messages import NO_DOMAIN, Medium, Source, Target
+from quicksilver.scopes.management.sessions import TopicSessions
+from quicksilver.scopes.names import find_topic_name_problem, root_of
+from quicksilver.scopes.routing import EVERY, Channel
 
-VIEW_BYTES_MAX = FRAME_BYTES_MAX - 4096
-"""The peers in a view of a domain, as they travel."""
+TOPICS_MAX = 10_000
+"""Topics of one scope. Of one half of them each member is sure of its share."""
+
+NO_RECOVERY = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,63 +35,63 @@ class Part:
     is_member: bool = True
     """False: a client, which gets messages and does no work."""
 
-
-@dataclass(slots=True)
-class Work:
-    """What one member has to do: ends of channels."""
-
-    sources: list[Source] = field(default_factory=list)
-    targets: list[Channel] = field(default_factory=list)
+    @property
+    def wants_any(self) -> bool:
+        return self.publishes or self.subscribes
 
 
 class Topic:
     """One topic in one scope."""
 
-    def __init__(
-        self, name: str, scope: str, domain: int, policy: Policy, *, is_root: bool, view: int
-    ) -> None:
-        """Views of the scope's domain are numbered from ``view`` on."""
+    def __init__(self, name: str, policy: Policy, protocol: str, *, is_root: bool) -> None:
         self.name = name
-        self.domain = domain
-        """The number of this scope's recovery domain for the topic."""
-        self.view = view
-        """Of that domain; grows with every change of its members."""
+        self.policy = policy
+        self.protocol = protocol
+        """How losses are recovered in this scope; ``NO_RECOVERY``: not at all."""
         self.is_root = is_root
         self.parts: dict[str, Part] = {}
         self.sources: tuple[Source, ...] = ()
-        self.targets: tuple[Channel, ...] = ()
-        """Ends of channels that the owner gave to this scope."""
-        self._scope = scope
-        self._container = PolicyContainer(policy)
-        self._peers: tuple[Peer, ...] = ()
-        self._peers_bytes = 0
+        self.targets: tuple[Target, ...] = ()
+        """Ends of channels that the owner gave to this scope …"""
+        self.media: tuple[Medium, ...] = ()
+        """… and mechanisms of scopes above that it has a part in."""
+        self.where: External | None = None
+        """The mechanism between this scope's own members, if its policy is one …"""
+        self.refused = ""
+        """… or why it cannot be used."""
+        self.told_problems: dict[str, str] = {}
+        """Faults of the policy that whoever runs the manager knows of."""
+        self.is_ordered = is_root
+        """True once the owner has said what it wants, on whatever connection."""
+        self.is_recovered_above = not is_root
+        """False: the owner has no domain for the topic, or nobody is above."""
+        self.sessions = TopicSessions()
+        self.container = PolicyContainer(policy)
+        self._seats_bytes = 0
+        self._sizes: dict[str, int] = {}
 
-    def has_room(self, member: str) -> bool:
+    def has_room(self, member: str, address: str) -> bool:
         """Whether a view that a member is in can be told to all others."""
-        return member in self.parts or self._peers_bytes + _peer_bytes(member) <= VIEW_BYTES_MAX
+        size = seat_bytes(member, address)
+        return member in self.parts or self._seats_bytes + size <= SEATS_BYTES_MAX
 
-    def handle_part(self, member: str, part: Part | None) -> None:
+    def handle_part(self, member: str, part: Part | None, address: str = "") -> None:
         """A member wants something else; None: nothing."""
         if self.parts.pop(member, None) is not None:
-            self._peers_bytes -= _peer_bytes(member)
-        if part is not None and (part.publishes or part.subscribes):
+            self._seats_bytes -= self._sizes.pop(member)
+        if part is not None and part.wants_any:
             self.parts[member] = part
-            self._peers_bytes += _peer_bytes(member)
+            self._sizes[member] = seat_bytes(member, address)
+            self._seats_bytes += self._sizes[member]
+        else:
+            self.sessions.progress.pop(member, None)
 
-    def update_view(self) -> bool:
-        """Take all changes into the view; return whether it is a new one."""
-        peers = tuple(
-            Peer(name, each.domain) for name, each in sorted(self.parts.items()) if each.is_member
-        )
-        if peers == self._peers:
-            return False
-        self._peers = peers
-        self.view += 1
-        return True
-
-    def peers(self) -> tuple[Peer, ...]:
-        """Return the members of this scope's domain."""
-        return self._peers
+    def party_of(self, member: str) -> Party | None:
+        """Return a member's domain as far as it takes part in this scope's recovery."""
+        part = self.parts.get(member)
+        if self.protocol == NO_RECOVERY or part is None or not part.is_member:
+            return None
+        return Party(member, part.domain) if part.domain > NO_DOMAIN else None
 
     def wants(self) -> tuple[bool, bool]:
         """Return whether anybody in the scope publishes, and whether anybody subscribes."""
@@ -102,95 +100,64 @@ class Topic:
 
     def problems(self) -> dict[str, str]:
         """Return why the policy was not obeyed, by origin."""
-        return self._container.problems()
+        refused = {EVERY: self.refused} if self.refused else {}
+        return {**refused, **self.container.problems()}
 
-    def plan(self, addresses: dict[str, str]) -> dict[str, Work]:
-        """Return what each member has to do; ``addresses`` are those of members' managers."""
-        work = {member: Work() for member in self.parts}
-        carriers = self._hand_out_sources(work)
-        entries = self._hand_out_targets(work)
-        members = [m for m, p in self.parts.items() if p.is_member and p.subscribes]
-        clients = [m for m, p in self.parts.items() if not p.is_member and p.subscribes]
-        publishers = [m for m, p in self.parts.items() if p.publishes]
-        container = self._container
-        container.handle_members([*members, *sorted(carriers)], clients)
-        container.handle_origins(dict.fromkeys([*publishers, *sorted(entries)]))
-        for origin, edges in container.plan().items():
-            filters: dict[tuple[str, str], list[Filter]] = {}
-            for edge in edges:
-                filters.setdefault((edge.source, edge.target), []).append(edge.filter)
-            for (source, target), rules in filters.items():
-                channel = Channel(self._scope, (source,), (target,), self.name, origin)
-                work[source].sources.append(Source(channel, tuple(rules), addresses[target]))
-                work[target].targets.append(channel)
-        return work
+    def forget_owner(self) -> None:
+        """Another owner is asked, or none: what the last one wanted does not count."""
+        self.sources, self.targets, self.media = (), (), ()
+        self.is_recovered_above = not self.is_root
 
-    def _hand_out_sources(self, work: dict[str, Work]) -> set[str]:
-        """Give ends that lead out to members; return who carries messages then."""
-        carriers = set()
-        for source in self.sources:
-            worker = self._choose_worker(source.channel)
-            if worker is not None:
-                carriers.add(worker)
-                old = source.channel
-                channel = Channel(
-                    old.scope, (*old.source, worker), old.target, old.topic, old.origin
-                )
-                work[worker].sources.append(Source(channel, source.filters, source.address))
-        return carriers
-
-    def _hand_out_targets(self, work: dict[str, Work]) -> set[str]:
-        """Give ends that lead in to members; return where messages come in then."""
-        entries = set()
-        for channel in self.targets:
-            worker = self._choose_worker(channel)
-            if worker is not None:
-                entries.add(worker)
-                work[worker].targets.append(self.handed_on(channel, worker))
-        return entries
-
-    def find_target(self, asked: Channel) -> Channel | None:
-        """Return the announced channel that is asked for, whoever works its source."""
-        for channel in self.targets:
-            if (channel.scope, channel.source[0], channel.origin) == (
+    def find_target(self, asked: Channel) -> Target | None:
+        """Return the announced end that is asked for, whoever works the channel's source."""
+        for target in self.targets:
+            channel = target.channel
+            if (channel.scope, channel.source[0], channel.origin, channel.target) == (
                 asked.scope,
                 asked.source[0],
                 asked.origin,
+                asked.target,
             ):
-                return channel
+                return target
         return None
 
-    def entry_of(self, channel: Channel) -> str | None:
-        """Return the member at which messages of a channel come in."""
-        return self._choose_worker(channel) if channel in self.targets else None
-
-    @staticmethod
-    def handed_on(channel: Channel, worker: str) -> Channel:
-        """Return a channel whose target's end was handed to a member."""
-        return Channel(
-            channel.scope, channel.source, (*channel.target, worker), channel.topic, channel.origin
-        )
-
-    def _choose_worker(self, channel: Channel) -> str | None:
-        """Return the member that works this scope's end of a channel; None: nobody can.
-
-        "If X receives messages in a topic T, then some of its members must also receive
-        them" (3.2.4): one of those, and different ones for different channels. Clients do no
-        work.
-        """
-        members = [m for m, part in self.parts.items() if part.is_member]
-        candidates = [m for m in members if self.parts[m].subscribes] or members
-        # Whoever works the other end may change: this one does not move for it.
-        ends = f"{channel.source[0]}-{channel.target[0]}"
-        name = f"{channel.scope} {ends} {channel.topic} {channel.origin}"
-        return max(candidates, key=lambda member: _lot(name, member), default=None)
+    def find_source(self, asked: Channel) -> Source | None:
+        """Return the source that a target asks for, which comes by itself."""
+        for source in self.sources:
+            channel = source.channel
+            if (channel.scope, channel.target[0], channel.origin, channel.source) == (
+                asked.scope,
+                asked.target[0],
+                asked.origin,
+                asked.source,
+            ):
+                return source if not source.address else None
+        return None
 
 
-def _peer_bytes(member: str) -> int:
-    return len(member.encode("utf-8", "surrogatepass")) + 16
+def find_topic_problem(
+    name: str, scope: str, above: tuple[str, ...], *, knows_all: bool
+) -> str | None:
+    """Return why a scope cannot have a topic, or None; ``knows_all``: every owner has answered."""
+    problem = find_topic_name_problem(name)
+    if problem is not None:
+        return problem
+    root = root_of(name)
+    if root == scope or root in above or not knows_all:
+        return None
+    return f"no owner of {scope!r} leads to {root!r}"
 
 
-def _lot(channel: str, member: str) -> bytes:
-    """Return something to compare that depends on two names alone (rendezvous hashing)."""
-    text = f"{channel} {member}".encode("utf-8", "surrogatepass")
-    return blake2b(text, digest_size=8).digest()
+def find_share_problem(scope: str, topics: int, members: int, own: int) -> str | None:
+    """Return why a member cannot have one topic more, or None.
+
+    The first half of the table is for whoever comes first. The other half is divided: nobody
+    can take the share of the others.
+    """
+    if topics >= TOPICS_MAX:
+        return f"{scope!r} has {TOPICS_MAX:,} topics, which is the most"
+    half = TOPICS_MAX // 2
+    share = half // max(1, members)
+    if topics >= half and own >= share:
+        return f"{scope!r} has {topics:,} topics, and each member may have {share:,} now"
+    return None

@@ -13,7 +13,7 @@ comparing two answers (``scopes/dissemination/container.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from quicksilver.scopes.dissemination.filters import ALL, Filter
 
@@ -40,4 +40,23 @@ class Policy(Protocol):
 
         Members are in places that they keep: whoever leaves is replaced by the last one.
         """
+        ...
+
+
+@runtime_checkable
+class SharedPolicy(Policy, Protocol):
+    """A policy most of whose channels are the same whatever the origin.
+
+    Where many members publish they are told once, for every origin (``routing.EVERY``).
+    """
+
+    def shared_edges(self, members: tuple[str, ...]) -> Iterable[Edge]:
+        """Yield the channels between members that serve every origin.
+
+        A message is not sent along them to its origin, nor to the member that brought it.
+        """
+        ...
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterable[Edge]:
+        """Yield the channels by which messages of one origin, be it a member or not, get there."""
         ...

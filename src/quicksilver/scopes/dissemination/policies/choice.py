@@ -23,6 +23,12 @@ class Mechanism:
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
         return iter(())
 
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+        return iter(())
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return iter(())
+
 
 _WITHOUT_NUMBER: dict[str, Callable[[], Policy]] = {
     "star": Star,
@@ -56,3 +62,24 @@ def parse_policy(text: str) -> Policy:
         return _WITH_NUMBER[name](int(number))
     except ValueError as error:
         raise BadPolicyError(f"{text!r}: {error}") from None
+
+
+def describe_policy(policy: Policy) -> str:
+    """Return a policy as people write it; one that somebody else wrote by its class."""
+    match policy:
+        case Mechanism(mechanism=mechanism):
+            return mechanism
+        case Star():
+            return "star"
+        case Tree(fan_out=1):
+            return "chain"
+        case Tree(fan_out=number):
+            return f"tree:{number}"
+        case Mesh(paths=number):
+            return f"mesh:{number}"
+        case Stripes(count=number):
+            return f"stripes:{number}"
+        case Gossip(fan_out=number):
+            return f"gossip:{number}"
+        case _:
+            return type(policy).__name__

@@ -5,6 +5,7 @@ Nodes drop what they have already. What nobody brought, the scope's recovery doe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import combinations
@@ -31,10 +32,19 @@ class Mesh:
         self.paths = paths
 
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return (edge for edge in self.shared_edges(members) if edge.target != origin)
+
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
         for one, other in _neighbours(members, self.paths // 2):
-            for source, target in ((one, other), (other, one)):
-                if target != origin:
-                    yield Edge(source, target)
+            yield Edge(one, other)
+            yield Edge(other, one)
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        if origin not in members:
+            # As if it stood at the end of the circle.
+            reach = self.paths // 2
+            for member in dict.fromkeys((*members[:reach], *members[-reach:])):
+                yield Edge(origin, member)
 
 
 def _neighbours(members: tuple[str, ...], reach: int) -> list[tuple[str, str]]:
@@ -59,20 +69,42 @@ class Gossip:
         self.fan_out = fan_out
 
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
-        for source in members:
-            peers = self._peers(source, members)
-            part = min(1.0, self.fan_out / max(1, len(peers)))
-            for target in peers:
-                if target != origin:
-                    rule = ALL if part == 1.0 else Chance(part, _lot(source, target))
-                    yield Edge(source, target, rule)
+        return (edge for edge in self.shared_edges(members) if edge.target != origin)
 
-    def _peers(self, source: str, members: tuple[str, ...]) -> list[str]:
-        others = [member for member in members if member != source]
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+        circle = _circle(members)
+        for source in members:
+            yield from self._edges_from(source, circle)
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        return iter(()) if origin in members else self._edges_from(origin, _circle(members))
+
+    def _edges_from(self, source: str, circle: list[tuple[int, str]]) -> Iterator[Edge]:
+        peers = self._peers(source, circle)
+        part = min(1.0, self.fan_out / max(1, len(peers)))
+        for target in peers:
+            yield Edge(source, target, ALL if part == 1.0 else Chance(part, _lot(source, target)))
+
+    def _peers(self, source: str, circle: list[tuple[int, str]]) -> list[str]:
+        """Return whom a member gossips with: who joins or leaves changes few of them."""
+        others = [member for _, member in circle if member != source]
         most = max(GOSSIP_EVERYBODY_MAX, self.fan_out)
         if len(others) <= most:
-            return others
-        return sorted(others, key=lambda other: _lot(source, other))[:most]
+            return sorted(others)
+        # With the next one on the circle among them, everybody is somebody's peer.
+        draws = [_lot("", source) + 1, *(_lot(source, str(draw)) for draw in range(most - 1))]
+        chosen: dict[str, None] = {}
+        for draw in draws:
+            place = bisect_left(circle, (draw, ""))
+            while (peer := circle[place % len(circle)][1]) == source or peer in chosen:
+                place += 1
+            chosen[peer] = None
+        return list(chosen)
+
+
+def _circle(members: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Return members in places on a circle that depend on their names alone."""
+    return sorted((_lot("", member), member) for member in members)
 
 
 def _lot(source: str, target: str) -> int:

@@ -43,6 +43,16 @@ class Tree:
             above, below = members[(place - 1) // self.fan_out], members[place]
             yield Edge(below, above) if place in upwards else Edge(above, below)
 
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+        for place in range(1, len(members)):
+            above, below = members[(place - 1) // self.fan_out], members[place]
+            yield Edge(above, below)
+            yield Edge(below, above)
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        if members and origin not in members:
+            yield Edge(origin, members[(len(members) - 1) // self.fan_out])
+
 
 class Stripes:
     """Several trees that share the messages in turn, as in SplitStream.
@@ -62,9 +72,23 @@ class Stripes:
     def edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
         others = tuple(member for member in members if member != origin)
         for stripe in range(self.count):
-            start = len(others) * stripe // self.count
-            turned = others[start:] + others[:start]
+            turned = self._turned(others, stripe)
             yield from _from_root(origin, turned, self.count, Modulo(self.count, stripe))
+
+    def shared_edges(self, members: tuple[str, ...]) -> Iterator[Edge]:
+        for stripe in range(self.count):
+            root, *others = self._turned(members, stripe)
+            yield from _from_root(root, tuple(others), self.count, Modulo(self.count, stripe))
+
+    def entry_edges(self, members: tuple[str, ...], origin: str) -> Iterator[Edge]:
+        for stripe in range(self.count if members else 0):
+            root = self._turned(members, stripe)[0]
+            if root != origin:
+                yield Edge(origin, root, Modulo(self.count, stripe))
+
+    def _turned(self, members: tuple[str, ...], stripe: int) -> tuple[str, ...]:
+        start = len(members) * stripe // self.count
+        return members[start:] + members[:start]
 
 
 def _from_root(

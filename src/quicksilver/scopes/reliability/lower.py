@@ -1,0 +1,194 @@
+"""What agents know of their own node: the bottom of every stack (dissertation 3.2.12).
+
+The messages themselves are in the node's holdings. Kept here is what agents of one node share,
+whatever their domains: how far each stream is stable, what is lost, where this node was counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Name
+from quicksilver.scopes.dissemination.packets import Packet, Sender
+from quicksilver.scopes.reliability.records import Kind, Own
+from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
+
+
+class LowerStream(Protocol):
+    """What a node has of one stream (``holdings.Stream``)."""
+
+    stable: int
+
+    @property
+    def low(self) -> int: ...
+
+    @property
+    def high(self) -> int: ...
+
+    @property
+    def kept(self) -> int: ...
+
+    def missing(self, high: int) -> RangeSet: ...
+
+
+class LowerState(Protocol):
+    """What a node has (``holdings.Holdings``)."""
+
+    def find(self, topic: str, sender: Sender) -> LowerStream | None: ...
+
+    def of_topic(self, topic: str) -> Mapping[Sender, LowerStream]: ...
+
+    def begin(self, topic: str, sender: Sender, first: int) -> object: ...
+
+    def copies(
+        self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int
+    ) -> list[Packet]: ...
+
+    def handle_stable(self, topic: str, sender: Sender, mark: int) -> None: ...
+
+
+Value = TypeVar("Value")
+
+Subscribes = Callable[[str], bool]
+"""Whether anybody at the node wants the messages of a topic."""
+
+
+class NodeState:
+    """What the agents of one node share."""
+
+    def __init__(self, lower: LowerState, subscribes: Subscribes) -> None:
+        self.lower = lower
+        self.subscribes = subscribes
+        self.active: dict[Name, None] = {}
+        """Streams that have something which is not stable; the longest active first."""
+        self._stable: dict[Name, int] = {}
+        self._lost: dict[Name, int] = {}
+        self._counted: dict[Name, None] = {}
+        """Streams in which this node was counted as one that is waited for: it stays so."""
+        self.given_up: deque[tuple[str, Sender, int]] = deque()
+        """Streams and marks below which what is missing cannot be had."""
+        self.risen: dict[Name, None] = {}
+        """Streams whose stable part has grown since somebody took note of it."""
+
+    # What happens at the node
+
+    def handle_arrived(self, name: Name) -> bool:
+        """There is something new of a stream here; return whether it was quiet."""
+        if name in self.active:
+            return False
+        stream = self.lower.find(*name)
+        if stream is None or stream.high <= self.stable(name):
+            return False
+        if len(self.active) >= STREAMS_MAX:
+            del self.active[next(iter(self.active))]
+        self.active[name] = None
+        return True
+
+    def scan(self, topic: str) -> bool:
+        """Look for active streams of a topic; return whether there are new ones."""
+        names = [Name(topic, sender) for sender in self.lower.of_topic(topic)]
+        fresh = [name for name in sorted(names, key=sort_key) if self.handle_arrived(name)]
+        return bool(fresh)
+
+    def active_of(self, topics: frozenset[str]) -> list[Name]:
+        """Return the active streams of some topics, and forget those that are quiet."""
+        found = []
+        for name in list(self.active):
+            if name.topic not in topics:
+                continue
+            stream = self.lower.find(*name)
+            if stream is None or self.stable(name) >= stream.high:
+                del self.active[name]
+            else:
+                found.append(name)
+        return found
+
+    # What was agreed on
+
+    def stable(self, name: Name) -> int:
+        return self._stable.get(name, 0)
+
+    def lost(self, name: Name) -> int:
+        return self._lost.get(name, 0)
+
+    def learn(self, name: Name, stable: int, lost: int) -> None:
+        """An agent was told how far a stream is stable, and below what it is not to be had."""
+        if stable > self.stable(name):
+            _put(self._stable, name, stable)
+            self.risen[name] = None
+            self.lower.handle_stable(*name, stable)
+        if lost > self.lost(name):
+            _put(self._lost, name, lost)
+        stream = self.lower.find(*name)
+        lost = self.lost(name)
+        if stream is None or not self.subscribes(name.topic) or lost <= stream.low:
+            return
+        is_new = (*name, lost) not in self.given_up and len(self.given_up) < STREAMS_MAX
+        if is_new and stream.missing(lost):
+            self.given_up.append((*name, lost))
+
+    def report(self, name: Name, agreed: int) -> Own:
+        """Return what this node has of a stream.
+
+        ``agreed``: what the domain has agreed on. Whoever lacks something of it, or of what
+        is stable, and was never counted is not counted yet ("guarded join", 3.2.15).
+        """
+        stream = self.lower.find(*name)
+        is_receiver = self.subscribes(name.topic)
+        if stream is None:
+            if not is_receiver:
+                return Own(Kind.NEUTRAL)
+            # What is stable was for those who were here before.
+            self.lower.begin(*name, self.stable(name))
+            self.lower.handle_stable(*name, self.stable(name))
+            stream = self.lower.find(*name)
+            assert stream is not None
+        low, high = stream.low, stream.high
+        some = RangeSet([(low, high)] if high > low else []).difference(stream.missing(high))
+        kept = stream.kept if stream.kept < low else VALUE_MAX
+        if not is_receiver:
+            return Own(Kind.NEUTRAL, low=low, high=high, kept=kept, some=some)
+        kind = Kind.REGULAR
+        if name not in self._counted:
+            if low < max(agreed, self.stable(name)):
+                kind = Kind.LIGHT
+            else:
+                _put(self._counted, name, None)
+        return Own(kind, low=low, need=low, high=high, kept=kept, some=some)
+
+    def is_counted(self, name: Name) -> bool:
+        return name in self._counted
+
+    def lacking(self, name: Name, ranges: RangeSet) -> RangeSet:
+        """Return which messages of some this node wants and does not have."""
+        stream = self.lower.find(*name)
+        if stream is None or not ranges or not self.subscribes(name.topic):
+            return RangeSet()
+        return stream.missing(ranges.last() + 1).intersection(ranges)
+
+    def without(self, name: Name, ranges: RangeSet) -> RangeSet:
+        """Return which messages of some were never here."""
+        stream = self.lower.find(*name)
+        if stream is None or not ranges:
+            return ranges
+        return stream.missing(ranges.last() + 1).intersection(ranges)
+
+    def forget_topic(self, topic: str) -> None:
+        tables: list[dict[Name, Any]]
+        tables = [self._stable, self._lost, self._counted, self.active, self.risen]
+        for table in tables:
+            for name in [name for name in table if name.topic == topic]:
+                del table[name]
+
+
+def sort_key(name: Name) -> tuple[str, str, str, int]:
+    return name.topic, name.sender.scope, name.sender.node, name.sender.life
+
+
+def _put(table: dict[Name, Value], name: Name, value: Value) -> None:
+    """Put something into a table that is bounded: the oldest entry goes."""
+    table[name] = value
+    if len(table) > STREAMS_MAX:
+        del table[next(iter(table))]
