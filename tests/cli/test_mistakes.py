@@ -38,7 +38,6 @@ def check_fails(
         ("record a --path x --listen x", 2, "give host:port"),
         ("controller --gms 127.0.0.1:1 --ring-bytes 5000", 2, "power of two"),
         ("controller --gms 127.0.0.1:1 --path /proc/no/such", 1, "cannot listen at /proc/no/such"),
-        ("sub a --gms unix:/nowhere/at/all", 1, "quicksilver controller"),
     ],
 )
 def test_a_bad_value_is_named(
