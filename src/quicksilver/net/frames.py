@@ -96,7 +96,8 @@ class FrameDecoder:
             self._drop_taken()
             return None
         self._at = stop
-        return bytes(buffer[at + LENGTH_BYTES : stop])
+        with memoryview(buffer) as view:
+            return bytes(view[at + LENGTH_BYTES : stop])
 
     def _drop_taken(self) -> None:
         if self._at:

@@ -23,12 +23,16 @@ from quicksilver.node.errors import UnconfirmedError
 from quicksilver.node.messages import View
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.requests import Sink
+from quicksilver.scopes.dissemination.packets import LINK_CUT_BYTES
 from quicksilver.scopes.gateway.messages import GROUP
 from quicksilver.wire.envelope import Envelope
-from quicksilver.wire.packets import Messages
+from quicksilver.wire.packets import OVERHEAD_SINGLE, Messages
 
 WAITING_BYTES_MAX = 8 << 20
 """What the network has brought and the event loop has not taken yet."""
+
+TOGETHER_BYTES = LINK_CUT_BYTES // 2
+"""Packets of one node are taken together until they are this long."""
 
 _MESSAGE_BYTES = 64
 """What a message takes besides its payload."""
@@ -99,6 +103,12 @@ class Lan:
             raise self.core.unreachable() from None
         self._incarnation = self.core.exclusions
         await asyncio.wrap_future(self.core.subscribe(join=[_GroupSink(self, GROUP)]))
+
+    @property
+    def run_bytes(self) -> int:
+        """How long a message may be that shares a packet with no other."""
+        packet_bytes = self.core.session.engine.environment.config.packet_bytes
+        return packet_bytes - OVERHEAD_SINGLE
 
     async def close(self) -> None:
         await asyncio.to_thread(self.core.close)
@@ -195,8 +205,38 @@ class Lan:
         event = self._events.popleft()
         if isinstance(event, Heard):
             size = size_of(event.payloads)
+            if event.envelopes is None:
+                event, size = self._with_next(event, size)
             self._waiting_bytes -= size  # no call in between: the core adds
         return event
+
+    def _with_next(self, heard: Heard, size: int) -> tuple[Heard, int]:
+        """Add what the same node said next, as long as that goes on: one packet has room for it.
+
+        Only the loop takes events away, so the first one stays while it is looked at.
+        """
+        payloads: list[bytes] | None = None
+        numbers = heard.numbers
+        while self._events and size < TOGETHER_BYTES:
+            after = self._events[0]
+            if (
+                not isinstance(after, Heard)
+                or after.envelopes is not None
+                or (after.group, after.node) != (heard.group, heard.node)
+                or not isinstance(numbers, range)
+                or not isinstance(after.numbers, range)
+                or after.numbers.start != numbers.stop
+            ):
+                break
+            self._events.popleft()
+            if payloads is None:
+                payloads = heard.payloads.copy()
+            payloads += after.payloads
+            size += size_of(after.payloads)
+            numbers = range(numbers.start, after.numbers.stop)
+        return (
+            heard if payloads is None else heard._replace(numbers=numbers, payloads=payloads)
+        ), size
 
     def _resume(self) -> None:
         if self._paused and self._waiting_bytes <= WAITING_BYTES_MAX // 2:
