@@ -335,7 +335,7 @@ class _Process:
             match event:
                 case None:
                     return
-                case Heard(group, node, name, numbers, payloads, envelopes):
+                case Heard(group, node, name, numbers, payloads, envelopes, _):
                     if group == GROUP:
                         for payload in payloads:
                             gateway.handle_said(node, payload)

@@ -47,6 +47,8 @@ class Heard(NamedTuple):
     numbers: Sequence[int]
     payloads: list[bytes]
     envelopes: Sequence[Envelope] | None
+    size: int
+    """About how much memory they take."""
 
 
 class ViewSeen(NamedTuple):
@@ -204,39 +206,36 @@ class Lan:
             return None
         event = self._events.popleft()
         if isinstance(event, Heard):
-            size = size_of(event.payloads)
             if event.envelopes is None:
-                event, size = self._with_next(event, size)
-            self._waiting_bytes -= size  # no call in between: the core adds
+                event = self._with_next(event)
+            self._waiting_bytes -= event.size  # no call in between: the core adds
         return event
 
-    def _with_next(self, heard: Heard, size: int) -> tuple[Heard, int]:
-        """Add what the same node said next, as long as that goes on: one packet has room for it.
-
-        Only the loop takes events away, so the first one stays while it is looked at.
-        """
-        payloads: list[bytes] | None = None
-        numbers = heard.numbers
+    def _with_next(self, heard: Heard) -> Heard:
+        """Add what the same node said next, as long as one packet has room for all of it."""
+        found = [heard]
+        numbers, size = heard.numbers, heard.size
         while self._events and size < TOGETHER_BYTES:
+            # Only the loop takes events away, so the first one stays while it is looked at.
             after = self._events[0]
             if (
                 not isinstance(after, Heard)
                 or after.envelopes is not None
                 or (after.group, after.node) != (heard.group, heard.node)
-                or not isinstance(numbers, range)
-                or not isinstance(after.numbers, range)
-                or after.numbers.start != numbers.stop
+                or after.numbers[0] != numbers[-1] + 1
             ):
                 break
+            found.append(after)
+            numbers = after.numbers
+            size += after.size
             self._events.popleft()
-            if payloads is None:
-                payloads = heard.payloads.copy()
-            payloads += after.payloads
-            size += size_of(after.payloads)
-            numbers = range(numbers.start, after.numbers.stop)
-        return (
-            heard if payloads is None else heard._replace(numbers=numbers, payloads=payloads)
-        ), size
+        if len(found) == 1:
+            return heard
+        payloads = [payload for each in found for payload in each.payloads]
+        all_numbers: Sequence[int] = range(heard.numbers[0], numbers[-1] + 1)
+        if len(all_numbers) != len(payloads):  # a request was among them, for example
+            all_numbers = [number for each in found for number in each.numbers]
+        return heard._replace(numbers=all_numbers, payloads=payloads, size=size)
 
     def _resume(self) -> None:
         if self._paused and self._waiting_bytes <= WAITING_BYTES_MAX // 2:
@@ -259,7 +258,7 @@ class Lan:
         payloads = messages.payloads
         size = size_of(payloads)
         self._waiting_bytes += size  # no call in between: the loop takes away
-        self.tell_on_core(Heard(group, node, name, messages.numbers(), payloads, envelopes))
+        self.tell_on_core(Heard(group, node, name, messages.numbers(), payloads, envelopes, size))
         if self._waiting_bytes > WAITING_BYTES_MAX and pattern not in self._paused:
             self._paused[pattern] = None
             session.pause(pattern)

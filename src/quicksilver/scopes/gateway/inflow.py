@@ -29,9 +29,8 @@ UNCONFIRMED_BYTES_MAX = 16 << 20
 ARRIVED_BYTES_MAX = 8 << 20
 """What has arrived and waits to be brought in; copies of it are needed until then."""
 
-BRING_BYTES = 256 << 10
+BRING_BYTES = 512 << 10
 """Messages of one stream that are brought in before it is another one's turn."""
-
 
 TOPICS_MAX = 100_000
 """Topics whose messages are counted; past it the oldest is forgotten, and begins anew."""
