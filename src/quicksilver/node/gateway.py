@@ -102,9 +102,11 @@ OnReady = Callable[[str], None]
 def run_gateway(options: GatewayOptions, on_ready: OnReady | None = None) -> int:
     """Be a gateway until SIGTERM or SIGINT, and return which; raises what ``serve_gateway`` does.
 
-    Call it from the main thread.
+    Call it from the main thread of a process that does nothing else: it changes how often garbage
+    is collected there.
     """
-    return run_until_signal(lambda stop: serve_gateway(options, stop, on_ready))
+    tuned = replace(options, node=replace(options.node, tune_gc=True))
+    return run_until_signal(lambda stop: serve_gateway(tuned, stop, on_ready))
 
 
 async def serve_gateway(
