@@ -444,6 +444,9 @@ class ScopeNode:
             while (moved := self.agents.poll_moved()) is not None:
                 is_busy = True
                 self.manager.handle_peer_lost(*moved, now)
+            while (sought := self.agents.poll_sought()) is not None:
+                is_busy = True
+                self.manager.want_peers(sought.domain, [sought.member], now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
         self._tell_arrived(forwarder, now)

@@ -183,10 +183,9 @@ class ScopeManager:
         self._schedule(now)
 
     def want_peers(self, domain: DomainId, members: Iterable[str], now: float) -> None:
-        """Say which peers the agents of this node have to do with, in a domain.
+        """Say which peers the agents of this node have to do with as well, in a domain.
 
-        Until that is said all are searched for, if there are not more than
-        ``hosting.PEERS_ASKED_MAX``.
+        In a domain of not more than ``hosting.PEERS_ASKED_MAX`` all are searched for anyway.
         """
         self._hosting.want_peers(domain, members, now)
 

@@ -112,7 +112,9 @@ class StreamRounds(Folding[Gathered]):
             if self.seat == 0:
                 topic.quiet = 0
             else:
+                # Who led before does not any more: what is to be agreed on is for the leader.
                 topic.is_known = False
+                topic.quiet = QUIET_ROUNDS
 
     # What the domain above sees
 
