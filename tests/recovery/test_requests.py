@@ -57,7 +57,7 @@ class Shelf(Folding[Books]):
     def wanted(self) -> list[Hashable]:
         return sorted(self.heard - self.has)  # type: ignore[return-value]  # numbers are hashable
 
-    def give(self, item: Hashable) -> object | None:
+    def give(self, item: Hashable, now: float) -> object | None:
         return f"book {item}" if item in self.has else None
 
     def take(self, item: Hashable, content: object, origin: int, now: float) -> None:

@@ -166,16 +166,28 @@ class ScopeCluster:
         node.host.do(lambda: node.node.open(topic, self.now))
 
     def join(self, node: NodeLife, topic: str) -> None:
-        node.joined.add(topic)
-        node.stays[topic] = node.stays.get(topic, 0) + 1
-        node.settled_at[topic] = self.now + SETTLED_S
-        node.host.do(lambda: node.node.join(topic, self.now))
+        """Let a node join a topic; one that is frozen does so when it wakes."""
+
+        def join() -> None:
+            if topic in node.joined:
+                return
+            node.joined.add(topic)
+            node.stays[topic] = node.stays.get(topic, 0) + 1
+            node.settled_at[topic] = self.now + SETTLED_S
+            node.node.join(topic, self.now)
+
+        node.host.do(join)
 
     def leave(self, node: NodeLife, topic: str) -> None:
-        node.joined.discard(topic)
-        node.settled_at.pop(topic, None)
-        node.machine.forget_topic(topic)
-        node.host.do(lambda: node.node.leave(topic, self.now))
+        def leave() -> None:
+            if topic not in node.joined:
+                return
+            node.joined.discard(topic)
+            node.settled_at.pop(topic, None)
+            node.machine.forget_topic(topic)
+            node.node.leave(topic, self.now)
+
+        node.host.do(leave)
 
     def crash_node(self, name: str) -> None:
         self.nodes[name].host.kill()

@@ -145,9 +145,7 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
             case plans.Loss(network=network, rate=rate):
                 cluster.internet.set_loss(network, rate)
             case plans.Leave(node=name, topic=topic):
-                node = cluster.nodes[name]
-                if topic in node.joined:
-                    cluster.leave(node, topic)
+                cluster.leave(cluster.nodes[name], topic)
             case _:
                 assert_never(fault)
 
@@ -170,9 +168,8 @@ def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
             case plans.Loss(network=network):
                 cluster.internet.set_loss(network, cluster.plan.drop_rate)
             case plans.Leave(node=name, topic=topic):
-                node = cluster.nodes[name]
-                if topic not in node.joined and topic in node.plan.joins:
-                    cluster.join(node, topic)
+                if topic in cluster.nodes[name].plan.joins:
+                    cluster.join(cluster.nodes[name], topic)
             case _:
                 assert_never(fault)
 
