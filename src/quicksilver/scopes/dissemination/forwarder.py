@@ -126,9 +126,9 @@ class Forwarder:
     ) -> None:
         """``scope`` is the one that this node is a member of."""
         self.counters: Counter[str] = Counter()
-        self.holdings = Holdings(copies_bytes_max)
         self.sender = Sender(scope, node, life)
         """This node as a sender, of whose messages nobody can tell it anything."""
+        self.holdings = Holdings(copies_bytes_max, self.sender)
         self._scope = scope
         self._node = node
         self._record = begin(scope, node)

@@ -35,6 +35,7 @@ def draw_plan(seed: int) -> Plan:
         sizes=load.choice(((100,), (20, 300, 1200), (100, 100, 40_000), (0, 60), (900,))),
         far_s=load.choice((0.5e-3, 5e-3, 40e-3)),
         drop_rate=load.choice((0.0, 0.0, 0.01, 0.05)),
+        copies_bytes=load.choice((16 << 20, 256 << 20)),
     )
 
 
