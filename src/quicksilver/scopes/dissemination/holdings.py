@@ -3,8 +3,9 @@
 Messages of one sender are numbered without gaps. A node delivers them in order, keeps those
 that came early until the gap before them is filled, and keeps copies for others. Both are
 within one budget: copies make room for messages that came early, those that everybody has
-first, then those of other senders, the oldest of them first. What is missing and what can be given is all that recovery
-needs to know of a node: it is the lower interface of the agents above (dissertation 3.2.12).
+first, then those of other senders, the oldest of them first. What is missing and what can be
+given is all that recovery needs to know of a node: it is the lower interface of the agents
+above (dissertation 3.2.12).
 
 Messages come in packets, and nodes cut packets differently. Of what arrives only messages that
 were not here are kept, so packets here never overlap.

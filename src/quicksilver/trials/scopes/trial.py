@@ -16,7 +16,7 @@ from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.draw import draw_plan
 from quicksilver.trials.scopes.plan import AnyFault, Plan
 from quicksilver.trials.scopes.watch import ScopeWatcher
-from quicksilver.trials.trial import SeedResult, Verdict
+from quicksilver.trials.trial import SeedResult, Verdict, judge_seed
 from quicksilver.trials.watch import Violation
 
 LOOK_S = 0.1
@@ -155,8 +155,8 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
 def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
     def end() -> None:
         match fault:
-            case plans.CrashNode(node=name):
-                if cluster.nodes[name].host.is_dead:
+            case plans.CrashNode(node=name, for_s=for_s):
+                if for_s and cluster.nodes[name].host.is_dead:
                     cluster.start_node(name)
             case plans.FreezeNode(node=name):
                 cluster.nodes[name].host.thaw()
@@ -209,12 +209,5 @@ def _judge(plan: Plan, cluster: ScopeCluster) -> Verdict:
 
 
 def run_seed(seed: int) -> SeedResult:
-    """Run one seed; a crash of ours is a failure like any other."""
-    try:
-        verdict = run_trial(draw_plan(seed))
-    except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
-        text = " ".join(f"raised {type(error).__name__}: {error}".split())
-        return SeedResult(seed=seed, problem=text)
-    first = verdict.violations[0] if verdict.violations else None
-    problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
-    return SeedResult(seed=seed, verdict=verdict, problem=problem)
+    """Run one seed."""
+    return judge_seed(seed, lambda: run_trial(draw_plan(seed)))
