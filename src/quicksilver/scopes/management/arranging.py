@@ -201,8 +201,7 @@ class Arranger:
         self.note_change(topic.name)
 
     def _find_topic_problem(self, name: str, member: Member | None) -> str | None:
-        owners = self._owners.by_address.values()
-        knows_all = all(owner.name for owner in owners)
+        knows_all = self._owners.knows_all()
         problem = find_topic_problem(name, self.name, self._owners.above(), knows_all=knows_all)
         if problem is None:
             own = 0 if member is None else len(member.confirmed)

@@ -433,7 +433,7 @@ class ScopeManager:
         member = self._members.by_name[name]
         saved = SavedMember(member.address, member.is_member, member.grace_s)
         self._savings.put(f"member/{name}", saved)
-        self._out.append((conn, say.Registered(self.name, self.above())))
+        self._out.append((conn, say.Registered(self.name, self.above(), self._owners.knows_all())))
         # It may have forgotten what it was told, and what it wanted.
         patience_s = max(self._config.silent_s, member.grace_s)
         self._timers.set(ForgetParts(name), now + patience_s)
@@ -482,15 +482,15 @@ class ScopeManager:
     def _handle_owner(self, owner: Owner, message: Message, now: float) -> None:
         owner.heard_at = now
         match message:
-            case say.Registered(name, above):
+            case say.Registered(name, above, is_all):
                 is_new = not owner.is_joined
-                self._handle_above(owner, name, above, now)
+                self._handle_above(owner, name, above, now, is_all=is_all)
                 if is_new and owner.conn is not None:
                     owner.is_joined, owner.tries = True, 0
                     self._arranger.held.handle_owner_joined(owner.address)
                     self._events.append(OwnerJoined(name))
-            case say.Above(names):
-                self._handle_above(owner, owner.name, names, now)
+            case say.Above(names, is_all):
+                self._handle_above(owner, owner.name, names, now, is_all=is_all)
             case say.Refused(reason):
                 self._retry_owner(owner, reason, now)
             case say.TopicRefused(topic, reason):
@@ -508,7 +508,9 @@ class ScopeManager:
             case _:
                 self.counters["unexpected"] += 1
 
-    def _handle_above(self, owner: Owner, name: str, names: tuple[str, ...], now: float) -> None:
+    def _handle_above(
+        self, owner: Owner, name: str, names: tuple[str, ...], now: float, *, is_all: bool
+    ) -> None:
         problem = next(filter(None, map(find_scope_name_problem, (name, *names))), None)
         if problem is None and (self.name == name or self.name in names):
             problem = f"{name!r} belongs to {self.name!r} itself"
@@ -518,11 +520,12 @@ class ScopeManager:
             owner.name, owner.above = "", ()
             self._retry_owner(owner, problem, now)
             return
-        before = self.above()
-        owner.name, owner.above = name, names
-        if self.above() != before:
+        before = self.above(), self._owners.knows_all()
+        owner.name, owner.above, owner.knows_all = name, names, is_all
+        after = self.above(), self._owners.knows_all()
+        if after != before:
             for conn in self._members.connected():
-                self._out.append((conn, say.Above(self.above())))
+                self._out.append((conn, say.Above(*after)))
         self._arranger.note_all()
 
     def _retry_owner(self, owner: Owner, reason: str, now: float) -> None:

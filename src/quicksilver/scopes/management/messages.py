@@ -70,6 +70,8 @@ class Registered(msgspec.Struct, frozen=True, array_like=True, tag=2):
     name: Name
     above: Names
     """The owner's own owners, and theirs."""
+    is_all: bool = True
+    """False: one of them is out of reach since the owner started, so there may be more."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -82,6 +84,7 @@ class Above(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """From an owner: its own owners have changed."""
 
     names: Names
+    is_all: bool = True
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag=5):
