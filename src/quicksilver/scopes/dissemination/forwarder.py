@@ -460,9 +460,7 @@ class Forwarder:
     def _send_batch(self, topic: str) -> None:
         batch = self._batches.pop(topic)
         number = batch.number
-        stream = self.holdings.begin(topic, self.sender, number)
-        if not stream.is_begun:
-            stream.stable = number
+        self.holdings.begin(topic, self.sender, number)
         room = CUT_BYTES - sum(len(text) for each in batch.attributes.items() for text in each)
         for messages in cut_messages(batch.messages, room):
             packet = Packet(

@@ -90,6 +90,7 @@ TIMING = Timing(
     timeout_s_max=2.0,
     wake_s_min=0.15,
     in_flight_max=1,
+    learns_late=True,
 )
 """For domains whose members are within some tens of milliseconds of each other."""
 
