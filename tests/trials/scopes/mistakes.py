@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from quicksilver.scopes.dissemination.holdings import Holdings, Stream
-from quicksilver.scopes.dissemination.inlets import Inlets
-from quicksilver.scopes.dissemination.outlets import Outlets
 from quicksilver.scopes.dissemination.packets import Packet, Sender
-from quicksilver.scopes.management.arranging import Arranger
+from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.domains import Domains
 from quicksilver.scopes.management.handing import Handing
 from quicksilver.scopes.management.saving import Numbers
+from quicksilver.scopes.posts import key_of_post
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.reliability.lower import NodeState
 from quicksilver.scopes.reliability.records import Own
@@ -29,7 +28,6 @@ from quicksilver.trials.scopes.plan import (
     CrashNode,
     FreezeNode,
     Leave,
-    Loss,
     NodePlan,
     Plan,
     ScopePlan,
@@ -97,7 +95,13 @@ LOSSY = scene(policy="multicast", drop_rate=0.1)
 """Datagrams are lost, and repaired."""
 
 A_DEATH = scene(CrashNode(at=1.0, node="root/n0/x2"))
-A_RESTART = scene(CrashManager(at=1.0, for_s=1.0, scope="root/n0"), FreezeNode(at=1.5, for_s=2.0, node="root/n0/x1"))
+DEATHS = scene(CrashNode(at=1.0, node="root/n0/x2"), CrashNode(at=1.5, node="root/n0/x1"))
+"""Whoever led, another one does now."""
+
+A_RESTART = scene(
+    CrashManager(at=1.0, for_s=1.0, scope="root/n0"),
+    FreezeNode(at=1.5, for_s=2.0, node="root/n0/x1"),
+)
 A_RETURN = scene(
     CrashNode(at=0.8, for_s=0.7, node="root/n0/x1"),
     CrashNode(at=1.4, for_s=0.7, node="root/n0/x2"),
@@ -110,9 +114,6 @@ A_RETURN = scene(
 
 
 def delivers_again() -> AbstractContextManager[None]:
-    def lacking(self: Stream, packet: Packet) -> list[Packet]:
-        return [packet]
-
     def take(self: Holdings, packet: Packet) -> Any:
         taken = whole(self, packet)
         again = packet.number % 5 == 0 and not taken.ready
@@ -131,7 +132,7 @@ def delivers_without_order() -> AbstractContextManager[None]:
     return patched(Holdings, "take", take)
 
 
-def mixes_up_senders() -> AbstractContextManager[None]:
+def turns_packets_round() -> AbstractContextManager[None]:
     def moved(self: Packet, record: Any, attributes: Any = None) -> Packet:
         found = whole(self, record, attributes)
         return msgspec.structs.replace(found, messages=found.messages[::-1])
@@ -177,11 +178,6 @@ def keeps_everything() -> AbstractContextManager[None]:
 def claims_to_have_everything() -> AbstractContextManager[None]:
     def report(self: NodeState, name: Any, agreed: int) -> Own:
         own = whole(self, name, agreed)
-        return msgspec.structs.replace(own) if False else _claiming(own)
-
-    def _claiming(own: Own) -> Own:
-        from dataclasses import replace
-
         return replace(own, low=own.high, need=max(own.need, own.high))
 
     whole = NodeState.report
@@ -192,8 +188,8 @@ def takes_stability_back() -> AbstractContextManager[None]:
     def handle_stable(self: Holdings, topic: str, sender: Sender, mark: int) -> None:
         whole(self, topic, sender, mark)
         stream = self.find(topic, sender)
-        if stream is not None and mark > 20 and mark % 3 == 0:
-            stream.stable -= 1
+        if stream is not None and mark > 20:
+            stream.stable = 10
 
     whole = Holdings.handle_stable
     return patched(Holdings, "handle_stable", handle_stable)
@@ -245,18 +241,27 @@ def uses_numbers_again() -> AbstractContextManager[None]:
     return patched(Numbers, "__init__", init)
 
 
-@contextmanager
-def hands_nothing_on() -> Iterator[None]:
-    def replace(self: Handing, wanted: Any) -> Any:
-        told = whole(self, wanted)
-        is_first = not getattr(self, "_has_told", {})
-        _told[id(self)] = _told.get(id(self), 0) + 1
-        return told if is_first and _told[id(self)] < 8 else []
+def hands_nothing_on() -> AbstractContextManager[None]:
+    def replace(self: Handing, wanted: Any) -> list[Any]:
+        before = {key: member for key, (member, _) in self._handed.items()}
+        return [
+            (member, message)
+            for member, message in whole(self, wanted)
+            if not isinstance(message, say.PostAgent)
+            or before.get(key_of_post(message.post), member) == member
+        ]
 
-    _told: dict[int, int] = {}
     whole = Handing._replace
-    with patched(Handing, "_replace", replace):
-        yield
+    return patched(Handing, "_replace", replace)
+
+
+def keeps_the_dead() -> AbstractContextManager[None]:
+    def handle_party(self: Domains, topic: str, party: Any, *, takes_part: bool) -> None:
+        if takes_part:
+            whole(self, topic, party, takes_part=True)
+
+    whole = Domains.handle_party
+    return patched(Domains, "handle_party", handle_party)
 
 
 MISTAKES = (
@@ -278,7 +283,7 @@ MISTAKES = (
     Mistake(
         name="turns-packets-round",
         what="the messages of a packet change places on the way",
-        install=mixes_up_senders,
+        install=turns_packets_round,
         scene=scene(),
         caught_by="content",
     ),
@@ -384,7 +389,7 @@ MISTAKES = (
     Mistake(
         name="keeps-the-dead",
         what="a member that is gone keeps its seat and its agents",
-        install=lambda: patched(Arranger, "forget_member", returning(None)),
+        install=keeps_the_dead,
         scene=A_DEATH,
         caught_by="quiescence",
     ),
@@ -392,7 +397,7 @@ MISTAKES = (
         name="hands-nothing-on",
         what="agents of a host that is gone are posted nowhere else",
         install=hands_nothing_on,
-        scene=A_DEATH,
+        scene=DEATHS,
         caught_by="quiescence",
     ),
 )

@@ -162,7 +162,8 @@ def fold(record: Record, own: Own, seat: int) -> Record:
     if own.kind is Kind.REGULAR:
         low = own.low if low is None else min(low, own.low)
     kept, keeper = record.kept, record.keeper
-    if own.kept < kept:
+    if own.kept < kept and own.low >= record.agreed:
+        # One that has just come may have the beginning, and not what follows.
         kept, keeper = own.kept, seat
     gives = own.can_give().clamped(record.agreed, VALUE_MAX)
     mine = [Segment(start, stop, seat) for start, stop in gives]
