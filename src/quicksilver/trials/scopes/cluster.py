@@ -92,6 +92,8 @@ class ScopeCluster:
             self.events, self.rng.derive("internet"), near_s=plan.near_s, far_s=plan.far_s
         )
         self.scopes = {scope.name: scope for scope in plan.scopes}
+        self._places = {scope.name: place for place, scope in enumerate(plan.scopes)}
+        self._plans = {node.name: node for node in plan.nodes}
         self.managers: dict[str, tuple[Host, ManagerMachine]] = {}
         self.nodes: dict[str, NodeLife] = {}
         """The present, or last, life of every node."""
@@ -123,8 +125,9 @@ class ScopeCluster:
 
         def make(now: float) -> ManagerMachine:
             saved = self._saved.setdefault(name, {})
-            place = [each.name for each in self.plan.scopes].index(name)
-            config = replace(self._config, grace_s=GRACE_S, multicast=f"239.192.{place}.0/24:7400")
+            high, low = divmod(self._places[name], 256)
+            addresses = f"239.{192 + high}.{low}.0/24:7400"
+            config = replace(self._config, grace_s=GRACE_S, multicast=addresses)
             machine.append(ManagerMachine(scope, config, saved, now))
             return machine[0]
 
@@ -138,7 +141,7 @@ class ScopeCluster:
         host.kill()
 
     def start_node(self, name: str) -> NodeLife:
-        plan = next(node for node in self.plan.nodes if node.name == name)
+        plan = self._plans[name]
         before = self.nodes.get(name)
         node = NodeLife(self, plan, 1 if before is None else before.life + 1)
         scope = self.scopes[plan.owner]
