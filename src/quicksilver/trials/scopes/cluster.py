@@ -99,10 +99,12 @@ class ScopeCluster:
         """The present, or last, life of every node."""
         self.lives: list[NodeLife] = []
         self.sent: dict[tuple[str, Sender], list[Sent]] = {}
+        self.delivered = 0
+        """Messages that nodes were given, over all of them."""
         self.watchers: list[ScopeWatcher] = [check(self) for check in checks]
         self._config = config or Config()
         self._make_node = make_node
-        self._saved: dict[str, dict[str, bytes]] = {}
+        self.saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
         self._digest = blake2b(digest_size=16)
 
@@ -124,7 +126,7 @@ class ScopeCluster:
         machine: list[ManagerMachine] = []
 
         def make(now: float) -> ManagerMachine:
-            saved = self._saved.setdefault(name, {})
+            saved = self.saved.setdefault(name, {})
             high, low = divmod(self._places[name], 256)
             addresses = f"239.{192 + high}.{low}.0/24:7400"
             config = replace(self._config, grace_s=GRACE_S, multicast=addresses)
@@ -221,6 +223,7 @@ class ScopeCluster:
             return  # it only sends to the topic, or has just left it
         for number, message in enumerate(packet.messages, packet.number):
             node.delivered += 1
+            self.delivered += 1
             self._note(f"{node} got {packet.topic} {packet.sender.node} {number}")
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
