@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -255,6 +256,7 @@ def gateway(
             show_default=False,
         ),
     ] = "",
+    faults: options.Faults = None,
     verbose: options.Verbose = 0,
     log_json: options.LogJson = False,
     as_json: options.Json = False,
@@ -266,10 +268,14 @@ def gateway(
     from quicksilver.cli.logs import start_logging
     from quicksilver.cli.output import emit, say
     from quicksilver.lab.ending import interruption
+    from quicksilver.net.faults import parse_faults
     from quicksilver.node.gateway import GatewayOptions, run_gateway
 
     start_logging(verbose, as_json=log_json)
     settings = GatewayOptions(gms=_check_address(gms), manager=_check_address(manager), name=name)
+    if faults is not None:
+        plan = parse_faults(faults)
+        settings = replace(settings, node=replace(settings.node, faults=plan))
 
     def announce(name: str) -> None:
         if as_json:
