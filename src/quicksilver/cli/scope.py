@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
+from quicksilver.cli.scope_demo import demo
 
 if TYPE_CHECKING:
     import asyncio
@@ -284,6 +285,9 @@ def gateway(
             say(f"gateway {name} ready between the GMS at {gms} and the scope at {manager}")
 
     raise interruption(run_gateway(settings, announce))
+
+
+app.command()(demo)
 
 
 class _Announcer:

@@ -1,4 +1,4 @@
-"""A member of one topic, in a process of its own: it publishes when told to, and checks all it gets.
+"""A member of one topic, as a process: it publishes when told to, and checks all that it gets.
 
 Each message says who sent it, its number and when it was sent, and ends with a checksum. It does
 not matter whether the member is a node of a network with a GMS or of a scope: what it is judged
@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from quicksilver.lab.child import orders, tell
+from quicksilver.lab.child import poll_orders, tell
 from quicksilver.lab.nodes import NodeSpec
 from quicksilver.node import sync
 from quicksilver.node.errors import QuicksilverError
@@ -29,6 +29,7 @@ _CHECKSUM_BYTES = 4
 SIZE_MIN = _HEAD.size + _CHECKSUM_BYTES
 
 POLL_S = 0.01
+ORDER_S = 10.0
 SAMPLES_MAX = 20_000
 """Times on the way that are kept of each sender."""
 
@@ -209,7 +210,9 @@ class Checker:
         none = _Account()
         return all(self.accounts.get(tag, none).has(count) for tag, count in expected.items())
 
-    def judge(self, tag: int, expected: dict[int, int], stats: dict[str, int | float | str]) -> Judged:
+    def judge(
+        self, tag: int, expected: dict[int, int], stats: dict[str, int | float | str]
+    ) -> Judged:
         none = _Account()
         return Judged(
             tag=tag,
@@ -236,7 +239,7 @@ def run_topic_member(node: sync.Node, spec: TopicMember) -> None:
     group = node.join(spec.topic)
     group.on_batch(checker.handle_batch)
     tell(Joined(spec.tag))
-    for order in orders(Order):
+    for order in poll_orders(Order, ORDER_S):
         match order:
             case Probe(sends):
                 if sends:

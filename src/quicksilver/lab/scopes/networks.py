@@ -100,13 +100,15 @@ class Campus:
     """The fraction of datagrams that each process loses; empty: none."""
     managers: dict[str, Child] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    """Of managers."""
+    gms: dict[int, str] = field(default_factory=dict)
+    """Addresses of the networks' GMSs."""
     gateways: dict[str, Child] = field(default_factory=dict)
     members: list[Member] = field(default_factory=list)
 
     def start(self) -> None:
         """Start everything, and wait until every member has joined."""
-        top = self.lans.lans[-1][0]
-        self._start_manager("campus", top, ("--policy", "star", "--recovery", "star"))
+        self.start_root()
         for number, network in enumerate(self.networks):
             self.start_manager(number)
             if network.has_gms:
@@ -117,6 +119,14 @@ class Campus:
         return [member for member in self.members if member.is_alive]
 
     # Managers, the GMS and gateways
+
+    def start_root(self) -> None:
+        """Start the manager of the campus, or start it again where it was."""
+        top = self.lans.lans[-1][0]
+        self._start_manager("campus", top, ("--policy", "star", "--recovery", "star"))
+
+    def _manager_of(self, number: int) -> str:
+        return self.addresses[self.networks[number].name]
 
     def start_manager(self, number: int) -> None:
         """Start the manager of a network, or start it again where it was."""
@@ -142,27 +152,33 @@ class Campus:
 
     def _start_gms(self, number: int) -> None:
         place = self.manager_place(number)
-        name = self.networks[number].name
         gms = self.children.start_gms(host=place.address, prefix=place.prefix())
-        manager, self.addresses[name] = self.addresses[name], gms
+        self.gms[number] = gms
+        manager = self._manager_of(number)
         started = []
         for each, at in enumerate(self.lans.lans[number][self.nodes + 1 :], 1):
-            arguments = ("scope", "gateway", "--gms", gms, "--manager", manager, "--name", f"g{each}")
+            arguments = (
+                "scope",
+                "gateway",
+                "--gms",
+                gms,
+                "--manager",
+                manager,
+                "--name",
+                f"g{each}",
+            )
             child = self._start_command(f"g{each}", at, (*arguments, *self._faults(100 + each)))
             self.gateways[child.name] = child
             started.append(child)
         for child in started:
             child.expect(Ready, START_S)
-        self.addresses[f"{name} manager"] = manager
 
     def _faults(self, seed: int) -> tuple[str, ...]:
         return ("--faults", f"loss={self.loss},seed={seed}") if self.loss else ()
 
     def _start_command(self, name: str, place: Place, arguments: tuple[str, ...]) -> Child:
         module = "quicksilver.cli.main"
-        return self.children.start_python(
-            name, module, *arguments, "--json", prefix=place.prefix()
-        )
+        return self.children.start_python(name, module, *arguments, "--json", prefix=place.prefix())
 
     # Members
 
@@ -174,7 +190,7 @@ class Campus:
                 name = f"lan{number + 1}.{each + 1}"
                 faults = f"loss={self.loss},seed={tag + 1}" if self.loss else ""
                 spec = TopicMember(
-                    gms=self.addresses[network.name],
+                    gms=self.gms.get(number, self.addresses[network.name]),
                     name=name,
                     faults=faults,
                     connect_timeout_s=START_S,
@@ -210,12 +226,10 @@ class Campus:
 
     def explain(self, number: int) -> list[Fact]:
         """Return what the manager of a network says about the topic."""
-        network = self.networks[number]
-        address = self.addresses.get(f"{network.name} manager", self.addresses[network.name])
         command = [
             *self.manager_place(number).prefix(),
             *(sys.executable, "-m", "quicksilver.cli.main", "scope", "explain", TOPIC),
-            *("--manager", address, "--json"),
+            *("--manager", self._manager_of(number), "--json"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_S)
         if done.returncode:
@@ -223,26 +237,40 @@ class Campus:
         lines = done.stdout.splitlines()
         return [msgspec.json.decode(line, type=Fact) for line in lines]
 
-    def find_host(self, number: int) -> Member | None:
-        """Return the member that hosts a network's agent among the networks."""
+    def find_leader(self, number: int) -> str:
+        """Return the node that hosts a network's agent among the networks; empty: unknown."""
         for fact in self.explain(number):
             path = fact.facts.get("path", "").split(":")
             if fact.event == "agent" and len(path) > 1:
-                found = self._named(path[-1], number)
-                if found is not None:
-                    return found
-        return None
+                return path[-1].rpartition("/")[2]
+        return ""
 
-    def find_entries(self, number: int) -> list[Member]:
-        """Return the members at which messages of other networks come in."""
-        found = []
+    def find_host(self, number: int) -> Member | None:
+        """Return the member that ``find_leader`` names."""
+        return self._named(self.find_leader(number))
+
+    def find_entries(self, number: int) -> dict[str, Member]:
+        """Return the members at which messages come in, by the network that they come from."""
+        found = {}
         for fact in self.explain(number):
             if fact.event == "way_in":
-                found.append(self._named(fact.name, number))
-        return [member for member in found if member is not None]
+                # As in "campus/lan1-campus/lan2:campus/lan2/lan2.1, campus/news:campus/lan1".
+                source, _, target = fact.name.partition(",")[0].partition("-")
+                member = self._named(target.rpartition("/")[2])
+                if member is not None:
+                    found[source.partition(":")[0]] = member
+        return found
 
-    def _named(self, text: str, number: int) -> Member | None:
-        return next((m for m in self.alive() if m.network == number and m.name in text), None)
+    def ports(self, number: int) -> list[str]:
+        """Return the addresses at which a network's manager and nodes listen."""
+        found = {self._manager_of(number): None}
+        for fact in self.explain(number):
+            if fact.facts.get("address", "").startswith(f"10.78.{number + 1}."):
+                found[fact.facts["address"]] = None
+        return list(found)
+
+    def _named(self, name: str) -> Member | None:
+        return next((member for member in self.alive() if member.name == name), None)
 
 
 def check_loss(text: str) -> str:
