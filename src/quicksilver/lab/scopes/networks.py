@@ -53,6 +53,7 @@ class Network:
     policy: str
     recovery: str
     has_gms: bool = False
+    gateways: int = 0
     is_behind_nat: bool = False
 
     @property
@@ -64,7 +65,7 @@ class Network:
 def campus_networks(*, has_nat: bool) -> tuple[Network, ...]:
     """Return the three networks of the campus."""
     return (
-        Network(name="campus/lan1", policy="star", recovery="ring", has_gms=True),
+        Network(name="campus/lan1", policy="star", recovery="ring", has_gms=True, gateways=2),
         Network(name="campus/lan2", policy="multicast", recovery="requests"),
         Network(name="campus/lan3", policy="tree:2", recovery="gossip:2", is_behind_nat=has_nat),
     )

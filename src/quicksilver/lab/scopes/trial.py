@@ -16,13 +16,10 @@ from quicksilver.lab.lans import Lans
 from quicksilver.lab.processes import Children
 from quicksilver.lab.scopes.members import Judge, Judged, Send, Sent
 from quicksilver.lab.scopes.mishaps import Mishaps, choose_victims
-from quicksilver.lab.scopes.networks import Campus, Member, campus_networks
+from quicksilver.lab.scopes.networks import Campus, Member, Network, campus_networks
 
-GATEWAYS = 2
 FLUSH_S = 60.0
 JUDGE_S = 60.0
-NAT = 2
-"""The network that is behind NAT."""
 
 Tell = Callable[[str], None]
 
@@ -41,6 +38,8 @@ class Scenario:
     mishaps: tuple[str, ...] = ()
     publishers: tuple[int, ...] = (0, 1, 2)
     """Networks in which somebody publishes."""
+    networks: tuple[Network, ...] = ()
+    """Instead of the usual three."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,17 +146,17 @@ def _ms(seconds: float | None) -> float | None:
 def running_campus(scenario: Scenario, tell: Tell) -> Iterator[Campus]:
     """Have a campus with all its members; raises NamespacesUnavailableError, ChildError."""
     has_nat = shutil.which("nft") is not None
+    networks = scenario.networks or campus_networks(has_nat=has_nat)
     nodes = scenario.nodes
-    hosts = (nodes + 1 + GATEWAYS, nodes + 1, nodes + 1, 1)
-    hidden = frozenset({NAT}) if has_nat else frozenset[int]()
+    hosts = (*(nodes + 1 + each.gateways for each in networks), 1)
+    hidden = frozenset(n for n, each in enumerate(networks) if each.is_behind_nat)
     with (
         tempfile.TemporaryDirectory(prefix="quicksilver-scopes-") as folder,
         Lans(hosts, behind_nat=hidden) as lans,
         Children() as children,
     ):
-        networks = campus_networks(has_nat=has_nat)
-        tell(f"{len(networks)} networks in {sum(hosts)} namespaces, with a router between them")
-        if not has_nat:
+        tell(f"networks: {len(networks)}, with {sum(hosts)} hosts in namespaces of their own")
+        if not has_nat and not scenario.networks:
             tell("no nft here: lan3 is routed like the others, not behind NAT")
         campus = Campus(children, lans, networks, nodes, Path(folder), scenario.loss)
         campus.start()
@@ -182,7 +181,7 @@ def play(scenario: Scenario, tell: Tell) -> Outcome:
         mishaps = Mishaps(campus, victims, tell)
         outcome = Outcome(
             scenario=scenario,
-            has_nat=campus.networks[NAT].is_behind_nat,
+            has_nat=any(network.is_behind_nat for network in campus.networks),
             names={member.tag: member.name for member in campus.members},
             networks={m.tag: campus.networks[m.network].words for m in campus.members},
             mishaps=mishaps.done,
@@ -203,7 +202,9 @@ def choose_publisher(campus: Campus, network: int, spared: set[int]) -> Member:
     return next((member for member in there if member.tag not in spared), there[0])
 
 
-def publish(scenario: Scenario, publishers: list[Member], mishaps: Mishaps) -> dict[int, Sent]:
+def publish(
+    scenario: Scenario, publishers: list[Member], mishaps: Mishaps | None
+) -> dict[int, Sent]:
     """Have messages sent while mishaps happen, evenly spread; return what was sent."""
     began = time.monotonic()
     for member in publishers:
@@ -211,6 +212,7 @@ def publish(scenario: Scenario, publishers: list[Member], mishaps: Mishaps) -> d
     step = scenario.seconds / (len(scenario.mishaps) + 1)
     for number, name in enumerate(scenario.mishaps, 1):
         time.sleep(max(0.0, began + number * step - time.monotonic()))
+        assert mishaps is not None
         mishaps.perform(name)
     patience = scenario.seconds + FLUSH_S + JUDGE_S
     return {member.tag: member.child.expect(Sent, patience) for member in publishers}
