@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from quicksilver.lab.scopes.networks import Campus, Network
 from quicksilver.lab.scopes.trial import (
@@ -37,6 +39,8 @@ class Speed:
 
     name: str
     rate: float
+    processor_us: float
+    """Time of processors that a message takes, in all processes together, from sender to all."""
     wrong: int
 
 
@@ -63,25 +67,43 @@ def measure(name: str, scenario: Scenario, tell: Tell) -> Speed:
         del text
 
     with running_campus(scenario, quiet) as campus:
-        outcome = _load(campus, scenario)
+        outcome, processor_s = _load(campus, scenario)
     wrong = sum(len(outcome.find_faults(tag)) for tag in outcome.judged)
-    speed = Speed(name, outcome.rate(), wrong)
-    tell(f"{name}: {speed.rate:,.0f} messages a second{f', {wrong} things wrong' if wrong else ''}")
+    speed = Speed(name, outcome.rate(), 1e6 * processor_s / max(1, outcome.messages), wrong)
+    faults = f", {wrong} things wrong" if wrong else ""
+    tell(
+        f"{name}: {speed.rate:,.0f} messages a second, {speed.processor_us:.0f} µs of processor "
+        f"time for each{faults}"
+    )
     return speed
 
 
-def _load(campus: Campus, scenario: Scenario) -> Outcome:
+def _load(campus: Campus, scenario: Scenario) -> tuple[Outcome, float]:
+    """Return what came of it, and the time of processors that it took."""
     publishers = [choose_publisher(campus, n, set()) for n in scenario.publishers]
     campus.connect(publishers)
+    before = _processor_s(campus)
     sent = publish(scenario, publishers, None)
-    return Outcome(
+    judged = judge(campus, sent)
+    outcome = Outcome(
         scenario=scenario,
         has_nat=False,
         names={member.tag: member.name for member in campus.members},
         networks={},
         sent=sent,
-        judged=judge(campus, sent),
+        judged=judged,
     )
+    return outcome, _processor_s(campus) - before
+
+
+def _processor_s(campus: Campus) -> float:
+    """Return the time of processors that all processes took so far."""
+    ticks = 0
+    for child in campus.children.running:
+        text = Path(f"/proc/{child.pid}/stat").read_text(encoding="utf-8")
+        # What is in brackets is a name; user and system time are the 14th and 15th field.
+        ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def measure_hops(nodes: int, size: int, tell: Tell) -> list[Hop]:
@@ -91,9 +113,15 @@ def measure_hops(nodes: int, size: int, tell: Tell) -> list[Hop]:
 
 
 def compare(rounds: list[dict[str, Speed]]) -> dict[str, float]:
-    """Return the median speed of each arm, and what is left of the speed of one network."""
-    medians = {name: statistics.median(each[name].rate for each in rounds) for name in rounds[0]}
-    return medians | {
-        "ratio": medians[ACROSS] / medians[ALONE_QSM],
-        "ratio_multicast": medians[ACROSS_BACK] / medians[ALONE_MULTICAST],
+    """Return medians of each arm, and what is left of the speed of one network alone."""
+
+    def median(name: str, what: str) -> float:
+        return statistics.median(getattr(each[name], what) for each in rounds)
+
+    rates = {name: median(name, "rate") for name in rounds[0]}
+    costs = {f"{name}, µs": median(name, "processor_us") for name in rounds[0]}
+    ratios = {
+        "ratio": rates[ACROSS] / rates[ALONE_QSM],
+        "ratio_multicast": rates[ACROSS_BACK] / rates[ALONE_MULTICAST],
     }
+    return rates | costs | ratios
