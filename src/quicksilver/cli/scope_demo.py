@@ -44,8 +44,9 @@ def demo(
             "--mishaps",
             metavar="LIST",
             help="What goes wrong, in this order: node, gateway, host (of an agent), entry (of a "
-            "network), manager or root, which are killed; freeze-gateway, freeze-entry or "
-            "freeze-manager; cut (a network off); garbage. Empty: nothing.",
+            "network), manager, manager1, manager3 or root, which are killed, and managers come "
+            "back; freeze-gateway, freeze-entry or freeze-manager; cut (a network off); garbage. "
+            "cut:20s lasts 20 seconds instead of 5. Empty: nothing.",
         ),
     ] = "node,gateway,host,manager",
     as_json: options.Json = False,
@@ -57,14 +58,14 @@ def demo(
     survives lacks a message, or gets one twice or out of order.
     """
     from quicksilver.lab.namespaces import NamespacesUnavailableError
-    from quicksilver.lab.scopes.mishaps import MISHAPS
+    from quicksilver.lab.scopes.mishaps import parse_mishaps
     from quicksilver.lab.scopes.networks import check_loss
     from quicksilver.lab.scopes.trial import Scenario, play
 
-    chosen = tuple(filter(None, (each.strip() for each in mishaps.split(","))))
-    for name in chosen:
-        if name not in MISHAPS:
-            raise MisuseError(f"there is no mishap {name!r}; there are {', '.join(MISHAPS)}")
+    try:
+        chosen = parse_mishaps(mishaps)
+    except ValueError as error:
+        raise MisuseError(f"--mishaps: {error}") from None
     scenario = Scenario(
         nodes=nodes, seconds=seconds, rate=rate, loss=check_loss(loss), mishaps=chosen
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from quicksilver.lab.processes import Child
 from quicksilver.lab.scopes.networks import Campus, Member
+from quicksilver.stdx.units import parse_seconds
 
 AWAY_S = 5.0
 """How long a process stands still, a network is cut off or a manager is away."""
@@ -31,6 +32,14 @@ for place in sys.argv[1:]:
 """
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something that goes wrong, and for how long if it does not stay so."""
+
+    name: str
+    away_s: float = AWAY_S
 
 
 @dataclass(slots=True)
@@ -62,10 +71,12 @@ class Mishaps:
     victims: Victims
     tell: Tell
     done: list[str] = field(default_factory=list)
+    away_s: float = AWAY_S
 
-    def perform(self, name: str) -> None:
-        """Do one of ``MISHAPS``."""
-        MISHAPS[name](self)
+    def perform(self, mishap: Mishap) -> None:
+        """Do harm; return when what goes away is back."""
+        self.away_s = mishap.away_s
+        MISHAPS[mishap.name](self)
 
     def _say(self, text: str) -> None:
         self.done.append(text)
@@ -96,8 +107,14 @@ class Mishaps:
         gateway.kill()
         self._say(f"{gateway.name}, the gateway that hosts the agents of lan1, is killed")
 
-    def kill_manager(self) -> None:
+    def kill_manager_1(self) -> None:
+        self._restart(0)
+
+    def kill_manager_2(self) -> None:
         self._restart(1)
+
+    def kill_manager_3(self) -> None:
+        self._restart(2)
 
     def kill_root(self) -> None:
         self._restart(None)
@@ -107,7 +124,7 @@ class Mishaps:
         name = "campus" if number is None else campus.networks[number].name
         campus.managers[name].kill()
         self._say(f"the manager of {name} is killed")
-        time.sleep(AWAY_S)
+        time.sleep(self.away_s)
         if number is None:
             campus.start_root()
         else:
@@ -126,14 +143,14 @@ class Mishaps:
 
     def _freeze(self, child: Child) -> None:
         child.send_signal(signal.SIGSTOP)
-        self._say(f"{child.name} stands still for {AWAY_S:g} s")
-        time.sleep(AWAY_S)
+        self._say(f"{child.name} stands still for {self.away_s:g} s")
+        time.sleep(self.away_s)
         child.send_signal(signal.SIGCONT)
 
     def cut_uplink(self) -> None:
         self.campus.lans.set_uplink(2, up=False)
-        self._say(f"lan3 is cut off from the others for {AWAY_S:g} s")
-        time.sleep(AWAY_S)
+        self._say(f"lan3 is cut off from the others for {self.away_s:g} s")
+        time.sleep(self.away_s)
         self.campus.lans.set_uplink(2, up=True)
 
     def throw_garbage(self) -> None:
@@ -151,7 +168,9 @@ MISHAPS: dict[str, Callable[[Mishaps], None]] = {
     "node": Mishaps.kill_node,
     "gateway": Mishaps.kill_gateway,
     "host": Mishaps.kill_host,
-    "manager": Mishaps.kill_manager,
+    "manager": Mishaps.kill_manager_2,
+    "manager1": Mishaps.kill_manager_1,
+    "manager3": Mishaps.kill_manager_3,
     "entry": Mishaps.kill_entry,
     "root": Mishaps.kill_root,
     "freeze-gateway": Mishaps.freeze_gateway,
@@ -162,4 +181,13 @@ MISHAPS: dict[str, Callable[[Mishaps], None]] = {
 }
 """Mishaps by the names that users write."""
 
-USUAL = ("node", "gateway", "host", "manager")
+
+def parse_mishaps(text: str) -> tuple[Mishap, ...]:
+    """Return mishaps as in ``node,freeze-entry:20s``; raises ValueError with what is wrong."""
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, colon, seconds = part.partition(":")
+        if name not in MISHAPS:
+            raise ValueError(f"there is no mishap {name!r}; there are {', '.join(MISHAPS)}")
+        found.append(Mishap(name, parse_seconds(seconds) if colon else AWAY_S))
+    return tuple(found)

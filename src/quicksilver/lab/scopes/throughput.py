@@ -116,7 +116,7 @@ def compare(rounds: list[dict[str, Speed]]) -> dict[str, float]:
     """Return medians of each arm, and what is left of the speed of one network alone."""
 
     def median(name: str, what: str) -> float:
-        return statistics.median(getattr(each[name], what) for each in rounds)
+        return float(statistics.median(getattr(each[name], what) for each in rounds))
 
     rates = {name: median(name, "rate") for name in rounds[0]}
     costs = {f"{name}, µs": median(name, "processor_us") for name in rounds[0]}

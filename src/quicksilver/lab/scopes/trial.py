@@ -15,7 +15,7 @@ from typing import Any
 from quicksilver.lab.lans import Lans
 from quicksilver.lab.processes import Children
 from quicksilver.lab.scopes.members import Judge, Judged, Send, Sent
-from quicksilver.lab.scopes.mishaps import Mishaps, choose_victims
+from quicksilver.lab.scopes.mishaps import Mishap, Mishaps, choose_victims
 from quicksilver.lab.scopes.networks import Campus, Member, Network, campus_networks
 
 FLUSH_S = 60.0
@@ -35,7 +35,7 @@ class Scenario:
     """Messages a second of each publisher; 0: as fast as they are taken."""
     size: int = 200
     loss: str = "1%"
-    mishaps: tuple[str, ...] = ()
+    mishaps: tuple[Mishap, ...] = ()
     publishers: tuple[int, ...] = (0, 1, 2)
     """Networks in which somebody publishes."""
     networks: tuple[Network, ...] = ()
@@ -210,11 +210,11 @@ def publish(
     for member in publishers:
         member.child.tell(Send(scenario.seconds, scenario.rate, scenario.size, FLUSH_S))
     step = scenario.seconds / (len(scenario.mishaps) + 1)
-    for number, name in enumerate(scenario.mishaps, 1):
+    for number, mishap in enumerate(scenario.mishaps, 1):
         time.sleep(max(0.0, began + number * step - time.monotonic()))
         assert mishaps is not None
-        mishaps.perform(name)
-    patience = scenario.seconds + FLUSH_S + JUDGE_S
+        mishaps.perform(mishap)
+    patience = scenario.seconds + 2 * FLUSH_S + JUDGE_S
     return {member.tag: member.child.expect(Sent, patience) for member in publishers}
 
 
