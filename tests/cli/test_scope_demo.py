@@ -35,6 +35,7 @@ def test_a_topic_crosses_three_networks_while_processes_are_killed() -> None:
     assert told["messages"] > 0
     assert told["datagrams_dropped"] > 0, "loss was injected"
     assert len(told["mishaps"]) == 3
+    assert told["unconfirmed"] == {}, "every publisher learns that all have everything"
     assert namespaces() == before
 
 
