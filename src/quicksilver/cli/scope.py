@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
+from quicksilver.cli.scope_demo import demo
 
 if TYPE_CHECKING:
     import asyncio
@@ -255,6 +257,7 @@ def gateway(
             show_default=False,
         ),
     ] = "",
+    faults: options.Faults = None,
     verbose: options.Verbose = 0,
     log_json: options.LogJson = False,
     as_json: options.Json = False,
@@ -266,10 +269,14 @@ def gateway(
     from quicksilver.cli.logs import start_logging
     from quicksilver.cli.output import emit, say
     from quicksilver.lab.ending import interruption
+    from quicksilver.net.faults import parse_faults
     from quicksilver.node.gateway import GatewayOptions, run_gateway
 
     start_logging(verbose, as_json=log_json)
     settings = GatewayOptions(gms=_check_address(gms), manager=_check_address(manager), name=name)
+    if faults is not None:
+        plan = parse_faults(faults)
+        settings = replace(settings, node=replace(settings.node, faults=plan))
 
     def announce(name: str) -> None:
         if as_json:
@@ -278,6 +285,9 @@ def gateway(
             say(f"gateway {name} ready between the GMS at {gms} and the scope at {manager}")
 
     raise interruption(run_gateway(settings, announce))
+
+
+app.command()(demo)
 
 
 class _Announcer:
