@@ -24,7 +24,7 @@ def demo(
             "--rate",
             min=1.0,
             max=1e6,
-            help="Messages a second that each of three publishers sends.",
+            help="Messages per second that each of three publishers sends.",
         ),
     ] = 300.0,
     loss: Annotated[
