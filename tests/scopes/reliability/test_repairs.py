@@ -210,3 +210,15 @@ def test_who_speaks_for_a_domain_fetches_what_its_members_have(by_all: bool) -> 
     stream = repairs._node.lower.find(*NAME)
     assert stream is not None
     assert stream.low == 6, "nothing before it is waited for"
+
+
+def test_of_large_messages_as_many_are_given_as_fit() -> None:
+    """Else nobody ever gets those that all are asked for at once."""
+    giver = make(Config(answer_bytes=1000))
+    for number in range(10):
+        giver._node.lower.take(packet(number, size=400))  # type: ignore[attr-defined]
+    given = giver.give(Asking("requests"), Item("top/x", SENDER, 2, 8), 0.0)
+    assert given is not None
+    numbers = [each.number for each in given.packets]
+    assert numbers == list(range(2, 2 + len(numbers)))
+    assert len(numbers) < 6

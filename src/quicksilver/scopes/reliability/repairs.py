@@ -239,7 +239,10 @@ class Repairs:
                 self.counters["fetched"] += 1
 
     def give(self, asker: Asker, item: object, now: float) -> Copies | None:
-        """Return messages that somebody has asked all for, if all of them are here."""
+        """Return messages that somebody has asked all for, if all of them are here.
+
+        Of more than fits into an answer the first are given: the others are asked for again.
+        """
         if not isinstance(item, Item) or item.start >= item.stop:
             return None
         if item.stop - item.start > ITEM_MESSAGES or item.topic not in asker.post.topics:
@@ -248,10 +251,16 @@ class Repairs:
         packets = self._node.lower.copies(
             item.topic, item.sender, wanted, self._config.answer_bytes
         )
-        if sum(len(packet.messages) for packet in packets) < wanted.count():
+        if sum(len(packet.messages) for packet in packets) < wanted.count() and not (
+            packets and self._has(item, packets[-1].stop)
+        ):
             self._fetch(asker, Name(item.topic, item.sender), wanted, now)
             return None
         return Copies(way_of(asker.post), tuple(packets[:PACKETS_MAX]))
+
+    def _has(self, item: Item, number: int) -> bool:
+        one = RangeSet([(number, number + 1)])
+        return bool(self._node.lower.copies(item.topic, item.sender, one, 1))
 
     def _copies(self, asker: Asker, name: Name, wanted: RangeSet, now: float) -> Copies | None:
         rate = self._config.answer_bytes_s
