@@ -58,7 +58,8 @@ from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
-from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.node import NodeEvent, ScopeNode, WindowOpened
+from quicksilver.scopes.sessions.multiplexer import KeyMissing
 from quicksilver.stdx.text import printable
 
 INPUT_BYTES_MAX = 256 << 20
@@ -444,7 +445,7 @@ class ScopedCore:
             printable(gap.topic),
         )
 
-    def _handle_event(self, event: told.Event | WindowOpened) -> None:
+    def _handle_event(self, event: NodeEvent) -> None:
         match event:
             case WindowOpened(topic):
                 lane = self.session.lanes.get(topic)
@@ -468,6 +469,12 @@ class ScopedCore:
             case told.SessionInstalled(topic):
                 self._rooted[topic] = None
                 self._handle_joined(topic)
+            case KeyMissing(topic, _, key):
+                NODE.warning(
+                    "messages of %s cannot be read or sent: this node has no key %s",
+                    printable(topic),
+                    printable(key),
+                )
             case told.TopicLeft(topic):
                 self._rooted.pop(topic, None)
             case _:
@@ -504,7 +511,7 @@ class ScopedCore:
 
     def _goals(self) -> dict[str, int]:
         """Return which numbers follow on all that was sent so far, by topic."""
-        mark = self._forwarder.flush_mark
+        mark = self._machine.flush_mark
         lanes = self.session.lanes.values()
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 

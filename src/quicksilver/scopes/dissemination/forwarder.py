@@ -205,6 +205,18 @@ class Forwarder:
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
 
+    def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
+        """Raise ``MessageTooLargeError`` if ``publish`` would."""
+        _check(messages, attributes or {})
+
+    def is_recovered(self, topic: str) -> bool:
+        """Whether agents here recover messages of a topic."""
+        return self._windows.is_recovered(topic)
+
+    def set_repaired(self, topic: str, *, is_repaired: bool) -> None:
+        """Say whether messages of a topic that are missing are waited for, if agents are here."""
+        self._windows.set_repaired(topic, is_repaired=is_repaired)
+
     def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
         """Whether agents here recover messages of a topic, or else channels have been opened."""
         return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))

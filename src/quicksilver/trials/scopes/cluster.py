@@ -9,8 +9,7 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
-from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.node import NodeEvent, ScopeNode
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes.internet import Host, Internet
@@ -186,7 +185,7 @@ class ScopeCluster:
         """Let a node send messages, unless it has to wait."""
 
         def put() -> None:
-            if not node.forwarder.may_publish(topic):
+            if not node.node.may_publish(topic):
                 return
             first = node.node.publish(topic, messages, None, self.now)
             sent = self.sent.setdefault((topic, node.sender), [])
@@ -222,7 +221,7 @@ class ScopeCluster:
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
-    def _tell(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def _tell(self, node: NodeLife, event: NodeEvent) -> None:
         for watcher in self.watchers:
             watcher.on_event(node, event)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quicksilver.scopes.dissemination.packets import Gap, Sender
-from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import WindowOpened
+from quicksilver.scopes.node import NodeEvent
 from quicksilver.trials.watch import VIOLATIONS_MAX, Violation
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class ScopeWatcher:
     def on_stable(self, node: NodeLife, topic: str, sender: Sender, mark: int) -> None:
         """A node learnt that everybody has a sender's messages below a number."""
 
-    def on_event(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def on_event(self, node: NodeLife, event: NodeEvent) -> None:
         """A node's manager told something."""
 
     def on_look(self) -> None:
