@@ -36,6 +36,8 @@ def check_fails(
         ("up -n 2 --groups a:0-5", 2, "no node 5"),
         ("up -n 2 --loss lots", 2, "--loss lots"),
         ("record a --path x --listen x", 2, "give host:port"),
+        ("controller --gms 127.0.0.1:1 --ring-bytes 5000", 2, "power of two"),
+        ("controller --gms 127.0.0.1:1 --path /proc/no/such", 1, "cannot listen at /proc/no/such"),
     ],
 )
 def test_a_bad_value_is_named(

@@ -101,6 +101,7 @@ class TestJson:
         assert found == {
             "bench/measures.py",
             "bench/messaging.py",
+            "bench/sharing.py",
             "logs.py",
             "object_terminal.py",
             "output.py",

@@ -52,3 +52,20 @@ def test_example(name: str, gms: str) -> None:
     )
     assert outcome.returncode == 0, outcome.stderr
     assert LAST_LINES[name] in outcome.stdout.splitlines()[-1]
+
+
+def test_a_topic_spans_the_scopes_of_a_campus() -> None:
+    """The cafeteria and the library of dissertation 3.2.9; it starts its own managers."""
+    outcome = subprocess.run(
+        [sys.executable, str(EXAMPLES / "scopes" / "problem_set.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.splitlines() == [
+        "menu: soup",
+        *["campus/library got: prove it"] * 2,
+        *["campus/physics got: prove it"] * 2,
+    ]

@@ -61,7 +61,8 @@ class Gms:
         self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=20)
         assert self.process.returncode == 0
-        assert errors == ""
+        # On a slow machine nodes that were cut off for what they sent are counted out by now.
+        assert [line for line in errors.splitlines() if " is out: " not in line] == []
 
 
 @pytest.fixture

@@ -36,6 +36,11 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+def test_a_controller_can_be_configured_like_a_gms() -> None:
+    """A program that connects without an address need not change."""
+    assert find_configured({"QUICKSILVER_GMS": "unix:/run/one"}) == "unix:/run/one"
+
+
 def test_the_environment_comes_first(tmp_path: Path) -> None:
     (tmp_path / "quicksilver.toml").write_text('gms = "file:2"', encoding="utf-8")
     assert find_configured({"QUICKSILVER_GMS": "variable:1"}) == "variable:1"

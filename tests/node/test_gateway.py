@@ -62,24 +62,24 @@ class Network:
 
 
 @contextmanager
-def networks(*names: str) -> Iterator[list[Network]]:
+def networks(*names: str, recovery: str = "none") -> Iterator[list[Network]]:
     """Networks with a GMS each, all members of ``campus``."""
-    if not names:
-        yield []
-        return
-    with managing("campus") as campus, _members(campus, names) as found:
+    with (
+        managing("campus", recovery=recovery) as campus,
+        _members(campus, names, recovery) as found,
+    ):
         yield found
 
 
 @contextmanager
-def _members(campus: str, names: tuple[str, ...]) -> Iterator[list[Network]]:
+def _members(campus: str, names: tuple[str, ...], recovery: str) -> Iterator[list[Network]]:
     if not names:
         yield []
         return
     with (
         running_gms(addresses=f"239.192.{len(names)}.0/24") as gms,
-        managing(names[0], campus) as manager,
-        _members(campus, names[1:]) as rest,
+        managing(names[0], campus, recovery=recovery) as manager,
+        _members(campus, names[1:], recovery) as rest,
     ):
         network = Network(gms, manager)
         try:
@@ -156,7 +156,8 @@ def test_a_message_crosses_with_its_headers_and_its_sender_is_named() -> None:
         run(work(one, two), 40)
 
 
-def test_gateways_may_be_killed_while_messages_cross() -> None:
+@pytest.mark.parametrize("recovery", ["none", "ring"])
+def test_gateways_may_be_killed_while_messages_cross(recovery: str) -> None:
     """Every subscriber gets every message exactly once, in order per true sender."""
 
     async def work(one: Network, two: Network) -> None:
@@ -209,7 +210,7 @@ def test_gateways_may_be_killed_while_messages_cross() -> None:
             for node in nodes.values():
                 await node.close()
 
-    with networks("campus/lan1", "campus/lan2") as (one, two):
+    with networks("campus/lan1", "campus/lan2", recovery=recovery) as (one, two):
         for network, name in ((one, "g1"), (one, "g2"), (two, "g3"), (two, "g4")):
             network.start(name)
         run(work(one, two), 100)

@@ -35,15 +35,15 @@ def test_a_node_that_is_asked_puts_the_switch_interval_back(gms: str) -> None:
 
 
 def test_tuning_is_one_call() -> None:
-    """In a process of its own: it lasts."""
+    """In a process of its own: it lasts. Python 3.12 itself begins with frozen objects."""
     program = (
         "import gc, sys, quicksilver\n"
-        "before = gc.get_threshold()\n"
+        "before, frozen = gc.get_threshold(), gc.get_freeze_count()\n"
         "quicksilver.tune(gc=False)\n"
-        "assert gc.get_threshold() == before and gc.get_freeze_count() == 0\n"
+        "assert gc.get_threshold() == before and gc.get_freeze_count() == frozen\n"
         "assert abs(sys.getswitchinterval() - 0.001) < 1e-6\n"
         "quicksilver.tune(switch_interval_s=None)\n"
-        "assert gc.get_freeze_count() > 0 and gc.get_threshold() != before\n"
+        "assert gc.get_freeze_count() > frozen and gc.get_threshold() != before\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
     with pytest.raises(quicksilver.OptionError, match="switch_interval_s"):

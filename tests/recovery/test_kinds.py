@@ -121,7 +121,7 @@ def test_a_leader_with_no_news_of_its_own_takes_its_place_back(kind: str) -> Non
     world.run(2.0)
     leader = world.members[1]
     leader.is_down = False
-    leader.stack = type(leader.stack)(leader.make_agent)
+    leader.stack = type(leader.stack)()
     world.place()
     world.members[3].value = 1
     world.run(3.0)

@@ -392,6 +392,9 @@ class FakeAgents:
     def poll_repair(self) -> tuple[Channel, Packet] | None:
         return self.repairs.popleft() if self.repairs else None
 
+    def poll_moved(self) -> None:
+        return None
+
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         return self.given_up.popleft() if self.given_up else None
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "demo:demo",
     "gms": "gms:app",
     "scope": "scope:app",
+    "controller": "controller:controller",
     "pub": "pub:pub",
     "sub": "sub:sub",
     "record": "record:record",

@@ -48,7 +48,7 @@ Gms = Annotated[
         envvar="QUICKSILVER_GMS",
         callback=find_gms,
         show_default="found by itself",
-        help="Address of the membership service (GMS).",
+        help="Address of the membership service (GMS), or unix:PATH of a controller.",
     ),
 ]
 

@@ -146,7 +146,7 @@ async def look(manager: str, topic: str = "") -> Told:
     for _ in range(PARTS_MAX):
         below = []
         for told in level:
-            for row in told.rows:
+            for row in sorted(told.rows, key=lambda row: row.name):
                 if row.kind == "member" and len(seen) < SCOPES_MAX and row.name not in seen:
                     seen.add(row.name)
                     member = Told(row.name, row.facts.get("address", ""), told.name)

@@ -51,8 +51,11 @@ def waiting_for_gms(gms: str) -> Iterator[None]:
 
 def describe_wait(gms: str) -> str:
     """Try to reach a GMS, and return what is waited for."""
-    from quicksilver.node.options import parse_gms_address
+    from quicksilver.node.options import parse_controller_path, parse_gms_address
 
+    path = parse_controller_path(gms)
+    if path is not None:
+        return f"waiting for the controller at {path}"
     try:
         socket.create_connection(parse_gms_address(gms), PROBE_S).close()
     except (OSError, UnicodeError) as error:

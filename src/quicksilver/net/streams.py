@@ -31,7 +31,16 @@ from quicksilver.core.ports import (
 )
 from quicksilver.net.frames import FrameDecoder, FrameError, configure_stream, encode_frame
 from quicksilver.net.interfaces import list_interfaces
-from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.net.listening import ListenError, open_listener
+
+__all__ = [
+    "FrameDialler",
+    "FrameHandler",
+    "FrameServer",
+    "ListenError",
+    "open_listener",
+    "serve_frames",
+]
 
 LINGER_S = 5.0
 """A connection that is being closed has this long to take its last frames."""
@@ -42,7 +51,6 @@ DIAL_S = 3.0
 _WRITE_BUFFER_BYTES = 64 << 10
 """What a connection may leave unsent here, besides one frame, before it counts as blocked."""
 
-_BACKLOG = 1024
 _ACCEPTS_MAX = 64
 """Connections accepted before others are served."""
 
@@ -56,19 +64,6 @@ _UNHEARD = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, er
 
 _OWN_ADDRESSES_S = 5.0
 """How long the list of this machine's addresses is believed."""
-
-
-class ListenError(QuicksilverError):
-    """The server cannot listen where it was told to."""
-
-    def __init__(self, host: str, port: int, problem: str) -> None:
-        super().__init__(host, port, problem)
-        self.host = host
-        self.port = port
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return f"cannot listen on {self.host}:{self.port}: {self.problem}"
 
 
 class FrameHandler(Protocol):
@@ -445,24 +440,6 @@ class FrameServer:
             self._timer = None
 
 
-def open_listener(host: str, port: int) -> socket.socket:
-    """Take a TCP port, for handlers that must know it at the beginning; 0 takes a free one.
-
-    Raises:
-        ListenError: the address is not this machine's, or the port is taken.
-    """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setblocking(False)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(_BACKLOG)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise ListenError(host, port, _explain(error)) from None
-    return listening
-
-
 async def serve_frames(
     handler: FrameHandler,
     host: str | socket.socket | None,
@@ -588,23 +565,3 @@ def _parse_address(text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 65536):
         raise ValueError(f"{text!r} is not host:port")
     return host, int(port)
-
-
-def _explain(error: OSError | OverflowError) -> str:
-    if isinstance(error, OverflowError):
-        return "ports go from 0 to 65535"
-    match error.errno:
-        case errno.EADDRINUSE:
-            return "the port is in use: stop what uses it or choose another port"
-        case errno.EADDRNOTAVAIL:
-            return "this machine does not have that address: choose one that it has, or 0.0.0.0"
-        case errno.EACCES:
-            return "not permitted: choose a port above 1023"
-        case _ if isinstance(error, socket.gaierror):
-            return "the name cannot be resolved: give an address of this machine"
-        case None:
-            # From Python 3.13 on asyncio passes over addresses that the machine does not
-            # have, and then says without a number that none was left.
-            return _explain(OSError(errno.EADDRNOTAVAIL, ""))
-        case _:
-            return error.strerror or str(error)

@@ -66,7 +66,7 @@ from quicksilver.node.errors import (
 )
 from quicksilver.node.flushes import Flushes
 from quicksilver.node.inbox import KeptViews
-from quicksilver.node.log import Droppable, NodeLog
+from quicksilver.node.log import Droppable, NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import Promises, fail, settle
@@ -212,7 +212,9 @@ class NodeCore:
         self.views = KeptViews()
         """The views that applications have not taken."""
         self.promises = Promises()
-        self._flushes = Flushes(self.session, self._log, options.on_unconfirmed, self._sinks_of)
+        self._flushes = Flushes(
+            self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
+        )
         self._requests: dict[int, Future[dict[str, int]]] = {}
         self._welcome: Future[int] = Future()
         self._is_started = False

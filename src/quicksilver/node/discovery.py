@@ -21,7 +21,7 @@ from pathlib import Path
 
 from quicksilver.net.discovery import DISCOVERY_PORT, discover
 from quicksilver.node.errors import ConfigFileError, GmsNotFoundError, SeveralGmsError
-from quicksilver.node.options import parse_gms_address
+from quicksilver.node.options import parse_controller_path, parse_gms_address
 from quicksilver.wire.ids import Address
 
 GMS_PORT = 7401
@@ -110,7 +110,8 @@ def _discovery_port() -> int:
 
 
 def _checked(text: str) -> str:
-    parse_gms_address(text)
+    if parse_controller_path(text) is None:
+        parse_gms_address(text)
     return text
 
 

@@ -18,12 +18,16 @@ __all__ = [
     "AlreadyJoinedError",
     "ClosedError",
     "ConfigFileError",
+    "ControllerLostError",
+    "ControllerRefusedError",
+    "ControllerUnreachableError",
     "CoreFailedError",
     "EmptyGroupError",
     "GmsNotFoundError",
     "GmsUnreachableError",
     "MessageTooLargeError",
     "MessageTypeError",
+    "NeedsNodeError",
     "NoResponderError",
     "NotConnectedError",
     "NotJoinedError",
@@ -409,3 +413,62 @@ class ConfigFileError(QuicksilverError):
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}; {self.remedy}"
+
+
+class ControllerUnreachableError(QuicksilverError):
+    """No controller answers at its socket."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(path, cause)
+        self.path = path
+        """The path of the controller's socket."""
+        self.cause = cause
+        """Why there is no answer, as text."""
+
+    def __str__(self) -> str:
+        return (
+            f"no controller at {self.path} ({self.cause}); "
+            "start one with `quicksilver controller` or check the path"
+        )
+
+
+class ControllerLostError(QuicksilverError):
+    """The connection to the controller of this machine has ended. What it had not accepted is
+    lost."""
+
+    def __init__(self, path: str, cause: str) -> None:
+        super().__init__(path, cause)
+        self.path = path
+        """The path of the controller's socket."""
+        self.cause = cause
+        """What happened, as text."""
+
+    def __str__(self) -> str:
+        return f"the controller at {self.path} is lost ({self.cause}); connect again"
+
+
+class ControllerRefusedError(QuicksilverError):
+    """The controller of this machine refused a request."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """The reason that it gave."""
+
+    def __str__(self) -> str:
+        return f"the controller refused: {self.reason}"
+
+
+class NeedsNodeError(QuicksilverError):
+    """Applications behind a controller cannot do this, because they are no nodes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+        """What was asked for."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} needs a node in this process; "
+            "connect to the GMS at host:port instead of the controller"
+        )

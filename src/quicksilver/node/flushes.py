@@ -13,9 +13,7 @@ from typing import Protocol
 
 from quicksilver.multicast.events import FlushEnded, MessagesUnconfirmed
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
-from quicksilver.multicast.session import Session
 from quicksilver.node.errors import UnconfirmedError
-from quicksilver.node.log import NodeLog
 
 OnUnconfirmed = Callable[[Unconfirmed], None]
 
@@ -28,13 +26,23 @@ class Warned(Protocol):
     def told_on_core(self) -> None: ...
 
 
+class FlushingSession(Protocol):
+    """What flushes need of a session."""
+
+    def flush(self) -> int: ...
+
+    def put_back_unconfirmed(self, messages: Iterable[Unconfirmed]) -> None: ...
+
+    def take_put_back(self) -> tuple[Unconfirmed, ...]: ...
+
+
 class Flushes:
     """The flushes under way, and who else is to be told."""
 
     def __init__(
         self,
-        session: Session,
-        log: NodeLog,
+        session: FlushingSession,
+        log: Callable[[Iterable[Unconfirmed]], None],
         on_unconfirmed: OnUnconfirmed | None,
         sinks_of: Callable[[str], Iterable[Warned]],
     ) -> None:
@@ -88,7 +96,7 @@ class Flushes:
             for each in event.messages:
                 self._on_unconfirmed(each)
         else:
-            self._log.unconfirmed(event.messages)
+            self._log(event.messages)
         if not self._under_way:
             self._warn(event.messages)
 

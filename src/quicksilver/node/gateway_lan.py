@@ -92,7 +92,11 @@ class Lan:
     async def start(self) -> None:
         """Connect, and be known to the other gateways; raises what keeps it out."""
         self.core.start()
-        await asyncio.wrap_future(self.core.welcome)
+        try:
+            async with asyncio.timeout(self.core.options.connect_timeout_s):
+                await asyncio.wrap_future(self.core.welcome)
+        except TimeoutError:
+            raise self.core.unreachable() from None
         self._incarnation = self.core.exclusions
         await asyncio.wrap_future(self.core.subscribe(join=[_GroupSink(self, GROUP)]))
 

@@ -248,6 +248,11 @@ class GroupBase(Generic[T]):
         """Hand messages that a node of a scope got to the callback, or queue them."""
         self._take_in(batch)
 
+    def missed_on_core(self, count: int) -> None:
+        """Messages were lost before they came here: the controller did not wait for them."""
+        if self._inbox is not None:
+            self._inbox.dropped += count
+
     def view_on_core(self, view: View) -> None:
         """The group has a new view, or one of those that a pattern stands for."""
         if view.group == self.name:

@@ -111,11 +111,6 @@ class NodeLog:
             self._waiting.discard(event.name)
             GROUPS.info("somebody is in %s: what waited is sent", printable(event.name))
 
-    def unconfirmed(self, messages: Iterable[Unconfirmed]) -> None:
-        for each in messages:
-            if each.reason.is_failure:
-                GROUPS.warning("%s", printable(str(each)))
-
     # Looked at with each heartbeat
 
     def look(self, stats: dict[str, int | float | str]) -> None:
@@ -149,3 +144,10 @@ class NodeLog:
     def _describe(self, node: int) -> str:
         info = self._session.directory.nodes.get(node)  # type: ignore[call-overload]  # a number
         return f"node {node}" if info is None else f"node {node} ({printable(info.name)})"
+
+
+def log_unconfirmed(messages: Iterable[Unconfirmed]) -> None:
+    """Log messages that may be lost."""
+    for each in messages:
+        if each.reason.is_failure:
+            GROUPS.warning("%s", printable(str(each)))

@@ -26,7 +26,13 @@ from quicksilver.node.errors import NotConnectedError, OptionError
 from quicksilver.node.group_base import GroupBase, public_names
 from quicksilver.node.inbox import Inbox
 from quicksilver.node.messages import Burst
-from quicksilver.node.options import OVERFLOW_CHOICES, NodeOptions, Overflow, parse_gms_address
+from quicksilver.node.options import (
+    OVERFLOW_CHOICES,
+    NodeOptions,
+    Overflow,
+    parse_controller_path,
+    parse_gms_address,
+)
 from quicksilver.node.patterns import check_join
 from quicksilver.node.ports import Core
 from quicksilver.node.retained import Retained, check_retain, kept_or
@@ -48,8 +54,9 @@ class NodeBase:
     """The statement that connects such a node, shown in the error of an unconnected one."""
 
     def __init__(self, gms: str | None, options: NodeOptions) -> None:
-        """``gms``: where the GMS is; None: to be found when the node is connected."""
-        if gms is not None:
+        """``gms``: where the GMS is, or ``unix:`` and the path of a controller's socket; None: to
+        be found when the node is connected."""
+        if gms is not None and parse_controller_path(gms) is None:
             parse_gms_address(gms)  # a mistake is told at once
         self._gms = gms
         self._options = options
@@ -85,7 +92,13 @@ class NodeBase:
         """Assemble the node; without an address this looks for the GMS and may block a second."""
         if self._gms is None:
             self._gms = find_gms()
-        self._core = NodeCore(self._gms, self._options)
+        path = parse_controller_path(self._gms)
+        if path is None:
+            self._core = NodeCore(self._gms, self._options)
+        else:
+            from quicksilver.node.controlled import ControlledCore  # few programs use one
+
+            self._core = ControlledCore(path, self._options)
         return self._core
 
     def _make_scoped_core(self, scope: str) -> Core:

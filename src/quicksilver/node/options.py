@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypedDict, get_args
@@ -190,6 +191,25 @@ def make_options(given: OptionArguments) -> NodeOptions:
     """Return the options that keyword arguments give; raises OptionError."""
     check_options(dict(given), [each.name for each in fields(NodeOptions)])
     return NodeOptions(**given)
+
+
+CONTROLLER_PREFIX = "unix:"
+
+
+def parse_controller_path(text: object) -> str | None:
+    """Return the path in ``unix:/path``, where a controller listens; None: it is no such text.
+
+    ``unix:`` alone is where controllers listen if they are not told otherwise.
+    """
+    if not isinstance(text, str) or not text.startswith(CONTROLLER_PREFIX):
+        return None
+    return text.removeprefix(CONTROLLER_PREFIX) or default_controller_path()
+
+
+def default_controller_path() -> str:
+    """Return where the user's controller listens: in a folder that is this user's alone."""
+    folder = os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/quicksilver-{os.getuid()}"  # noqa: S108  # made with mode 0700, and checked
+    return os.path.join(folder, "quicksilver-controller")
 
 
 def parse_gms_address(text: str) -> tuple[str, int]:

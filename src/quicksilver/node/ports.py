@@ -1,7 +1,8 @@
 """What the two forms of the API need of the core behind them.
 
-There are two cores: ``NodeCore``, a node of a GMS, and ``ScopedCore``, a node of a scope. Groups
-and nodes know them by these ports only. Queueing a message is written out in the groups, for
+There are three cores: ``NodeCore``, a node of a GMS, ``ScopedCore``, a node of a scope, and
+``ControlledCore``, which the controller of the machine serves. Groups and nodes know them by these
+ports only. Queueing a message is written out in the groups, for
 speed, so a lane is part of the port: an outbox, and the room that is left in it.
 """
 
@@ -17,7 +18,7 @@ from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.outbox import Outbox
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
-from quicksilver.node.errors import GmsUnreachableError, UnconfirmedError
+from quicksilver.node.errors import QuicksilverError, UnconfirmedError
 from quicksilver.node.messages import NodeStats
 from quicksilver.node.options import NodeOptions
 
@@ -154,10 +155,10 @@ class Core(Protocol):
     def check_alive(self) -> None: ...
 
     def check_supports(self, what: str) -> None:
-        """Raise ScopeLimitError for what such a node cannot do."""
+        """Raise ScopeLimitError or NeedsNodeError for what such a node cannot do."""
         ...
 
-    def unreachable(self) -> GmsUnreachableError: ...
+    def unreachable(self) -> QuicksilverError: ...
 
     def wait_welcome(self) -> int: ...
 

@@ -46,7 +46,6 @@ from quicksilver.node.requests import Requests
 from quicksilver.node.scoped_datagrams import ScopedDatagrams
 from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
-    ENVELOPED,
     ScopedLane,
     ScopedSender,
     ScopedSession,
@@ -56,6 +55,7 @@ from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Gap
+from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
 from quicksilver.scopes.node import NodeEvent, ScopeNode, WindowOpened

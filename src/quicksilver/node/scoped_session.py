@@ -16,10 +16,8 @@ from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.outbox import Outbox
 from quicksilver.node.messages import Batch
 from quicksilver.scopes.dissemination.packets import Packet, Sender
+from quicksilver.scopes.gateway.forms import ENVELOPED, VOID
 from quicksilver.wire.envelope import Envelope, parse_enveloped
-
-ENVELOPED = {"quicksilver": "envelope"}
-"""The attribute of packets whose messages have envelopes."""
 
 TAKE_MESSAGES = 1024
 """Messages that are taken out of a lane at once."""
@@ -176,6 +174,8 @@ class Sources:
 
     def batch_of(self, packet: Packet) -> Batch | None:
         """Return what a packet has for a group; None: nothing that can be read."""
+        if packet.attributes.items() >= VOID.items():
+            return None  # They mean something in the network that they come from, and only there.
         is_enveloped = packet.attributes.items() >= ENVELOPED.items()
         messages, number = packet.messages, packet.number
         return self.make_batch(packet.topic, packet.sender, number, messages, is_enveloped)

@@ -413,6 +413,10 @@ def connect(gms: str | None = None, **options: Unpack[OptionArguments]) -> Node:
 
     Keyword arguments are the fields of ``NodeOptions``.
 
+    ``unix:PATH`` instead of ``host:port`` connects to the controller of this machine, which listens
+    at that path; ``unix:`` alone is its usual path. The program is then one of those that share the
+    controller's node.
+
     Without an address, the node looks for the GMS in this order: the variable ``QUICKSILVER_GMS``,
     the file ``quicksilver.toml`` (in the working folder, a folder above it, or the user's
     configuration), this machine, the host name ``quicksilver-gms``, the local network.
@@ -422,7 +426,7 @@ def connect(gms: str | None = None, **options: Unpack[OptionArguments]) -> Node:
     ``connect_timeout_s``, and ``RefusedError`` if it refuses the node.
 
     Raises:
-        AddressError: ``gms`` is not ``host:port``.
+        AddressError: ``gms`` is neither ``host:port`` nor ``unix:PATH``.
         OptionError: there is no such option, or its value is not valid.
     """
     return Node(gms, make_options(options)).__enter__()

@@ -319,6 +319,39 @@ def messaging(
 
 
 @app.command()
+def controller(
+    applications: Annotated[
+        int, typer.Option(min=1, help="Number of applications on the machine.")
+    ] = 4,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    rate: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Messages per second, to measure latency; 0 sends as fast as it goes."
+        ),
+    ] = 0.0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """Compare applications that are nodes themselves with as many behind one controller."""
+    from quicksilver.cli.bench.sharing import measure_sharing
+
+    def pair() -> dict[str, Any]:
+        return measure_sharing(
+            applications=applications,
+            size=size,
+            seconds=seconds,
+            interface=interface,
+            rate=rate,
+        )
+
+    title = f"controller, {applications} applications"
+    show(median_of(rounds, pair, "ratio"), as_json=as_json, title=title)
+
+
+@app.command()
 def mtu(
     receivers: Receivers = 1,
     size: Size = 1000,

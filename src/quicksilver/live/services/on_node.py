@@ -68,6 +68,7 @@ class NodeGroups(GroupHub):
         super().__init__(executor)
         core = node.core
         if not isinstance(core, NodeCore):
+            core.check_supports("live objects")
             raise ScopeLimitError("live objects")
         self._core = core
         self._inbound_bytes_max = inbound_bytes_max

@@ -17,6 +17,7 @@ from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.hybrid import commit_hybrid, hybrid_bytes
 from quicksilver.multicast.sending.large import LargeMessage
 from quicksilver.multicast.sending.outbox import Outbox
+from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.multicast.sending.stream import SendStream
 from quicksilver.wire.packets import (
     FLAG_SINGLE,
@@ -41,32 +42,20 @@ Source = Callable[[], bytes | bytearray | memoryview | None]
 """Gives the next message, or None when there is no other; on the core thread."""
 
 
-class Lane:
-    """Messages that wait for the same regions, in the order they were sent.
+class Lane(SendQueue):
+    """Messages that wait for the same regions, in the order they were sent."""
 
-    Application threads append to ``outbox`` and lower ``room`` by what they
-    added; the core thread takes from it and raises ``room``. No lock guards the
-    two: CPython switches threads only after calls and at backward jumps, and
-    between reading and writing ``room`` there is neither (the length is known
-    before), so none gets lost. Taking and giving a lock costs 150 ns.
-    """
+    outbox: Outbox[GroupSender]
 
     def __init__(self, environment: Environment, commitments: Commitments) -> None:
-        self.outbox: Outbox[GroupSender] = Outbox()
-        self.room_max = min(environment.config.queue_bytes_max, MESSAGE_BYTES_MAX)
-        """No more than the longest message, so that one with enough room is not too long."""
-        self.room = self.room_max
-        """Bytes that may still be queued; senders wait while it is negative."""
+        # No more than the longest message, so that one with enough room is not too long.
+        super().__init__(min(environment.config.queue_bytes_max, MESSAGE_BYTES_MAX))
         self.pulled_messages = 0
         self.is_mixed = False
         """True when its groups map to different sets of regions."""
-        self.is_blocked = False
-        """True while its next message waits for a view or for an acknowledgement."""
         self.has_echo = False
         self.sources: deque[tuple[GroupSender, Source]] = deque()
         """Applications that are asked for the next message just before it leaves."""
-        self.on_room: deque[Callable[[], None]] = deque()
-        """Called, each once, when the queue has room again."""
         self._env = environment
         self._commitments = commitments
         self._ready = commitments.ready
@@ -105,7 +94,7 @@ class Lane:
             return None
         packets = self._pack(streams, now)
         if self.on_room:
-            self._tell_room()
+            self.tell_room()
         return packets
 
     def is_empty(self) -> bool:
@@ -154,17 +143,6 @@ class Lane:
                 self.is_blocked = True
                 return False
         return True
-
-    def _tell_room(self) -> None:
-        if self.room < self.room_max // 2:
-            return
-        for _ in range(len(self.on_room)):  # whoever uses the room up waits for it again
-            if self.on_room:
-                self.on_room.popleft()()
-
-    def queued_bytes(self) -> int:
-        """Return how much waits here."""
-        return self.room_max - self.room
 
     def held_bytes(self) -> int:
         """Return how much waits here, and how much of a large message is under way."""
@@ -271,7 +249,7 @@ class Lane:
                 self._echo_run(group, group.next_sequence, payloads)
             group.next_sequence += len(payloads)
         if self.on_room:
-            self._tell_room()
+            self.tell_room()
         if stranded:
             self._commitments.handle_stranded(stranded)
         if unsent:
@@ -556,5 +534,5 @@ class Lane:
         if joint is not None:
             self._ready.append(joint)
         if self.on_room:
-            self._tell_room()
+            self.tell_room()
         return self._ready.popleft() if self._ready else self.poll(now)

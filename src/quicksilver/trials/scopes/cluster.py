@@ -91,15 +91,19 @@ class ScopeCluster:
             self.events, self.rng.derive("internet"), near_s=plan.near_s, far_s=plan.far_s
         )
         self.scopes = {scope.name: scope for scope in plan.scopes}
+        self._places = {scope.name: place for place, scope in enumerate(plan.scopes)}
+        self._plans = {node.name: node for node in plan.nodes}
         self.managers: dict[str, tuple[Host, ManagerMachine]] = {}
         self.nodes: dict[str, NodeLife] = {}
         """The present, or last, life of every node."""
         self.lives: list[NodeLife] = []
         self.sent: dict[tuple[str, Sender], list[Sent]] = {}
+        self.delivered = 0
+        """Messages that nodes were given, over all of them."""
         self.watchers: list[ScopeWatcher] = [check(self) for check in checks]
         self._config = config or Config()
         self._make_node = make_node
-        self._saved: dict[str, dict[str, bytes]] = {}
+        self.saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
         self._digest = blake2b(digest_size=16)
 
@@ -121,9 +125,10 @@ class ScopeCluster:
         machine: list[ManagerMachine] = []
 
         def make(now: float) -> ManagerMachine:
-            saved = self._saved.setdefault(name, {})
-            place = [each.name for each in self.plan.scopes].index(name)
-            config = replace(self._config, grace_s=GRACE_S, multicast=f"239.192.{place}.0/24:7400")
+            saved = self.saved.setdefault(name, {})
+            high, low = divmod(self._places[name], 256)
+            addresses = f"239.{192 + high}.{low}.0/24:7400"
+            config = replace(self._config, grace_s=GRACE_S, multicast=addresses)
             machine.append(ManagerMachine(scope, config, saved, now))
             return machine[0]
 
@@ -137,7 +142,7 @@ class ScopeCluster:
         host.kill()
 
     def start_node(self, name: str) -> NodeLife:
-        plan = next(node for node in self.plan.nodes if node.name == name)
+        plan = self._plans[name]
         before = self.nodes.get(name)
         node = NodeLife(self, plan, 1 if before is None else before.life + 1)
         scope = self.scopes[plan.owner]
@@ -217,6 +222,7 @@ class ScopeCluster:
             return  # it only sends to the topic, or has just left it
         for number, message in enumerate(packet.messages, packet.number):
             node.delivered += 1
+            self.delivered += 1
             self._note(f"{node} got {packet.topic} {packet.sender.node} {number}")
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)

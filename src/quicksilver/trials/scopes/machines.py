@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from quicksilver.scopes.dissemination.channels import External
-from quicksilver.scopes.dissemination.frames import Probe, encode
+from quicksilver.scopes.dissemination.frames import AgentSays, Probe, encode
 from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
@@ -17,6 +17,9 @@ from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.trials.scopes.plan import NodePlan, ScopePlan
 from quicksilver.wire.ids import Address
 
+_AGENT_SAYS = encode(AgentSays("", b""))[:2]
+"""How frames with messages of agents begin."""
+
 _SIGNS_OF_LIFE = frozenset({say.encode(say.Alive()), encode(Probe())})
 
 
@@ -27,7 +30,9 @@ class ManagerMachine:
         self, scope: ScopePlan, config: Config, saved: dict[str, bytes], now: float
     ) -> None:
         self.spoken = 0
-        """Frames that were sent, besides signs of life."""
+        """Frames that were sent, besides signs of life …"""
+        self.spoken_bytes = 0
+        """… and how long they were."""
         self.manager = ScopeManager(
             name=scope.name,
             address=scope.name,
@@ -80,7 +85,9 @@ class ManagerMachine:
         if said is None:
             return None
         data = say.encode(said[1])
-        self.spoken += data not in _SIGNS_OF_LIFE
+        if data not in _SIGNS_OF_LIFE:
+            self.spoken += 1
+            self.spoken_bytes += len(data)
         return said[0], data
 
     def poll_close(self) -> int | None:
@@ -115,6 +122,8 @@ class NodeMachine:
         make_agents: Callable[..., Agents] = Agents,
     ) -> None:
         self.spoken = 0
+        self.agent_bytes_max = 0
+        """The longest message of this node's agents."""
         self.node = make_node(
             name=plan.name,
             address=plan.name,
@@ -159,8 +168,10 @@ class NodeMachine:
 
     def poll_transmit(self) -> tuple[int, bytes] | None:
         said = self.node.poll_transmit()
-        if said is not None:
-            self.spoken += said[1] not in _SIGNS_OF_LIFE
+        if said is not None and said[1] not in _SIGNS_OF_LIFE:
+            self.spoken += 1
+            if said[1].startswith(_AGENT_SAYS):
+                self.agent_bytes_max = max(self.agent_bytes_max, len(said[1]))
         return said
 
     def poll_close(self) -> int | None:
