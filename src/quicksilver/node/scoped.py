@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Protocol
 
 from quicksilver.membership.patterns import is_pattern
@@ -59,6 +60,7 @@ from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
 from quicksilver.scopes.node import NodeEvent, ScopeNode, WindowOpened
+from quicksilver.scopes.sessions.keys import BadKeysError, KeyRing, SealingError, parse_keys
 from quicksilver.scopes.sessions.multiplexer import KeyMissing
 from quicksilver.stdx.text import printable
 
@@ -120,6 +122,7 @@ class ScopedCore:
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
             seed=int.from_bytes(os.urandom(8), "little"),
+            keys=_read_keys(options.keys_file),
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -578,3 +581,13 @@ def _check_topic(sink: ScopedSink) -> None:
         raise OptionError("name", f"cannot be a topic: {problem}")
     if getattr(sink, "retained", None) is not None:
         raise ScopeLimitError("retain")
+
+
+def _read_keys(path: str | None) -> KeyRing | None:
+    """Return the keys in a file. Raises ``OptionError``, which never shows a key."""
+    if path is None:
+        return None
+    try:
+        return KeyRing(parse_keys(Path(path).read_text("utf-8")))
+    except (OSError, UnicodeDecodeError, BadKeysError, SealingError) as error:
+        raise OptionError("keys_file", f"cannot be used: {error}") from None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from hashlib import blake2b
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -64,10 +65,20 @@ def parse_keys(text: str) -> dict[str, bytes]:
     return keys
 
 
+class SealingError(QuicksilverError):
+    """There are keys, and nothing to seal messages with."""
+
+    def __str__(self) -> str:
+        return "keys need the package cryptography: install quicksilver-multicast[sealed]"
+
+
 class KeyRing:
     """The keys that a node has."""
 
     def __init__(self, keys: dict[str, bytes] | None = None) -> None:
+        """Raises ``SealingError``."""
+        if keys and find_spec("cryptography") is None:
+            raise SealingError
         self._keys = dict(keys or {})
         self._streams: OrderedDict[tuple[str, str, int, Sender], ChaCha20Poly1305] = OrderedDict()
 
