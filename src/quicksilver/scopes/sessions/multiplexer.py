@@ -235,6 +235,7 @@ class Multiplexer:
             elif self._subscribes(item.topic):
                 self._take(item, now)
         if not self._busy:
+            self._look_at = None
             return
         for topic in list(self._busy):
             self._advance_topic(topic, self._topics[topic], now)

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import NodeEvent, ScopeNode
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
@@ -141,6 +142,13 @@ class ScopeCluster:
         host, _ = self.managers.pop(name)
         host.kill()
 
+    def change_session(self, topic: str, flavour: Flavour) -> None:
+        """Have the root of a topic begin a new session, unless its manager is away."""
+        root = topic.rpartition("/")[0]
+        if root in self.managers:
+            host, machine = self.managers[root]
+            host.do(lambda: machine.manager.change_session(topic, flavour, self.now))
+
     def start_node(self, name: str) -> NodeLife:
         plan = self._plans[name]
         before = self.nodes.get(name)
@@ -220,6 +228,8 @@ class ScopeCluster:
     def _deliver(self, node: NodeLife, packet: Packet) -> None:
         if packet.topic not in node.joined:
             return  # it only sends to the topic, or has just left it
+        for watcher in self.watchers:
+            watcher.on_packet(node, packet)
         for number, message in enumerate(packet.messages, packet.number):
             node.delivered += 1
             self.delivered += 1

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.payloads import make_payload
@@ -148,6 +149,8 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
                 node = cluster.nodes[name]
                 if topic in node.joined:
                     cluster.leave(node, topic)
+            case plans.ChangeSession(topic=topic, ordering=ordering):
+                cluster.change_session(topic, Flavour(ordering=ordering))
             case _:
                 assert_never(fault)
 
@@ -173,6 +176,8 @@ def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
                 node = cluster.nodes[name]
                 if topic not in node.joined and topic in node.plan.joins:
                     cluster.join(node, topic)
+            case plans.ChangeSession():
+                pass  # it goes on by itself
             case _:
                 assert_never(fault)
 

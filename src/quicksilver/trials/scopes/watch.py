@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quicksilver.scopes.dissemination.packets import Gap, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.node import NodeEvent
 from quicksilver.trials.watch import VIOLATIONS_MAX, Violation
 
@@ -33,6 +33,9 @@ class ScopeWatcher:
         self, node: NodeLife, topic: str, sender: Sender, number: int, message: bytes
     ) -> None:
         """An application was given a message."""
+
+    def on_packet(self, node: NodeLife, packet: Packet) -> None:
+        """An application was given messages, before each of them is told."""
 
     def on_gap(self, node: NodeLife, gap: Gap) -> None:
         """An application was told that messages are lost."""
