@@ -36,6 +36,9 @@ FIRST_S = 0.5
 STALL_S = 4.0
 """If nothing is ordered for so long though it could be, another node offers itself."""
 
+LATE_FACTOR = 3
+"""Nodes that have not followed an order from its beginning let others offer themselves first."""
+
 UNFIRM_S = 30.0
 """As ``STALL_S``, while not everybody has been told of the one that was chosen."""
 
@@ -78,6 +81,7 @@ class TotalOrder:
         """What comes before these has had its turn."""
         self._turns: deque[Run] = deque()
         """What is next, once it is here."""
+        self._is_late = is_late
         self._applied: int | None = None if is_late else 0
         """How many entries were followed; None: not known yet where this node begins."""
         self._ends_with: int | None = None
@@ -134,13 +138,14 @@ class TotalOrder:
     def handle_missed(self) -> None:
         """Others have got an entry, and this node does not subscribe yet."""
         self._applied = None
+        self._is_late = True
 
     # Following
 
     def advance(self, now: float) -> None:
         """Follow the order as far as it is certain."""
         if self._term == 0:
-            self._applied = 0  # Nobody has begun.
+            self._applied, self._is_late = 0, False  # Nobody has begun.
         self._adopt()
         while self._applied is not None:
             entry = self._find_next()
@@ -223,8 +228,11 @@ class TotalOrder:
                 rest = _cut(item, run.stop, stop)
                 waiting.appendleft(rest)
                 self._count_bytes(rest)
-            if stop > run.first:  # What comes before was ordered before this node came.
-                self.out.append(_cut(item, max(first, run.first), min(stop, run.stop)))
+            # If this node came late, what is before the first run was ordered before that. Else a
+            # sequencer that came late did not know of it, and here is its place.
+            begin = run.first if self._is_late and run.sender not in self._marks else first
+            if stop > begin:
+                self.out.append(_cut(item, max(first, begin), min(stop, run.stop)))
         if not waiting:
             self._pending.pop(run.sender, None)
 
@@ -268,7 +276,7 @@ class TotalOrder:
         else:
             self._moved_at = now
             return None
-        if now < self._moved_at + wait_s:
+        if now < self._moved_at + wait_s * (LATE_FACTOR if self._is_late else 1):
             return None
         self._moved_at = now if self._term else now + STALL_S
         return self._term
@@ -300,7 +308,7 @@ class TotalOrder:
         is_all = True
         for sender in sorted(known, key=_sort_key):
             first, stop = known[sender]
-            first = max(first, self._said_marks.get(sender, 0))
+            first = self._said_marks.get(sender, first)  # It may have begun before this node came.
             limit = min(stop, self._limit(sender))
             is_all = is_all and limit >= stop
             if limit > first and len(runs) < RUNS_MAX:
