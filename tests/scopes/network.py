@@ -24,7 +24,8 @@ from quicksilver.scopes.management.events import (
     SourceOpened,
 )
 from quicksilver.scopes.management.manager import ScopeManager
-from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened, make_agents
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import MakeAgents, WindowOpened, make_agents
 from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
 from quicksilver.scopes.sessions.multiplexer import KeyMissing

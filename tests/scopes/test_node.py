@@ -37,7 +37,8 @@ from quicksilver.scopes.management.events import (
     SourceOpened,
     TargetOpened,
 )
-from quicksilver.scopes.node import NotJoinedError, ScopeNode, WindowOpened
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NotJoinedError, WindowOpened
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.ranges import RangeSet

@@ -59,7 +59,8 @@ from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
-from quicksilver.scopes.node import NodeEvent, ScopeNode, WindowOpened
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NodeEvent, WindowOpened
 from quicksilver.scopes.sessions.keys import BadKeysError, KeyRing, SealingError, parse_keys
 from quicksilver.scopes.sessions.multiplexer import KeyMissing
 from quicksilver.stdx.text import printable

@@ -12,8 +12,7 @@ class, and the bare ``ScopeManager`` for scopes that are no nodes.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -50,13 +49,19 @@ from quicksilver.scopes.management.events import (
     TopicFailed,
 )
 from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.node_parts import (
+    MakeAgents,
+    NodeEvent,
+    NotJoinedError,
+    WindowOpened,
+    make_agents,
+)
 from quicksilver.scopes.posts import DomainId
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.scopes.sessions.control import is_control
 from quicksilver.scopes.sessions.keys import KeyRing
-from quicksilver.scopes.sessions.multiplexer import KeyMissing, Multiplexer
-from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.scopes.sessions.multiplexer import Multiplexer
 
 COPIES_BYTES = 64 << 20
 """Memory for copies and for messages that came early."""
@@ -75,32 +80,6 @@ LINK_SILENT_S = 10.0
 
 LINK_IDLE_S = 60.0
 """A link that was not needed for so long is ended."""
-
-
-MakeAgents = Callable[[Forwarder, Callable[[str], bool], int], Agents]
-"""Makes a node's agents; the function says whether applications subscribe to a topic, the number
-is a seed."""
-
-
-def make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool], seed: int) -> Agents:
-    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowOpened:
-    """There is room again to publish to a topic (``ScopeNode.may_publish``)."""
-
-    topic: str
-
-
-NodeEvent = Event | WindowOpened | KeyMissing
-
-
-class NotJoinedError(QuicksilverError):
-    """The node has no owner yet, so it does not know the scope that it is in."""
-
-    def __str__(self) -> str:
-        return "no manager has taken this node as a member yet: wait for OwnerJoined"
 
 
 class ScopeNode:

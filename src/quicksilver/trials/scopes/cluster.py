@@ -10,7 +10,8 @@ from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
 from quicksilver.scopes.management.messages import Flavour
-from quicksilver.scopes.node import NodeEvent, ScopeNode
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes.internet import Host, Internet
@@ -147,7 +148,11 @@ class ScopeCluster:
         root = topic.rpartition("/")[0]
         if root in self.managers:
             host, machine = self.managers[root]
-            host.do(lambda: machine.manager.change_session(topic, flavour, self.now))
+
+            def change() -> None:
+                machine.manager.change_session(topic, flavour, self.now)
+
+            host.do(change)
 
     def start_node(self, name: str) -> NodeLife:
         plan = self._plans[name]

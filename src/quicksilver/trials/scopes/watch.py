@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
-from quicksilver.scopes.node import NodeEvent
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.trials.watch import VIOLATIONS_MAX, Violation
 
 if TYPE_CHECKING:

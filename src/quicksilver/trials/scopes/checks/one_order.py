@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.management.events import SessionInstalled
-from quicksilver.scopes.node import NodeEvent
-from quicksilver.trials.scopes.cluster import NodeLife
+from quicksilver.scopes.node_parts import NodeEvent
+from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.watch import ScopeWatcher
 
 Sequence = list[tuple[Sender, int]]
@@ -14,8 +14,8 @@ Sequence = list[tuple[Sender, int]]
 class OneOrder(ScopeWatcher):
     name = "one order"
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]  # as the base has them
+    def __init__(self, cluster: ScopeCluster) -> None:
+        super().__init__(cluster)
         self._total: set[tuple[str, int]] = set()
         self._got: dict[tuple[str, int], dict[str, Sequence]] = {}
 
@@ -37,9 +37,9 @@ class OneOrder(ScopeWatcher):
                 for other in names[place + 1 :]:
                     self._compare(f"{topic} session {session}", one, other, by_node)
         for name, (_, machine) in sorted(self.cluster.managers.items()):
-            for topic in machine.manager.topics():
-                if topic.is_root and topic.sessions.is_changing():
-                    self.fail(f"{name} is not done with {topic.sessions.sessions}")
+            for known in machine.manager.topics():
+                if known.is_root and known.sessions.is_changing():
+                    self.fail(f"{name} is not done with {known.sessions.sessions}")
 
     def _compare(self, what: str, one: str, other: str, by_node: dict[str, Sequence]) -> None:
         both = set(by_node[one]) & set(by_node[other])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quicksilver.scopes.management.events import AgentPosted
-from quicksilver.scopes.node import NodeEvent
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.watch import ScopeWatcher
