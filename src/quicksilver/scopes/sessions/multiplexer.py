@@ -189,17 +189,21 @@ class Multiplexer:
                 self._say(topic, End(before.number, mark), now)
         stack = Stack(number, flavour, own_first=mark)
         if flavour.ordering == "total":
-            is_late = before is None
+            is_late = known.is_joining
             stack.order = TotalOrder(topic, number, self._forwarder, is_late=is_late, now=now)
         known.stacks[number] = stack
         known.newest = number
         self._forwarder.set_repaired(topic, is_repaired=known.repairs())
-        if not self._has_key(topic, stack):
+
+    def _send_outbox(self, topic: str, known: TopicStacks, now: float) -> None:
+        """Send what waited, once it is known which session is the newest."""
+        if not self._can_send(topic, known):
             return
         while known.outbox:
             messages, attributes = known.outbox.popleft()
+            known.outbox_count -= len(messages)
             self._send(topic, known, messages, attributes, now)
-        known.outbox_count = known.outbox_bytes = 0
+        known.outbox_bytes = 0
         if known.is_closed:
             known.is_closed = False
             self.opened.append(topic)
@@ -307,7 +311,10 @@ class Multiplexer:
         for each in opened:
             if stack.order is not None:
                 if stack.order.is_over:
-                    self._counters["late_sessions"] += 1
+                    # Its sender was given up and came back: late is better than lost.
+                    self._counters["late_in_order"] += 1
+                    stack.queue.append(each)
+                    self._busy[item.topic] = None
                 else:
                     stack.order.handle_item(each, now)
                     self._busy[item.topic] = None
@@ -339,6 +346,9 @@ class Multiplexer:
     # What goes on in a topic
 
     def _advance_topic(self, topic: str, known: TopicStacks, now: float) -> None:
+        known.is_joining = not known.stacks
+        if known.outbox:
+            self._send_outbox(topic, known, now)
         if known.held:
             held, known.held, known.held_bytes = known.held, deque(), 0
             for item in held:
@@ -358,6 +368,8 @@ class Multiplexer:
             )
             if stack.order is not None and not stack.order.is_over:
                 self._advance_order(topic, stack, is_complete=is_complete, now=now)
+                if is_complete:
+                    stack.order.give_up(now)
                 is_busy = is_busy or (self._subscribes(topic) and stack.order.is_busy())
             if stack.order is None or stack.order.is_over:
                 self._release(known, stack)

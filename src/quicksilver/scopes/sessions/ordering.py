@@ -8,7 +8,8 @@ If the sequencer falls silent another node offers itself, and the root chooses i
 Everybody who is told of the new term stops following entries of the old one; once everybody has
 been told (``is_firm``), the new sequencer says how many of the old entries count, and goes on.
 It has all that anybody followed, as that was stable. So no two nodes deliver two messages in
-different orders, whoever crashes; a node that its managers have given up is promised nothing.
+different orders, whoever crashes. A node that its managers have given up meanwhile is promised
+less: if its messages come after the order is over they are delivered then, in no common order.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class TotalOrder:
         self._take_turns(now)
         if self._ends_with is not None and not self._turns and not self.is_over:
             self.is_over = True
-            self._give_up_rest()
+            self._give_rest()
 
     def _adopt(self) -> None:
         """Follow the newest term, once it has begun for everybody."""
@@ -244,12 +245,16 @@ class TotalOrder:
             0, self._pending_bytes - (item.size() if isinstance(item, Packet) else 0)
         )
 
-    def _give_up_rest(self) -> None:
-        """Tell what came too late to have a place."""
+    def give_up(self, now: float) -> None:
+        """End an order that began before this node came, and of which it sees nothing."""
+        if self._applied is None and now >= self._moved_at + STALL_S:
+            self.is_over = True
+            self._give_rest()
+
+    def _give_rest(self) -> None:
+        """Give what came too late to have a place: late is better than lost."""
         for sender in sorted(self._pending, key=_sort_key):
-            first, _ = _range_of(self._pending[sender][0])
-            _, stop = _range_of(self._pending[sender][-1])
-            self.out.append(Gap(self._topic, sender, first, stop - 1))
+            self.out.extend(self._pending[sender])
         self._pending.clear()
         self._pending_bytes = 0
 

@@ -69,6 +69,8 @@ class TopicStacks:
     outbox_bytes: int = 0
     is_closed: bool = False
     """True: somebody was told that there is no room to publish."""
+    is_joining: bool = True
+    """True: the node is not in any session of the topic yet."""
     quiet: dict[Sender, tuple[int, float]] = field(default_factory=dict)
     """Streams whose senders have not said where they end: how far they are, and since when."""
 
