@@ -166,7 +166,10 @@ class Multiplexer:
                 if stack is not None:
                     stack.is_flushing = True
             case SessionRetired(topic, number):
-                if topic in self._topics:
+                stack = self._find_stack(topic, number)
+                if stack is not None:
+                    if stack.order is not None:
+                        stack.order.end()  # Everybody else is done with it.
                     self._topics[topic].retire(number)
                     self._forwarder.set_repaired(topic, is_repaired=self.repairs(topic))
             case TopicLeft(topic):
@@ -371,8 +374,7 @@ class Multiplexer:
                 if is_complete:
                     stack.order.give_up(now)
                 is_busy = is_busy or (self._subscribes(topic) and stack.order.is_busy())
-            if stack.order is None or stack.order.is_over:
-                self._release(known, stack)
+            self._release(known, stack)
             is_busy = is_busy or (not is_last and not stack.is_retired)
             if is_complete and (stack.is_settled() or not self._subscribes(topic)):
                 stack.is_flushed = True
@@ -382,7 +384,14 @@ class Multiplexer:
             known.quiet.clear()
 
     def _release(self, known: TopicStacks, stack: Stack) -> None:
-        if stack.queue and all(s.is_settled() for s in _before(known, stack)):
+        """Deliver what waited: a session's messages come after those of earlier ones."""
+        order = stack.order
+        if not all(s.is_settled() for s in _before(known, stack)):
+            return
+        if order is not None:
+            self.deliveries.extend(order.out)
+            order.out.clear()
+        if stack.is_settled():
             self.deliveries.extend(stack.queue)
             stack.queue.clear()
 
@@ -397,10 +406,6 @@ class Multiplexer:
             number = self._say(topic, said, now)
             order.handle_control(self._forwarder.sender, number, said)
             order.advance(now)
-        # Messages of this session come before those of later ones, and after earlier ones.
-        if all(s.is_settled() for s in _before(self._topics[topic], stack)):
-            self.deliveries.extend(order.out)
-            order.out.clear()
         if self._subscribes(topic):
             term = order.find_offer(now, is_complete=is_complete)
             if term is not None:

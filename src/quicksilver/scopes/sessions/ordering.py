@@ -248,7 +248,13 @@ class TotalOrder:
     def give_up(self, now: float) -> None:
         """End an order that began before this node came, and of which it sees nothing."""
         if self._applied is None and now >= self._moved_at + STALL_S:
+            self.end()
+
+    def end(self) -> None:
+        """Give what is left, if anything is, and end."""
+        if not self.is_over:
             self.is_over = True
+            self._turns.clear()
             self._give_rest()
 
     def _give_rest(self) -> None:

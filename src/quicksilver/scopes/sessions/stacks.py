@@ -95,5 +95,6 @@ class TopicStacks:
         retired = [s for s in self.stacks.values() if s.is_retired and s.is_settled()]
         for place, old in enumerate(retired):
             is_open = has_key and not old.flavour.key
-            if not old.queue and (is_open or place < len(retired) - RETIRED_MAX):
+            has_rest = old.queue or (old.order is not None and old.order.out)
+            if not has_rest and (is_open or place < len(retired) - RETIRED_MAX):
                 del self.stacks[old.number]
