@@ -21,6 +21,7 @@ from typing import assert_never
 
 from quicksilver.scopes.dissemination.carrying import Carrier
 from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.dissemination.policies.base import Policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.answers import answer_agent, answer_channel
@@ -201,6 +202,11 @@ class ScopeManager:
             problem = self._arranger.change_session(topic, flavour)
         self._schedule(now)
         return problem
+
+    def nominate(self, topic: str, session: int, term: int, sender: Sender, now: float) -> None:
+        """At a node: offer to say the order of a session, in place of who was chosen before."""
+        self._arranger.handle_nominated(say.Nominate(topic, session, term, sender))
+        self._schedule(now)
 
     # Inputs
 
@@ -398,6 +404,10 @@ class ScopeManager:
                 answer, is_known = answer_agent(
                     self.name, self._place, posts, handing, addresses, message
                 )
+            case say.ChangeSession(name, flavour):
+                problem = find_flavour_problem(flavour)
+                problem = problem or self._arranger.change_session(name, flavour)
+                answer, is_known = say.SessionAsked(name, (problem or "")[:REASON_MAX]), True
             case say.Inspect():
                 answer, is_known = answer_inspect(self._account(), message), True
             case _:
@@ -455,6 +465,8 @@ class ScopeManager:
                 self._arranger.handle_part(member.name, topic, part)
             case say.Confirm():
                 self._arranger.handle_confirm(member.name, message)
+            case say.Nominate():
+                self._arranger.handle_nominated(message)
             case say.Alive():
                 pass
             case _:

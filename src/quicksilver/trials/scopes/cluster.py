@@ -9,8 +9,9 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
-from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.management.messages import Flavour
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes.internet import Host, Internet
@@ -142,6 +143,17 @@ class ScopeCluster:
         host, _ = self.managers.pop(name)
         host.kill()
 
+    def change_session(self, topic: str, flavour: Flavour) -> None:
+        """Have the root of a topic begin a new session, unless its manager is away."""
+        root = topic.rpartition("/")[0]
+        if root in self.managers:
+            host, machine = self.managers[root]
+
+            def change() -> None:
+                machine.manager.change_session(topic, flavour, self.now)
+
+            host.do(change)
+
     def start_node(self, name: str) -> NodeLife:
         plan = self._plans[name]
         before = self.nodes.get(name)
@@ -203,7 +215,7 @@ class ScopeCluster:
         """Let a node send messages, unless it has to wait."""
 
         def put() -> None:
-            if not node.forwarder.may_publish(topic):
+            if not node.node.may_publish(topic):
                 return
             first = node.node.publish(topic, messages, None, self.now)
             sent = self.sent.setdefault((topic, node.sender), [])
@@ -233,6 +245,8 @@ class ScopeCluster:
     def _deliver(self, node: NodeLife, packet: Packet) -> None:
         if packet.topic not in node.joined:
             return  # it only sends to the topic, or has just left it
+        for watcher in self.watchers:
+            watcher.on_packet(node, packet)
         for number, message in enumerate(packet.messages, packet.number):
             node.delivered += 1
             self.delivered += 1
@@ -240,7 +254,7 @@ class ScopeCluster:
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
-    def _tell(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def _tell(self, node: NodeLife, event: NodeEvent) -> None:
         for watcher in self.watchers:
             watcher.on_event(node, event)
 

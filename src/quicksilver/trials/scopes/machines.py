@@ -14,6 +14,7 @@ from quicksilver.scopes.management.events import Dial, MechanismClosed, Mechanis
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.scopes.reliability.agents import Agents
+from quicksilver.scopes.sessions.control import is_control
 from quicksilver.trials.scopes.plan import NodePlan, ScopePlan
 from quicksilver.wire.ids import Address
 
@@ -206,6 +207,8 @@ class NodeMachine:
     def take_stable(self) -> Iterator[tuple[str, Sender, int]]:
         """Yield which streams of topics that the node has joined are stable elsewhere now."""
         for name, stream in self.node.forwarder.holdings.streams.items():
+            if is_control(name.sender):
+                continue
             key = name.topic, name.sender
             if not self.node.subscribes(name.topic):
                 continue

@@ -71,7 +71,14 @@ class Leave(Fault, frozen=True, kw_only=True):
     topic: str
 
 
-AnyFault = CrashNode | FreezeNode | CrashManager | CutNetworks | Loss | Leave
+class ChangeSession(Fault, frozen=True, kw_only=True):
+    """The root of a topic begins a new session, unless its manager is away."""
+
+    topic: str
+    ordering: str = "fifo"
+
+
+AnyFault = CrashNode | FreezeNode | CrashManager | CutNetworks | Loss | Leave | ChangeSession
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.payloads import make_payload
@@ -146,6 +147,8 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
                 cluster.internet.set_loss(network, rate)
             case plans.Leave(node=name, topic=topic):
                 cluster.leave(cluster.nodes[name], topic)
+            case plans.ChangeSession(topic=topic, ordering=ordering):
+                cluster.change_session(topic, Flavour(ordering=ordering))
             case _:
                 assert_never(fault)
 
@@ -170,6 +173,8 @@ def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
             case plans.Leave(node=name, topic=topic):
                 if topic in cluster.nodes[name].plan.joins:
                     cluster.join(cluster.nodes[name], topic)
+            case plans.ChangeSession():
+                pass  # it goes on by itself
             case _:
                 assert_never(fault)
 
