@@ -16,10 +16,12 @@ def carried(number: int, sender: str = "lan1:7:alice", **headers: object) -> Env
 
 
 def deliver(member: CarriedMessages, gateway: int, *numbers: int, living: object = ()) -> list[int]:
-    """Let a gateway bring messages; return the numbers of those that are delivered."""
+    """Let a gateway bring messages, as runs; return the numbers of those that are delivered."""
     alive = {OLD, NEW} if living == () else living
-    shared = {CARRIED_SENDER: "lan1:7:alice"}
-    envelopes = [Envelope(None, shared, Kind.CARRIED, number) for number in numbers]
+    envelopes: list[Envelope] = []
+    for at, number in enumerate(numbers):
+        is_next = at > 0 and number == numbers[at - 1] + 1
+        envelopes.append(envelopes[-1] if is_next else carried(number))
     return [numbers[place] for place in member.pick(gateway, envelopes, alive)]  # type: ignore[arg-type]
 
 
@@ -28,6 +30,16 @@ def test_what_was_had_is_dropped_whoever_brings_it_again() -> None:
     assert deliver(member, OLD, 0, 1, 2) == [0, 1, 2]
     assert deliver(member, NEW, 1, 2, 3) == [3]
     assert deliver(member, OLD, 3, 4) == [4]
+
+
+def test_of_a_run_that_overlaps_what_was_had_the_rest_is_delivered() -> None:
+    """Gateways cut runs differently."""
+    member = CarriedMessages()
+    run = carried(3)
+    assert list(member.pick(OLD, [run] * 4, {OLD})) == [0, 1, 2, 3]
+    other = carried(5)
+    later = carried(9)
+    assert list(member.pick(NEW, [other] * 4 + [later] * 2, {NEW})) == [2, 3, 4, 5]
 
 
 def test_messages_of_the_network_itself_are_no_business_of_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
 import struct
@@ -323,15 +324,54 @@ def test_incomplete_frames_share_a_budget_and_the_greediest_goes() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.integration
-def test_a_decoder_gives_back_what_a_long_frame_needed() -> None:
+@pytest.mark.parametrize("first", [0, 2, 4, 1000], ids="cut after {} bytes".format)
+def test_a_decoder_gives_back_what_a_long_frame_needed(first: int) -> None:
     """A connection that once sent a long frame does not hold its length for ever."""
     decoder = FrameDecoder(1 << 20)
-    decoder.push(encode_frame(b"x" * (1 << 20)) + b"ab")
+    stream = encode_frame(b"x" * (1 << 20)) + b"ab"
+    decoder.push(stream[:first])
+    assert decoder.next_frame() is None
+    decoder.push(stream[first:])
     assert decoder.next_frame() is not None
     assert decoder.next_frame() is None
     assert decoder.waiting_bytes == 2
-    assert decoder._buffer.__sizeof__() < 1000
+    assert decoder._partial.__sizeof__() + decoder._chunk.__sizeof__() < 1000
+
+
+@given(st.lists(st.binary(max_size=20), max_size=8), st.data())
+def test_frames_wait_until_they_are_taken(frames: list[bytes], data: st.DataObject) -> None:
+    """More may arrive meanwhile, in any pieces."""
+    stream = b"".join(map(encode_frame, frames))
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=8).map(sorted))
+    decoder = FrameDecoder(20)
+    found: list[bytes] = []
+    for start, stop in itertools.pairwise([0, *cuts, len(stream)]):
+        decoder.push(stream[start:stop])
+        if data.draw(st.booleans()):
+            while (frame := decoder.next_frame()) is not None:
+                found.append(frame)
+            taken = sum(len(encode_frame(frame)) for frame in found)
+            assert decoder.waiting_bytes == stop - taken
+    assert found + decoder.feed(b"") == frames
+    assert decoder.waiting_bytes == 0
+
+
+@given(st.integers(0, 9), st.integers(0, 40))
+def test_a_frame_that_is_too_long_ends_the_stream_wherever_it_is_cut(good: int, cut: int) -> None:
+    decoder = FrameDecoder(20)
+    stream = encode_frame(b"good") * good + encode_frame(bytes(21))
+    found: list[bytes] = []
+
+    def feed_all() -> None:
+        for part in (stream[:cut], stream[cut:], b""):
+            found.extend(decoder.feed(part))
+
+    with pytest.raises(FrameError):
+        feed_all()
+    assert found == [b"good"] * good
+    with pytest.raises(FrameError):
+        decoder.next_frame()
+    assert decoder.waiting_bytes == 0
 
 
 OUT_OF_DESCRIPTORS = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,16 @@ from hypothesis import strategies as st
 from quicksilver.wire.envelope import (
     ENVELOPE_BYTES_MAX,
     HEADERS_MAX,
+    RUN_MESSAGES_MAX,
     Envelope,
     Kind,
-    encode_carried,
+    distinct,
     encode_enveloped,
+    encode_run,
+    encode_run_head,
     open_envelopes,
     parse_enveloped,
+    parse_run,
 )
 from quicksilver.wire.ids import GROUPS_MAX, GroupId, NodeId, enveloped_group, plain_group
 from quicksilver.wire.packets import Messages
@@ -34,31 +40,83 @@ def test_what_is_encoded_is_parsed(envelope: Envelope, body: bytes) -> None:
     assert parse_enveloped(encode_enveloped(envelope, body)) == (envelope, body)
 
 
-@given(ENVELOPES, st.lists(st.tuples(st.integers(0, (1 << 62) - 1), st.binary(max_size=9))))
+BODIES = st.lists(st.binary(max_size=9), min_size=1, max_size=20)
+
+
+@given(ENVELOPES, st.integers(0, 1 << 40), st.integers(0, 1 << 40), BODIES | BODIES.map(sorted))
 def test_a_run_of_carried_messages_shares_an_envelope(
-    envelope: Envelope, run: list[tuple[int, bytes]]
+    envelope: Envelope, number: int, sequence: int, bodies: list[bytes]
 ) -> None:
-    """Only their numbers differ; among them may be messages of other kinds."""
-    head = encode_carried(Envelope(envelope.key, envelope.headers, Kind.CARRIED))
+    """They are taken apart, each with a number of its own; messages of other kinds stay."""
+    head = encode_run_head(Envelope(envelope.key, envelope.headers, Kind.CARRIED))
+    run = encode_run(head, number, sequence, bodies)
     other = encode_enveloped(envelope, b"other")
-    payloads = [head + number.to_bytes(8, "little") + body for number, body in run]
-    payloads = [each for payload in payloads for each in (payload, other)][:-1]
-    messages = Messages(NodeId(1), 2, payloads, enveloped_group(GroupId(3)), 7)
+    messages = Messages(NodeId(1), 2, [run, other], enveloped_group(GroupId(3)), 7)
     opened, envelopes, bad = open_envelopes(messages, 3)
     assert bad == 0
-    assert opened.payloads[::2] == [body for _, body in run]
-    assert [each.number for each in envelopes[::2]] == [number for number, _ in run]
-    assert all(each.headers == envelope.headers for each in envelopes)
-    assert all(each == envelope for each in envelopes[1::2])
+    assert opened.payloads == [*bodies, b"other"]
+    assert opened.sequences == [*range(sequence, sequence + len(bodies)), 8]
+    assert opened.groups == [3] * len(opened)
+    assert all(each is envelopes[0] for each in envelopes[:-1])
+    assert (envelopes[0].kind, envelopes[0].number) == (Kind.CARRIED, number)
+    assert (envelopes[0].key, envelopes[0].headers) == (envelope.key, envelope.headers)
+    assert envelopes[-1] == envelope
 
 
-def test_numbers_of_carried_messages_that_no_sender_gives_are_refused() -> None:
-    head = encode_carried(Envelope(None, {"a": "b"}, Kind.CARRIED))
-    bad = [head, head + bytes(7), head + b"\xff" * 8, head[:-1] + b"\xc1" + bytes(9)]
-    messages = Messages(NodeId(1), 2, [head + bytes(9), *bad], enveloped_group(GroupId(3)), 7)
-    opened, _, refused = open_envelopes(messages, 3)
-    assert opened.payloads == [b"\0"]
-    assert refused == len(bad)
+def test_an_envelope_counts_once_for_a_run() -> None:
+    one, other = Envelope(b"1"), Envelope(b"2")
+    assert list(distinct([one, one, one])) == [one]
+    assert list(distinct([one, one, other])) == [one, one, other]
+    assert list(distinct([])) == []
+
+
+def head_of(number: int, sequence: int, count: int, size: int) -> bytes:
+    return HEAD + struct.pack("<QQHI", number, sequence, count, size)
+
+
+HEAD = encode_run_head(Envelope(None, {"a": "b"}, Kind.CARRIED))
+LIMIT = 1 << 62
+UNEQUAL = 0xFFFF_FFFF
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        HEAD,
+        HEAD + bytes(21),
+        HEAD[:-1] + b"\xc1" + bytes(22),
+        head_of(0, 0, 0, 0),
+        head_of(0, 0, 2, 0),
+        head_of(0, 0, 2, 1) + b"abc",
+        head_of(0, 0, 2, 1) + b"a",
+        head_of(LIMIT - 1, 0, 2, 1) + b"ab",
+        head_of(0, LIMIT - 1, 2, 1) + b"ab",
+        head_of(0, 0, 2, UNEQUAL) + bytes(7),
+        head_of(0, 0, 2, UNEQUAL) + struct.pack("<2I", 1, 2) + b"abcd",
+        head_of(0, 0, 2, UNEQUAL) + struct.pack("<2I", 1, 0xFFFF_FFFF) + b"abcd",
+        head_of(0, 0, RUN_MESSAGES_MAX + 1, 1) + bytes(RUN_MESSAGES_MAX + 1),
+    ],
+    ids=[
+        "no numbers", "short numbers", "bad envelope", "no message", "empty ones without lengths",
+        "too long", "too short", "high number", "high sequence", "short lengths",
+        "lengths too short", "lengths too long", "too many",
+    ],
+)  # fmt: skip
+def test_runs_that_no_gateway_makes_are_refused(run: bytes) -> None:
+    assert parse_run(run) is None
+    messages = Messages(NodeId(1), 2, [run], enveloped_group(GroupId(3)), 7)
+    opened, envelopes, refused = open_envelopes(messages, 3)
+    assert (opened.payloads, envelopes, refused) == ([], [], 1)
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_run_or_refused(data: bytes) -> None:
+    """What parses is what a gateway would have sent."""
+    found = parse_run(HEAD + data)
+    if found is not None:
+        envelope, sequence, bodies = found
+        again = parse_run(encode_run(HEAD, envelope.number, sequence, bodies))
+        assert again == found
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=99).map(lambda data: b"\xff\xff" + data))

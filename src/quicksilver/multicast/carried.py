@@ -15,6 +15,7 @@ as that one lives.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from itertools import groupby
 
 from quicksilver.wire.envelope import CARRIED_AFTER, CARRIED_SENDER, Envelope, Kind
 
@@ -34,47 +35,44 @@ class CarriedMessages:
     ) -> Sequence[int]:
         """Return the places of those messages of a gateway that are to be delivered.
 
-        ``living``: the nodes that are counted in. Messages of other kinds are delivered.
+        ``living``: the nodes that are counted in. Messages of other kinds are delivered. Those
+        of a run have the same envelope, with the number of the first.
         """
         if not envelopes:
             return []
         first = envelopes[0]
-        if first.kind is Kind.CARRIED and _is_run(envelopes) and self._take(gateway, first, living):
-            # As almost always, and a fifth of the time that it takes to look at each.
-            self._had[first.headers.get(CARRIED_SENDER)] = envelopes[-1].number + 1, gateway
-            return range(len(envelopes))
-        return [
-            place
-            for place, envelope in enumerate(envelopes)
-            if envelope.kind is not Kind.CARRIED or self._take(gateway, envelope, living)
-        ]
+        if first is envelopes[-1]:  # as almost always: one run
+            return self._pick_run(gateway, first, 0, len(envelopes), living)
+        places: list[int] = []
+        start = 0
+        for _, run in groupby(envelopes, key=id):
+            stop = start + sum(1 for _ in run)
+            places += self._pick_run(gateway, envelopes[start], start, stop, living)
+            start = stop
+        return places
 
-    def _take(self, gateway: int, envelope: Envelope, living: Container[int]) -> bool:
+    def _pick_run(
+        self, gateway: int, envelope: Envelope, start: int, stop: int, living: Container[int]
+    ) -> range:
+        if envelope.kind is not Kind.CARRIED:
+            return range(start, stop)
         headers, number = envelope.headers, envelope.number
+        past = number + stop - start
         sender = headers.get(CARRIED_SENDER)
         had = self._had
         known = had.get(sender)
         if known is not None:
             low, followed = known
-            if number < low:
-                return False
+            if past <= low:
+                return range(0)
             is_jump = number > low and gateway != followed and followed in living
             if is_jump and not _begins_by(headers.get(CARRIED_AFTER), low):
-                return False
+                return range(0)
+            start += max(low - number, 0)
         elif len(had) >= SENDERS_MAX:
             del had[next(iter(had))]
-        had[sender] = number + 1, gateway
-        return True
-
-
-def _is_run(envelopes: Sequence[Envelope]) -> bool:
-    """Whether messages came with one envelope for all, and are numbered consecutively."""
-    headers, number = envelopes[0].headers, envelopes[0].number
-    for envelope in envelopes:
-        if envelope.headers is not headers or envelope.number != number:
-            return False
-        number += 1
-    return True
+        had[sender] = past, gateway
+        return range(start, stop)
 
 
 def _begins_by(after: object, low: int) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Sequence
 
 from quicksilver.multicast.carried import CarriedMessages
 from quicksilver.multicast.events import EnvelopeReceiver, Receiver
-from quicksilver.wire.envelope import Envelope, Kind, open_envelopes
+from quicksilver.wire.envelope import Envelope, Kind, distinct, open_envelopes
 from quicksilver.wire.ids import NodeId, plain_group
 from quicksilver.wire.packets import Messages
 
@@ -119,7 +119,7 @@ def open_for(
     ``living`` are the nodes that are counted in.
     """
     opened, envelopes, bad = open_envelopes(messages, joined.group)
-    kinds = [each.kind for each in envelopes]  # no set: hashing them takes long
+    kinds = [each.kind for each in distinct(envelopes)]  # no set: hashing them takes long
     if Kind.RETAINED in kinds:
         opened, envelopes = _for_newcomers(opened, envelopes, joined.since)
     if Kind.CARRIED in kinds:

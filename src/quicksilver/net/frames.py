@@ -38,15 +38,18 @@ class FrameDecoder:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         """The longest frame; may be changed between two frames."""
-        self._buffer = bytearray()
+        self._partial = bytearray()
+        """The beginning of a frame, if what arrived before ended in the middle of it."""
+        self._chunk = b""
+        """What arrived last, as it came: most frames are cut out of it, and copied once."""
         self._at = 0
-        """How much of the buffer has been taken."""
+        """How much of that has been taken."""
         self._error: FrameError | None = None
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that have not been taken as frames."""
-        return len(self._buffer) - self._at
+        return len(self._partial) + len(self._chunk) - self._at
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
         """Return the frames that ``data`` completes.
@@ -69,8 +72,9 @@ class FrameDecoder:
 
     def push(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes as they arrived; ``next_frame`` has what they complete."""
-        self._drop_taken()
-        self._buffer += data
+        rest = self._chunk[self._at :]
+        self._chunk = rest + bytes(data) if rest else bytes(data)
+        self._at = 0
 
     def next_frame(self) -> bytes | None:
         """Return the next complete frame, or None.
@@ -80,29 +84,52 @@ class FrameDecoder:
         """
         if self._error is not None:
             raise self._error
-        buffer, at = self._buffer, self._at
-        if len(buffer) - at < LENGTH_BYTES:
-            self._drop_taken()
+        partial = self._partial
+        if partial:
+            return self._next_of_partial(partial)
+        chunk, at = self._chunk, self._at
+        body = at + LENGTH_BYTES
+        if len(chunk) >= body:
+            length = self._check(chunk[at:body])
+            if len(chunk) >= body + length:
+                self._at = body + length
+                return chunk[body : body + length]
+        self._fill(len(chunk) - at)
+        return None
+
+    def _next_of_partial(self, partial: bytearray) -> bytes | None:
+        if not self._fill(LENGTH_BYTES):
             return None
-        length = int.from_bytes(buffer[at : at + LENGTH_BYTES], "little")
+        length = self._check(partial[:LENGTH_BYTES])
+        if not self._fill(LENGTH_BYTES + length):
+            return None
+        # A new one: what a long frame needed is given back.
+        self._partial = bytearray()
+        with memoryview(partial) as view:
+            return bytes(view[LENGTH_BYTES:])
+
+    def _fill(self, size: int) -> bool:
+        """Let the partial frame have so many bytes, if they are there."""
+        partial, chunk, at = self._partial, self._chunk, self._at
+        need = size - len(partial)
+        if need > 0:
+            with memoryview(chunk) as view:
+                partial += view[at : at + need]
+            self._at = at = min(at + need, len(chunk))
+        if at == len(chunk):
+            self._chunk, self._at = b"", 0
+        return len(partial) >= size
+
+    def _check(self, head: bytes | bytearray) -> int:
+        """Return how long a frame is; raises FrameError."""
+        length = int.from_bytes(head, "little")
         if length > self.bytes_max:
             self._error = FrameError(length, self.bytes_max)
-            # In place: the error's traceback keeps the name ``buffer`` alive for a while.
-            buffer.clear()
-            self._at = 0
+            # In place: the error's traceback keeps what it names alive for a while.
+            self._partial.clear()
+            self._chunk, self._at = b"", 0
             raise self._error
-        stop = at + LENGTH_BYTES + length
-        if stop > len(buffer):
-            self._drop_taken()
-            return None
-        self._at = stop
-        return bytes(buffer[at + LENGTH_BYTES : stop])
-
-    def _drop_taken(self) -> None:
-        if self._at:
-            # A new one: what a long frame needed is given back.
-            self._buffer = self._buffer[self._at :]
-            self._at = 0
+        return length
 
 
 def configure_stream(sock: socket.socket) -> None:

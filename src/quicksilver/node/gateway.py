@@ -102,9 +102,11 @@ OnReady = Callable[[str], None]
 def run_gateway(options: GatewayOptions, on_ready: OnReady | None = None) -> int:
     """Be a gateway until SIGTERM or SIGINT, and return which; raises what ``serve_gateway`` does.
 
-    Call it from the main thread.
+    Call it from the main thread of a process that does nothing else: it changes how often garbage
+    is collected there.
     """
-    return run_until_signal(lambda stop: serve_gateway(options, stop, on_ready))
+    tuned = replace(options, node=replace(options.node, tune_gc=True))
+    return run_until_signal(lambda stop: serve_gateway(tuned, stop, on_ready))
 
 
 async def serve_gateway(
@@ -227,8 +229,13 @@ class _Process:
         assert self._machine is not None
         assert self._server is not None
         node = replace(self._options.node, name=name_node(scope, self._name))
-        self._gateway = Gateway(scope=scope, name=self._name, forwarder=self._machine.forwarder)
-        self._lan = Lan(self._options.gms, node, self._take_lan)
+        self._lan = lan = Lan(self._options.gms, node, self._take_lan)
+        self._gateway = Gateway(
+            scope=scope,
+            name=self._name,
+            forwarder=self._machine.forwarder,
+            run_bytes=lan.run_bytes,
+        )
         await self._lan.start()
         self._note_scopes()
         self._server.call(self._turn)
@@ -330,7 +337,7 @@ class _Process:
             match event:
                 case None:
                     return
-                case Heard(group, node, name, numbers, payloads, envelopes):
+                case Heard(group, node, name, numbers, payloads, envelopes, _):
                     if group == GROUP:
                         for payload in payloads:
                             gateway.handle_said(node, payload)

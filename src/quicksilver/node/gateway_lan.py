@@ -23,12 +23,16 @@ from quicksilver.node.errors import UnconfirmedError
 from quicksilver.node.messages import View
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.requests import Sink
+from quicksilver.scopes.dissemination.packets import LINK_CUT_BYTES
 from quicksilver.scopes.gateway.messages import GROUP
 from quicksilver.wire.envelope import Envelope
-from quicksilver.wire.packets import Messages
+from quicksilver.wire.packets import OVERHEAD_SINGLE, Messages
 
 WAITING_BYTES_MAX = 8 << 20
 """What the network has brought and the event loop has not taken yet."""
+
+TOGETHER_BYTES = LINK_CUT_BYTES // 2
+"""Packets of one node are taken together until they are this long."""
 
 _MESSAGE_BYTES = 64
 """What a message takes besides its payload."""
@@ -43,6 +47,8 @@ class Heard(NamedTuple):
     numbers: Sequence[int]
     payloads: list[bytes]
     envelopes: Sequence[Envelope] | None
+    size: int
+    """About how much memory they take."""
 
 
 class ViewSeen(NamedTuple):
@@ -99,6 +105,12 @@ class Lan:
             raise self.core.unreachable() from None
         self._incarnation = self.core.exclusions
         await asyncio.wrap_future(self.core.subscribe(join=[_GroupSink(self, GROUP)]))
+
+    @property
+    def run_bytes(self) -> int:
+        """How long a message may be that shares a packet with no other."""
+        packet_bytes = self.core.session.engine.environment.config.packet_bytes
+        return packet_bytes - OVERHEAD_SINGLE
 
     async def close(self) -> None:
         await asyncio.to_thread(self.core.close)
@@ -194,9 +206,36 @@ class Lan:
             return None
         event = self._events.popleft()
         if isinstance(event, Heard):
-            size = size_of(event.payloads)
-            self._waiting_bytes -= size  # no call in between: the core adds
+            if event.envelopes is None:
+                event = self._with_next(event)
+            self._waiting_bytes -= event.size  # no call in between: the core adds
         return event
+
+    def _with_next(self, heard: Heard) -> Heard:
+        """Add what the same node said next, as long as one packet has room for all of it."""
+        found = [heard]
+        numbers, size = heard.numbers, heard.size
+        while self._events and size < TOGETHER_BYTES:
+            # Only the loop takes events away, so the first one stays while it is looked at.
+            after = self._events[0]
+            if (
+                not isinstance(after, Heard)
+                or after.envelopes is not None
+                or (after.group, after.node) != (heard.group, heard.node)
+                or after.numbers[0] != numbers[-1] + 1
+            ):
+                break
+            found.append(after)
+            numbers = after.numbers
+            size += after.size
+            self._events.popleft()
+        if len(found) == 1:
+            return heard
+        payloads = [payload for each in found for payload in each.payloads]
+        all_numbers: Sequence[int] = range(heard.numbers[0], numbers[-1] + 1)
+        if len(all_numbers) != len(payloads):  # a request was among them, for example
+            all_numbers = [number for each in found for number in each.numbers]
+        return heard._replace(numbers=all_numbers, payloads=payloads, size=size)
 
     def _resume(self) -> None:
         if self._paused and self._waiting_bytes <= WAITING_BYTES_MAX // 2:
@@ -219,7 +258,7 @@ class Lan:
         payloads = messages.payloads
         size = size_of(payloads)
         self._waiting_bytes += size  # no call in between: the loop takes away
-        self.tell_on_core(Heard(group, node, name, messages.numbers(), payloads, envelopes))
+        self.tell_on_core(Heard(group, node, name, messages.numbers(), payloads, envelopes, size))
         if self._waiting_bytes > WAITING_BYTES_MAX and pattern not in self._paused:
             self._paused[pattern] = None
             session.pause(pattern)

@@ -10,7 +10,7 @@ from collections import deque
 
 from quicksilver.node.messages import Batch, View
 from quicksilver.node.options import Overflow
-from quicksilver.wire.envelope import envelope_bytes
+from quicksilver.wire.envelope import distinct, envelope_bytes
 from quicksilver.wire.packets import Messages
 
 PER_MESSAGE_BYTES = 64
@@ -112,7 +112,7 @@ def cost(batch: Batch | Messages) -> int:
     """Return what a batch counts for in a queue."""
     size = sum(map(len, batch.payloads)) + PER_MESSAGE_BYTES * len(batch.payloads)
     if type(batch) is Batch and batch.envelopes is not None:
-        size += sum(map(envelope_bytes, batch.envelopes))
+        size += sum(map(envelope_bytes, distinct(batch.envelopes)))
     return size
 
 

@@ -8,21 +8,23 @@ number, ``enveloped_group(id)``; the payloads that travel under it begin with an
 Both numbers of a group share one sequence, so plain messages and those with an envelope
 stay in the order in which they were sent, and one packet may carry both.
 
-Messages that a gateway brings in from another network come in runs whose envelopes differ by
-their numbers alone. There the number has a place of its own, so the rest is parsed once for all
-that come in one packet::
+Messages that a gateway brings in from another network are numbered there and here. Consecutive
+ones that have the same envelope travel as one, and are taken apart by whoever gets them::
 
-    0xFFFF | size u16 | envelope, MessagePack | number u64 | body
+    0xFFFF | size u16 | envelope, MessagePack | number u64 | sequence u64 | count u16 | length u32
+    [one length u32 a message, unless all are equally long] | bodies
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from struct import Struct, pack, unpack_from
 from typing import Any
 
 import msgspec
 
-from quicksilver.wire.packets import Messages
+from quicksilver.wire.packets import MESSAGES_PER_PACKET_MAX, Messages
 
 ENVELOPE_BYTES_MAX = 32 << 10
 """Key, headers and what belongs to them, as they travel."""
@@ -34,7 +36,13 @@ _SIZE_BYTES = 2
 _CARRIED = b"\xff\xff"
 """In place of a size, which is never as much."""
 _NUMBER_LIMIT = 1 << 62
-CARRIED_NUMBER_BYTES = 8
+_RUN = Struct("<QQHI")
+_UNEQUAL = 0xFFFF_FFFF
+"""In place of the length that all messages of a run have."""
+RUN_OVERHEAD = _RUN.size
+PER_MESSAGE_RUN = 4
+RUN_MESSAGES_MAX = MESSAGES_PER_PACKET_MAX
+"""Bounds what a short run that declares many empty messages can cost."""
 _MEMORY_BYTES = 160
 """What an envelope takes besides its texts."""
 
@@ -52,8 +60,8 @@ class Kind(enum.IntEnum):
     RETAINED = 4
     """A value sent again for newcomers: members since ``number`` or before have had it."""
     CARRIED = 5
-    """Brought in from another network: ``number`` is the one that its sender there gave it, and
-    the header ``scope.sender`` names that sender."""
+    """Brought in from another network: the header ``scope.sender`` names its sender there, who
+    gave it ``number``. The messages of a run share one envelope, with the first one's number."""
 
 
 CARRIED_SENDER = "scope.sender"
@@ -91,60 +99,81 @@ def encode_enveloped(envelope: Envelope, body: bytes) -> bytes:
     return b"".join((len(head).to_bytes(_SIZE_BYTES, "little"), head, body))
 
 
-def encode_carried(envelope: Envelope) -> bytes:
-    """Return what carried messages with this envelope begin with, whatever their numbers.
+def encode_run_head(envelope: Envelope) -> bytes:
+    """Return what runs of carried messages with this envelope begin with, whatever their numbers.
 
-    The number, in ``CARRIED_NUMBER_BYTES`` (little endian), and the body follow. ValueError if
-    the envelope is too long.
+    ValueError if the envelope is too long.
     """
     return _CARRIED + encode_enveloped(envelope, b"")
 
 
+def encode_run(head: bytes, number: int, sequence: int, bodies: Sequence[bytes]) -> bytes:
+    """Return consecutive carried messages as one, at most ``RUN_MESSAGES_MAX`` of them.
+
+    ``number`` is that of the first one in the network that it was sent in, ``sequence`` the one
+    that its gateway gives it here.
+    """
+    sizes = list(map(len, bodies))
+    count, size = len(sizes), sizes[0]
+    if sizes.count(size) == count and (size or count == 1):
+        return b"".join((head, _RUN.pack(number, sequence, count, size), *bodies))
+    table = pack(f"<{count}I", *sizes)
+    return b"".join((head, _RUN.pack(number, sequence, count, _UNEQUAL), table, *bodies))
+
+
 def parse_enveloped(payload: bytes) -> tuple[Envelope, bytes] | None:
-    """Return envelope and body, or None where the bytes lie."""
-    begin = _SIZE_BYTES
-    is_carried = payload.startswith(_CARRIED)
-    if is_carried:
-        begin += len(_CARRIED)
-    start = begin + int.from_bytes(payload[begin - _SIZE_BYTES : begin], "little")
-    if len(payload) < start or start <= begin:
+    """Return envelope and body, or None where the bytes lie, or are a run."""
+    found = _parse_head(payload, 0)
+    return None if found is None else (found[0], payload[found[1] :])
+
+
+def parse_run(payload: bytes) -> tuple[Envelope, int, list[bytes]] | None:
+    """Return what a run of carried messages has: the envelope of all, the sequence number of the
+    first, and their bodies; or None where the bytes lie.
+
+    No more is allocated than a few times what the payload takes itself.
+    """
+    found = _parse_head(payload, len(_CARRIED))
+    if found is None or len(payload) < found[1] + RUN_OVERHEAD:
+        return None
+    envelope, start = found
+    number, sequence, count, size = _RUN.unpack_from(payload, start)
+    start += RUN_OVERHEAD
+    end = len(payload)
+    if not 0 < count <= RUN_MESSAGES_MAX or max(number, sequence) > _NUMBER_LIMIT - count:
+        return None
+    if size != _UNEQUAL:
+        # Several empty ones would have lengths: else a few bytes could stand for thousands.
+        if start + count * size != end or (not size and count > 1):
+            return None
+        bodies = [payload[i : i + size] for i in range(start, end, size)] if size else [b""]
+    else:
+        if start + PER_MESSAGE_RUN * count > end:
+            return None
+        sizes = unpack_from(f"<{count}I", payload, start)
+        start += PER_MESSAGE_RUN * count
+        if start + sum(sizes) != end:
+            return None
+        bodies = []
+        for size in sizes:
+            bodies.append(payload[start : start + size])
+            start += size
+    return Envelope(envelope.key, envelope.headers, Kind.CARRIED, number), sequence, bodies
+
+
+def _parse_head(payload: bytes, at: int) -> tuple[Envelope, int] | None:
+    """Return the envelope whose size is at a place, and where it ends."""
+    begin = at + _SIZE_BYTES
+    size = int.from_bytes(payload[at:begin], "little")
+    if not 0 < size <= min(ENVELOPE_BYTES_MAX, len(payload) - begin):
         return None
     try:
-        envelope = _decode(payload[begin:start])
+        envelope = _decode(payload[begin : begin + size])
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    if _find_problem(envelope, start - begin) is not None:
+    if _find_problem(envelope, size) is not None:
         return None
-    if not is_carried:
-        return envelope, payload[start:]
-    end = start + CARRIED_NUMBER_BYTES
-    number = int.from_bytes(payload[start:end], "little")
-    if len(payload) < end or number >= _NUMBER_LIMIT:
-        return None
-    return Envelope(envelope.key, envelope.headers, Kind.CARRIED, number), payload[end:]
-
-
-def _parse_run(payloads: list[bytes]) -> list[tuple[Envelope, bytes] | None]:
-    """Parse the payloads of one packet: 0.25 µs for a carried message like the one before it,
-    where to parse each took 0.7."""
-    found: list[tuple[Envelope, bytes] | None] = []
-    prefix, start, end = _CARRIED + _CARRIED, 0, 0  # of no payload
-    key, headers, carried = EMPTY.key, EMPTY.headers, Kind.CARRIED
-    for payload in payloads:
-        if payload.startswith(prefix) and len(payload) >= end:
-            number = int.from_bytes(payload[start:end], "little")
-            if number < _NUMBER_LIMIT:
-                # They share one mapping of headers, which nobody changes.
-                found.append((Envelope(key, headers, carried, number), payload[end:]))
-                continue
-        each = parse_enveloped(payload)
-        if each is not None and payload.startswith(_CARRIED):
-            key, headers = each[0].key, each[0].headers
-            end = len(payload) - len(each[1])
-            start = end - CARRIED_NUMBER_BYTES
-            prefix = payload[:start]
-        found.append(each)
-    return found
+    return envelope, begin + size
 
 
 def _find_problem(envelope: Envelope, size: int) -> str | None:
@@ -166,19 +195,40 @@ def envelope_bytes(envelope: Envelope) -> int:
     return _MEMORY_BYTES + len(envelope.key or b"") + headers
 
 
+def distinct(envelopes: Sequence[Envelope]) -> Sequence[Envelope]:
+    """Return envelopes without repetition, if all of them are those of one run."""
+    return envelopes[:1] if envelopes and envelopes[0] is envelopes[-1] else envelopes
+
+
 def open_envelopes(messages: Messages, group: int) -> tuple[Messages, list[Envelope], int]:
     """Return the messages with their bodies as payloads under the group's own number, their
-    envelopes, and how many were left out because their bytes lie."""
-    found = _parse_run(messages.payloads)
-    sequences = messages.sequences or range(messages.first, messages.first + len(found))
-    good = [(each, number) for each, number in zip(found, sequences, strict=True) if each]
+    envelopes, and how many were left out because their bytes lie.
+
+    The messages of a run are consecutive and have one envelope, the same object.
+    """
+    bodies: list[bytes] = []
+    numbers: list[int] = []
+    envelopes: list[Envelope] = []
+    bad = 0
+    for payload, number in zip(messages.payloads, messages.numbers(), strict=True):
+        if payload.startswith(_CARRIED):
+            run = parse_run(payload)
+            if run is None:
+                bad += 1
+                continue
+            envelope, first, found = run
+            bodies += found
+            numbers += range(first, first + len(found))
+            envelopes += [envelope] * len(found)
+            continue
+        single = parse_enveloped(payload)
+        if single is None:
+            bad += 1
+            continue
+        envelopes.append(single[0])
+        bodies.append(single[1])
+        numbers.append(number)
     opened = Messages(
-        messages.sender,
-        messages.batch,
-        [body for (_, body), _ in good],
-        None,
-        0,
-        [group] * len(good),
-        [number for _, number in good],
+        messages.sender, messages.batch, bodies, None, 0, [group] * len(bodies), numbers
     )
-    return opened, [envelope for (envelope, _), _ in good], len(found) - len(good)
+    return opened, envelopes, bad

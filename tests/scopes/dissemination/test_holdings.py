@@ -75,8 +75,12 @@ class TestRuns:
 
     @pytest.mark.parametrize("count", [0, 1, 5, MESSAGES_MAX, MESSAGES_MAX + 1, 5000])
     @pytest.mark.parametrize("size", [0, 10, 1000, 30_000, 100_000])
-    def test_messages_are_cut_into_few_packets_that_fit(self, count: int, size: int) -> None:
+    @pytest.mark.parametrize("longer", [0, 7], ids=["equally long", "not equally long"])
+    def test_messages_are_cut_into_few_packets_that_fit(
+        self, count: int, size: int, longer: int
+    ) -> None:
         messages = [b"x" * size] * min(count, 20_000_000 // (size + 1))
+        messages[1::3] = [b"y" * (size + longer)] * len(messages[1::3])
         runs = list(cut_messages(messages))
         assert [message for each in runs for message in each] == messages
         assert all(len(each) <= MESSAGES_MAX for each in runs)

@@ -19,7 +19,7 @@ from quicksilver.scopes.gateway.inflow import Ticket
 from quicksilver.scopes.gateway.messages import name_node
 from quicksilver.scopes.management.events import TargetOpened
 from quicksilver.scopes.routing import Channel, Entry
-from quicksilver.wire.envelope import parse_enveloped
+from quicksilver.wire.envelope import parse_run
 
 T = "campus/news"
 LAN = "campus/lan2"
@@ -52,7 +52,7 @@ class Host:
         self.name = name
         forwarder = Forwarder(scope=LAN, node=name, life=1, copies_bytes_max=1 << 20)
         self.forwarder = forwarder
-        self.gateway = Gateway(scope=LAN, name=name, forwarder=forwarder)
+        self.gateway = Gateway(scope=LAN, name=name, forwarder=forwarder, run_bytes=lan.run_bytes)
         self.flush: tuple[Ticket, dict[str, int]] | None = None
         self.ways: dict[str, Way] = {region: Way() for region in lan.regions}
         self.said: dict[int, Way] = {}
@@ -103,8 +103,12 @@ class Host:
 class Lan:
     """The network; gateways have numbers below 10, members from 10 on."""
 
-    def __init__(self, regions: str = "ab", gateways: int = 2, members: int = 3) -> None:
+    def __init__(
+        self, regions: str = "ab", gateways: int = 2, members: int = 3, run_bytes: int = 1
+    ) -> None:
+        """``run_bytes``: how much is brought in as one; 1 is a message at a time."""
         self.regions = regions
+        self.run_bytes = run_bytes
         self.members: dict[int, Member] = {}
         self.living: set[int] = set()
         """Nodes that members count in."""
@@ -140,15 +144,16 @@ class Lan:
         for _ in range(min(count, len(way.under_way))):
             payload = way.under_way.popleft()
             way.arrived += 1
-            opened = parse_enveloped(payload)
-            assert opened is not None
+            run = parse_run(payload)
+            assert run is not None
+            envelope, _, bodies = run
+            sender = envelope.headers["scope.sender"]
             for member in self.members.values():
-                if member.region == region and member.carried.pick(
-                    host.node, [opened[0]], self.living
-                ):
-                    assert opened[1] == str(opened[0].number).encode()
-                    sender = opened[0].headers["scope.sender"]
-                    member.got.append((sender, opened[0].number))
+                if member.region != region:
+                    continue
+                for at in member.carried.pick(host.node, [envelope] * len(bodies), self.living):
+                    assert bodies[at] == str(envelope.number + at).encode()
+                    member.got.append((sender, envelope.number + at))
 
     def hear(self, host: Host, other: int, count: int) -> None:
         """The next words of a gateway arrive at another one."""

@@ -112,7 +112,9 @@ def test_messages_that_nobody_can_give_are_passed_over_by_who_takes_over() -> No
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_no_crash_loses_or_repeats_a_message(data: st.DataObject) -> None:
-    lan = Lan(gateways=data.draw(st.integers(2, 3)))
+    # One message at a time, two or three, or all at once.
+    run_bytes = data.draw(st.sampled_from([1, 90, 1000]))
+    lan = Lan(gateways=data.draw(st.integers(2, 3)), run_bytes=run_bytes)
     crashes = 0
     for _ in range(data.draw(st.integers(0, 40))):
         # Most happens where messages are brought in.

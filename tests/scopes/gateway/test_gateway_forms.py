@@ -21,8 +21,10 @@ from quicksilver.wire.envelope import (
     Envelope,
     Kind,
     encode_enveloped,
-    parse_enveloped,
+    open_envelopes,
 )
+from quicksilver.wire.ids import GroupId, NodeId
+from quicksilver.wire.packets import Messages
 
 ALICE = Sender("campus/lan1", "alice:1", 17)
 
@@ -31,21 +33,38 @@ def packet(*messages: bytes, number: int = 5, session: int = 0, **attributes: st
     return Packet("campus/news", ALICE, number, 0, session, (), attributes, messages)
 
 
+def opened(payloads: list[bytes]) -> tuple[Messages, list[Envelope]]:
+    messages, envelopes, bad = open_envelopes(Messages(NodeId(1), 0, payloads, GroupId(2), 0), 2)
+    assert bad == 0
+    return messages, envelopes
+
+
 def incoming(of: Packet, after: int | None = None) -> list[tuple[Envelope, bytes]]:
-    found = [parse_enveloped(payload) for payload in encode_incoming(of, after)]
-    assert None not in found
-    return [each for each in found if each is not None]
+    payloads, count = encode_incoming(of, after)
+    messages, envelopes = opened(payloads)
+    assert count == len(messages)
+    return list(zip(envelopes, messages.payloads, strict=True))
 
 
 def test_a_message_comes_with_the_name_and_number_of_its_sender() -> None:
     (one, a), (two, b) = incoming(packet(b"a", b"b"))
     assert (a, b) == (b"a", b"b")
-    assert [(each.kind, each.number) for each in (one, two)] == [
-        (Kind.CARRIED, 5),
-        (Kind.CARRIED, 6),
-    ]
+    assert one is two, "one envelope for a run, with the number of the first"
+    assert (one.kind, one.number) == (Kind.CARRIED, 5)
     assert one.headers == {CARRIED_SENDER: "campus/lan1:17:alice:1"}
     assert parse_sender(one.headers[CARRIED_SENDER]) == ALICE
+
+
+def test_runs_are_no_longer_than_packets_of_the_network_and_numbered_on() -> None:
+    """A long message goes alone; which run a message is in makes no difference to anybody."""
+    messages = [b"a" * 40, b"b" * 40, b"c" * 500, b"d" * 40, b"", b"e" * 40]
+    payloads, count = encode_incoming(packet(*messages), None, 90, 200)
+    assert count == len(messages)
+    assert [len(payload) > 200 for payload in payloads] == [False, True, False]
+    found, envelopes = opened(payloads)
+    assert found.payloads == messages
+    assert found.sequences == list(range(90, 96))
+    assert [each.number for each in envelopes] == [5, 5, 7, 8, 8, 8]
 
 
 def test_keys_and_headers_arrive_as_they_were_sent() -> None:

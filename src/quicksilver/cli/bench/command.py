@@ -397,6 +397,32 @@ def controller(
 
 
 @app.command()
+def gateways(
+    receivers: Receivers = 1,
+    size: Size = 1000,
+    seconds: Seconds = 3.0,
+    rounds: Rounds = 3,
+    interface: Interface = "lo",
+    as_json: Json = False,
+) -> None:
+    """Compare one network with two that gateways join, with the receivers in the second.
+
+    All processes share this machine: ``ratio`` is what is left of the rate there.
+    ``ratio_by_busiest_process`` is what would be left if each had a core of its own and links
+    were no limit.
+    """
+    from quicksilver.cli.bench.gateways import measure_gateways
+
+    def pair() -> dict[str, Any]:
+        return measure_gateways(
+            receivers=receivers, size=size, seconds=seconds, interface=interface
+        )
+
+    result = median_of(rounds, pair, "ratio_by_busiest_process")
+    show(result, as_json=as_json, title=f"gateways, {receivers} receivers")
+
+
+@app.command()
 def mtu(
     receivers: Receivers = 1,
     size: Size = 1000,

@@ -162,14 +162,14 @@ def _measure(
         )
         sender = start_worker(children, load)
         sender.expect(LoadReady, READY_S)
-        used = 0.0 if controller is None else _cpu_s(controller.pid)
+        used = 0.0 if controller is None else cpu_s_of(controller.pid)
         for child in (*apps, sender):
             child.tell(Go())
         sent = sender.expect(SenderResult, seconds + REPORT_S)
         for app in apps:
             app.tell(Sent(sent.sent))
         got = [app.expect(AppResult, COMPLETE_S + REPORT_S) for app in apps]
-        controller_s = 0.0 if controller is None else _cpu_s(controller.pid) - used
+        controller_s = 0.0 if controller is None else cpu_s_of(controller.pid) - used
     total = sum(sent.sent)
     deliveries = max(1, sum(one.count for one in got))
     apps_s = sum(one.cpu_s for one in got)
@@ -190,7 +190,7 @@ def _measure(
     }
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s_of(pid: int) -> float:
     """Return the processor time that another process has used."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         words = file.read().rpartition(")")[2].split()

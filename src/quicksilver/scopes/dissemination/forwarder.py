@@ -35,6 +35,7 @@ from quicksilver.scopes.dissemination.inlets import Inlets
 from quicksilver.scopes.dissemination.outlets import Outlets
 from quicksilver.scopes.dissemination.packets import (
     CUT_BYTES,
+    LINK_CUT_BYTES,
     MESSAGES_MAX,
     Gap,
     Packet,
@@ -513,7 +514,7 @@ class Forwarder:
         assert sender != self.sender
         self._send_batches()
         self.holdings.begin(topic, sender, number)
-        for run in cut_messages(messages):
+        for run in cut_messages(messages, LINK_CUT_BYTES):
             packet = Packet(
                 topic, sender, number, self._next_serial(topic), self._sessions.get(topic, 0),
                 record, attributes, run,

@@ -391,7 +391,7 @@ class Holdings:
 
 def _shortened(packet: Packet, size: int, bytes_max: int) -> Packet:
     """Return as many messages of a packet as fit, at least one."""
-    room = bytes_max - (size - sum(map(len, packet.messages)))
+    room = bytes_max - (size - packet.payload_bytes())
     count = 0
     for message in packet.messages:
         room -= len(message)

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quicksilver.scopes.dissemination.packets import Packet, Sender
+from quicksilver.scopes.dissemination.packets import Packet, Sender, cut_messages
 from quicksilver.wire.envelope import (
     CARRIED_AFTER,
-    CARRIED_NUMBER_BYTES,
     CARRIED_SENDER,
     EMPTY,
+    RUN_OVERHEAD,
     Envelope,
     Kind,
-    encode_carried,
+    encode_run,
+    encode_run_head,
     parse_enveloped,
 )
 
@@ -35,6 +36,9 @@ VOID = {FORM: "void"}
 
 SESSION = "scope.session"
 """Header of a carried message that belongs to a session: its number."""
+
+RUN_BYTES = 56_000
+"""About how long runs are; the host of a gateway knows what fits into a packet of its network."""
 
 
 def name_sender(sender: Sender) -> str:
@@ -62,22 +66,27 @@ def open_messages(packet: Packet) -> list[tuple[int, Envelope, bytes] | None]:
     return [None if each is None else (number, *each) for number, each in opened]
 
 
-def encode_incoming(packet: Packet, after: int | None) -> list[bytes]:
-    """Return the messages of a packet as a gateway gives them to its group, void ones left out.
+def encode_incoming(
+    packet: Packet, after: int | None, sequence: int = 0, bytes_max: int = RUN_BYTES
+) -> tuple[list[bytes], int]:
+    """Return the messages of a packet as a gateway gives them to its group, void ones left out,
+    and how many these are.
 
-    ``after``: messages from this number on up to the packet are lost.
+    ``after``: messages from this number on up to the packet are lost. ``sequence``: what the
+    first one is to be numbered. They go in runs of about ``bytes_max``, or of one message.
     """
     headers: dict[str, str] = {CARRIED_SENDER: name_sender(packet.sender)}
     if packet.session:
         headers[SESSION] = str(packet.session)
-    if FORM not in packet.attributes and after is None:
-        # As almost always, and 0.1 µs for a message.
-        head = encode_carried(Envelope(None, headers, Kind.CARRIED))
-        number = packet.number
-        return [
-            b"".join((head, n.to_bytes(CARRIED_NUMBER_BYTES, "little"), body))
-            for n, body in enumerate(packet.messages, number)
-        ]
+    if FORM not in packet.attributes and after is None:  # as almost always
+        head = encode_run_head(Envelope(None, headers, Kind.CARRIED))
+        room = bytes_max - len(head) - RUN_OVERHEAD
+        payloads, number = [], packet.number
+        for run in cut_messages(packet.messages, room):
+            payloads.append(encode_run(head, number, sequence, run))
+            number += len(run)
+            sequence += len(run)
+        return payloads, len(packet.messages)
     payloads = []
     for opened in open_messages(packet):
         if opened is None:
@@ -86,16 +95,16 @@ def encode_incoming(packet: Packet, after: int | None) -> list[bytes]:
         extra = headers if after is None else {**headers, CARRIED_AFTER: str(after)}
         after = None
         head = _encode_head(envelope, extra)
-        payloads.append(b"".join((head, number.to_bytes(CARRIED_NUMBER_BYTES, "little"), body)))
-    return payloads
+        payloads.append(encode_run(head, number, sequence + len(payloads), (body,)))
+    return payloads, len(payloads)
 
 
 def _encode_head(envelope: Envelope, extra: Mapping[str, str]) -> bytes:
     """Return what a message begins with; without its own headers if there are too many."""
     try:
-        return encode_carried(Envelope(envelope.key, {**envelope.headers, **extra}, Kind.CARRIED))
+        return encode_run_head(Envelope(envelope.key, {**envelope.headers, **extra}, Kind.CARRIED))
     except ValueError:
-        return encode_carried(Envelope(None, dict(extra), Kind.CARRIED))
+        return encode_run_head(Envelope(None, dict(extra), Kind.CARRIED))
 
 
 def void(count: int) -> Sequence[bytes]:

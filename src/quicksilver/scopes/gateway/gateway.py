@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
+from quicksilver.scopes.gateway.forms import RUN_BYTES
 from quicksilver.scopes.gateway.inflow import Bringing, Inflow, Ticket
 from quicksilver.scopes.gateway.messages import encode, parse, parse_node
 from quicksilver.scopes.gateway.outflow import Outflow
@@ -49,8 +50,11 @@ class Gateway:
     messages that were sent to them, and views of the gateways' group before others.
     """
 
-    def __init__(self, *, scope: str, name: str, forwarder: Forwarder) -> None:
-        """``name``: this gateway as a member of its scope."""
+    def __init__(
+        self, *, scope: str, name: str, forwarder: Forwarder, run_bytes: int = RUN_BYTES
+    ) -> None:
+        """``name``: this gateway as a member of its scope. ``run_bytes``: how long a message is
+        that fills a packet of the network; several that come in go as one of this length."""
         self.counters: Counter[str] = Counter()
         self.conflict: OtherScope | None = None
         self._scope = scope
@@ -58,7 +62,7 @@ class Gateway:
         self._forwarder = forwarder
         self._topics = Topics(name, self.counters)
         self._outflow = Outflow(self.counters)
-        self._inflow = Inflow(scope, forwarder.holdings, self.counters)
+        self._inflow = Inflow(scope, forwarder.holdings, self.counters, run_bytes)
         self._gateways: dict[int, str] = {}
 
     # Inputs from the network

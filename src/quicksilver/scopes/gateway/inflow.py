@@ -29,8 +29,11 @@ UNCONFIRMED_BYTES_MAX = 16 << 20
 ARRIVED_BYTES_MAX = 8 << 20
 """What has arrived and waits to be brought in; copies of it are needed until then."""
 
-BRING_BYTES = 256 << 10
+BRING_BYTES = 512 << 10
 """Messages of one stream that are brought in before it is another one's turn."""
+
+TOPICS_MAX = 100_000
+"""Topics whose messages are counted; past it the oldest is forgotten, and begins anew."""
 
 
 @dataclass(slots=True)
@@ -60,8 +63,13 @@ class Ticket(NamedTuple):
 class Inflow:
     """Brings messages of topics into their groups."""
 
-    def __init__(self, scope: str, holdings: Holdings, counters: Counter[str]) -> None:
-        """``scope``: this network's own, whose senders' messages are there already."""
+    def __init__(
+        self, scope: str, holdings: Holdings, counters: Counter[str], run_bytes: int
+    ) -> None:
+        """``scope``: this network's own, whose senders' messages are there already.
+
+        ``run_bytes``: how long runs of messages are.
+        """
         self._scope = scope
         self._holdings = holdings
         self._counters = counters
@@ -77,6 +85,10 @@ class Inflow:
         """… and what it has brought in …"""
         self._confirmed_bytes = 0
         """… and those that are confirmed, or given up."""
+        self._run_bytes = run_bytes
+        self._sequences: dict[str, int] = {}
+        """How many messages were brought into each group, which numbers them. Kept when a topic
+        is left: whoever records a group knows messages by these numbers."""
         self._said: dict[str, dict[Name, None]] = {}
         """Streams whose marks the other gateways are to be told, by topic."""
 
@@ -105,7 +117,7 @@ class Inflow:
         if name not in self._progress:
             self._add(name, packet.number)
         self._due[name] = None
-        self._arrived_bytes += sum(map(len, packet.messages))
+        self._arrived_bytes += packet.payload_bytes()
 
     def handle_left(self, topic: str) -> None:
         """This network has nothing to do with a topic any more."""
@@ -238,13 +250,18 @@ class Inflow:
         """Take the next messages of a stream; if there are more, it is due again."""
         wanted = RangeSet([(progress.next, stream.low)] if progress.next < stream.low else [])
         payloads: list[bytes] = []
+        if name.topic not in self._sequences and len(self._sequences) >= TOPICS_MAX:
+            del self._sequences[next(iter(self._sequences))]
         for packet in self._holdings.copies(*name, wanted, BRING_BYTES):
             lost = progress.next if packet.number > progress.next else None
             if lost is not None:
                 self._counters["incoming_lost"] += packet.number - lost
-            payloads += encode_incoming(packet, lost)
+            sequence = self._sequences.get(name.topic, 0)
+            runs, count = encode_incoming(packet, lost, sequence, self._run_bytes)
+            payloads += runs
+            self._sequences[name.topic] = sequence + count
             progress.next = packet.stop
-            self._brought_bytes += sum(map(len, packet.messages))
+            self._brought_bytes += packet.payload_bytes()
             if progress.next < stream.low:
                 self._due[name] = None
         return payloads
