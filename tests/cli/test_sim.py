@@ -99,3 +99,29 @@ def test_mistakes_get_one_line(
     err = capsys.readouterr().err
     assert words in err
     assert len(err.strip().splitlines()) == 1
+
+
+class TestScopes:
+    def test_a_seed_tells_its_scopes_and_faults(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["sim", "--scopes", "--seed", "5"]) == 0
+        out = capsys.readouterr().out
+        assert "scopes root (" in out
+        assert "Leave for_s=" in out
+        assert "no violation" in out
+
+    def test_a_plan_can_be_written_and_run(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        plan = str(tmp_path / "plan.json")
+        run(["sim", "--scopes", "--seed", "5", "--write-plan", plan, "--json"])
+        first = json.loads(capsys.readouterr().out)
+        assert run(["sim", "--scopes", "--plan", plan, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["digest"] == first["digest"]
+
+    def test_a_plan_of_a_cluster_is_none_of_scopes(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "plan.json"
+        path.write_bytes(msgspec.json.encode(draw_plan(1)))
+        assert run(["sim", "--scopes", "--plan", str(path)]) == 1
+        assert "is not a plan of a trial" in capsys.readouterr().err

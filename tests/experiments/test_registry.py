@@ -27,6 +27,7 @@ NAMES = (
     "stalls",
     "members",
     "memory",
+    "scopes",
     "calibrate",
     "agree",
 )

@@ -297,6 +297,7 @@ def test_faults_harm_single_datagrams_of_a_coalesced_buffer(
     got = payloads(receive(receiver.receive_multicast, 400, timeout_s=0.1))
     lost = [i for i, packet in enumerate(packets) if packet not in set(got)]
     assert 15 < len(lost) < 80
+    assert receiver.counters.injected_drops == len(lost)
     alone: FaultInjector[bytes] = FaultInjector(plan, "receive multicast")
     assert got == alone.filter(packets, 0.0)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 
+import msgspec
 import pytest
 
 from quicksilver.recovery.gathering import GatheringAgent
 from quicksilver.recovery.pacing import Following
 from quicksilver.recovery.rounds import Receipt, Report, Token, Wake
+from tests.recovery import minimum
 from tests.recovery.minimum import KINDS, TIMING, World
 
 OTHERS = tuple(kind for kind in KINDS if kind != "ring")
@@ -156,7 +158,7 @@ def test_what_a_round_costs_each_member() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("members", [15, 60])
+@pytest.mark.parametrize("members", [15, 40])
 def test_gossip_costs_each_member_its_fanout_at_each_interval(members: int) -> None:
     """However many there are; the leader also asks those again that it does not hear of."""
     world = World(list(range(members)), size=members, kinds=["gossip"])
@@ -198,3 +200,21 @@ def test_what_a_liar_or_a_former_peer_says_does_no_harm(kind: str) -> None:
     world.members[3].value = 1
     world.run(3.0)
     assert world.answers() == {1}
+
+
+@pytest.mark.parametrize("kind", ["ring", "star"])
+def test_rounds_that_take_longer_than_is_waited_for_are_learnt_of(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members are far apart: else all are passed over and called back, for ever."""
+    monkeypatch.setattr(minimum, "DELAY_S", 0.06)
+    for learns_late in (False, True):
+        timing = msgspec.structs.replace(
+            minimum.TIMING, timeout_s_max=2.0, learns_late=learns_late, in_flight_max=1
+        )
+        monkeypatch.setattr(minimum, "TIMING", timing)
+        world = World([5, 6, 7, 8, 9, 10], size=6, kinds=[kind])
+        world.run(6.0)
+        world.members[4].value = 1
+        world.run(4.0)
+        assert (world.answers() == {1}) == learns_late

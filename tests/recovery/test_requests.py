@@ -57,7 +57,7 @@ class Shelf(Folding[Books]):
     def wanted(self) -> list[Hashable]:
         return sorted(self.heard - self.has)  # type: ignore[return-value]  # numbers are hashable
 
-    def give(self, item: Hashable) -> object | None:
+    def give(self, item: Hashable, now: float) -> object | None:
         return f"book {item}" if item in self.has else None
 
     def take(self, item: Hashable, content: object, origin: int, now: float) -> None:
@@ -127,10 +127,11 @@ class Library:
         return all(shelf.has == everything for shelf in self.shelves.values())
 
 
+@pytest.mark.slow
 def test_one_of_many_asks_and_one_of_many_answers() -> None:
     """All but a few lack the same thing: about one question and one answer, not twenty."""
     asks, gifts = 0, 0
-    for book in range(10):
+    for book in range(4):
         library = Library(20)
         library.run(0.5)
         library.agents[1].requests.delays.note(2, 0.001)
@@ -141,8 +142,8 @@ def test_one_of_many_asks_and_one_of_many_answers() -> None:
         assert library.is_complete()
         asks += library.said[Ask]
         gifts += library.said[Gift]
-    assert 10 <= asks <= 40
-    assert 10 <= gifts <= 20
+    assert 4 <= asks <= 16
+    assert 4 <= gifts <= 8
 
 
 @pytest.mark.slow

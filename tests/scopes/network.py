@@ -24,9 +24,11 @@ from quicksilver.scopes.management.events import (
     SourceOpened,
 )
 from quicksilver.scopes.management.manager import ScopeManager
-from quicksilver.scopes.node import MakeAgents, ScopeNode, WindowOpened, make_agents
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import MakeAgents, WindowOpened, make_agents
 from quicksilver.scopes.posts import AgentKey, Post, key_of_post
 from quicksilver.scopes.routing import Channel
+from quicksilver.scopes.sessions.multiplexer import KeyMissing
 
 DELAY_S = 0.001
 
@@ -61,6 +63,8 @@ class Network:
         """How many frames went over links from one node to another."""
         self.got: dict[str, list[tuple[str, int]]] = {}
         """Messages that nodes were given: who sent them, and their numbers."""
+        self.missing_keys: dict[str, list[KeyMissing]] = {}
+        """What nodes have said of keys that they do not have."""
         self.hears: dict[str, set[External]] = {}
         """Mechanisms that nodes listen to."""
         self.is_lost: Callable[[str, bytes], bool] = lambda name, data: False
@@ -250,7 +254,9 @@ class Network:
                     for number in range(delivery.number, delivery.stop):
                         self.got[name].append((delivery.sender.node, number))
         while (event := machine.poll_event()) is not None:
-            if not isinstance(event, WindowOpened):
+            if isinstance(event, KeyMissing):
+                self.missing_keys.setdefault(name, []).append(event)
+            elif not isinstance(event, WindowOpened):
                 self._note(name, event)
         return is_busy
 

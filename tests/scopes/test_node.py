@@ -32,11 +32,13 @@ from quicksilver.scopes.management.events import (
     Event,
     MechanismOpened,
     PeerFound,
+    SessionInstalled,
     SourceAwaited,
     SourceOpened,
     TargetOpened,
 )
-from quicksilver.scopes.node import NotJoinedError, ScopeNode, WindowOpened
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NotJoinedError, WindowOpened
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
 from quicksilver.stdx.ranges import RangeSet
@@ -44,6 +46,7 @@ from tests.scopes.network import Network
 
 T = "P/T"
 AB = Channel("P", ("A",), ("B",), T, "A")
+FIRST = SessionInstalled(T, 1, say.Flavour())
 
 
 def pair(**settings: float) -> Network:
@@ -222,6 +225,7 @@ class TestLinks:
         """B's connection takes nothing: what waits there is bounded, and C gets all."""
         monkeypatch.setattr(linking, "LINK_BYTES_MAX", 10_000)
         node = alone()
+        tell(node, FIRST)
         where = {name: Link("tcp", name, name) for name in "BC"}
         for conn, name in enumerate("BC", 10):
             channel = Channel("P", ("A",), (name,), T, "A")
@@ -305,6 +309,8 @@ class TestTargetsThatComeByThemselves:
             name="B", address="B", is_dialable=False, owners=("P",), life=1, now=0.0, scope="P"
         )
         two.join(T, 0.0)
+        tell(one, FIRST)
+        tell(two, FIRST)
         tell(one, SourceAwaited(AB, (ALL,)))
         one.publish(T, [b"x", b"y"], None, 0.0)
         assert said(one) == []
@@ -398,6 +404,8 @@ class FakeAgents:
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         return self.given_up.popleft() if self.given_up else None
 
+    def poll_sought(self) -> None: ...
+
 
 class TestAgents:
     def network(self) -> tuple[Network, dict[str, FakeAgents]]:
@@ -449,6 +457,7 @@ class TestAgents:
         post = Post(DomainId("P", 1), 1, "ring", ("B",), (), (T,), is_top=True)
         for name in "ABC":
             network.nodes[name].want(T, publishes=name == "A", subscribes=True, now=0.0)
+            tell(network.nodes[name], FIRST)
             tell(network.nodes[name], MechanismOpened(T, "P", group, (name,)))
         tell(network.nodes["B"], AgentPosted(post))
         network.settle()
@@ -504,6 +513,7 @@ def test_any_bytes_are_a_datagram_or_counted(data: bytes) -> None:
 
 def test_publishers_are_told_when_there_is_room_again() -> None:
     node = alone(window_bytes=1_000)
+    tell(node, FIRST)
     tell(node, AgentPosted(Post(DomainId("P", 1), 1, "ring", ("A",), (), (T,), is_top=True)))
     node.publish(T, [b"x" * 2_000], None, 0.0)
     assert not node.may_publish(T)

@@ -96,6 +96,7 @@ class Line:
 
 
 LABELLED = (
+    "kind",
     "machine",
     "senders",
     "perturbed",
@@ -206,6 +207,8 @@ def _show(key: str, value: object) -> str:
     match key, value:
         case "place", str():
             return {"sim": "simulated", "real": "real processes"}.get(value, value)
+        case "kind", str():
+            return {"scopes": "a tree of scopes", "flat": "one flat GMS"}.get(value, value)
         case "perturbed", bool():
             return "one perturbed" if value else "undisturbed"
         case "ranges", 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ def node_options(
         interface=interface,
         faults=parse_faults(faults) if faults else None,
         tracer=tracer,
+        keys_file=os.environ.get("QUICKSILVER_KEYS"),
         # A command has its process for itself.
         tune_gc=True,
         switch_interval_s=SWITCH_INTERVAL_S,

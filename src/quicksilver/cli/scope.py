@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 from quicksilver.cli import options
 from quicksilver.cli.problems import CommandError, MisuseError
+from quicksilver.cli.scope_demo import demo
 
 if TYPE_CHECKING:
     import asyncio
@@ -238,6 +240,81 @@ def explain(
 
 
 @app.command()
+def session(
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Name of the topic, a path: campus/news.", show_default=False
+        ),
+    ],
+    ordering: Annotated[
+        str,
+        typer.Option(
+            "--ordering",
+            metavar="fifo|total",
+            help="fifo: messages of each sender in order. total: all messages in one order, the "
+            "same everywhere.",
+        ),
+    ] = "fifo",
+    reliability: Annotated[
+        str,
+        typer.Option(
+            "--reliability",
+            metavar="none|repair",
+            help="repair: what is lost is sent again. none: it is told as missing at once.",
+        ),
+    ] = "repair",
+    key: Annotated[
+        str,
+        typer.Option(
+            "--key",
+            metavar="NAME",
+            help="Seal messages with the key of this name, which nodes have from their keys files "
+            "(QUICKSILVER_KEYS). Nodes without it can carry messages, and not read or send them.",
+            show_default=False,
+        ),
+    ] = "",
+    manager: Annotated[
+        str,
+        typer.Option(
+            "--manager",
+            metavar="HOST:PORT",
+            envvar="QUICKSILVER_MANAGER",
+            help="Manager of the topic's root: the scope that the topic's name begins with.",
+        ),
+    ] = "127.0.0.1:7501",
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait for it."),
+    ] = 60.0,
+    as_json: options.Json = False,
+) -> int:
+    """Change what a running topic promises: no message is lost or repeated by it.
+
+    Begins a new session, and waits until everybody is in it and the old one is over. Whoever can
+    reach the manager may do this; there is no password.
+    """
+    import asyncio
+
+    from quicksilver.cli.output import emit, say
+    from quicksilver.cli.scope_session import change_session
+    from quicksilver.scopes.management.messages import Flavour
+    from quicksilver.scopes.management.sessions import find_flavour_problem
+    from quicksilver.scopes.names import find_topic_name_problem
+
+    flavour = Flavour(reliability, ordering, key)
+    problem = find_topic_name_problem(topic) or find_flavour_problem(flavour)
+    if problem is not None:
+        raise MisuseError(problem)
+    now = asyncio.run(change_session(_check_address(manager), topic, flavour, timeout))
+    if as_json:
+        emit("session", {"topic": topic, "session": now})
+    else:
+        say(f"{topic} is in session {now}")
+    return 0
+
+
+@app.command()
 def gateway(
     gms: Annotated[
         str,
@@ -255,6 +332,7 @@ def gateway(
             show_default=False,
         ),
     ] = "",
+    faults: options.Faults = None,
     verbose: options.Verbose = 0,
     log_json: options.LogJson = False,
     as_json: options.Json = False,
@@ -266,10 +344,14 @@ def gateway(
     from quicksilver.cli.logs import start_logging
     from quicksilver.cli.output import emit, say
     from quicksilver.lab.ending import interruption
+    from quicksilver.net.faults import parse_faults
     from quicksilver.node.gateway import GatewayOptions, run_gateway
 
     start_logging(verbose, as_json=log_json)
     settings = GatewayOptions(gms=_check_address(gms), manager=_check_address(manager), name=name)
+    if faults is not None:
+        plan = parse_faults(faults)
+        settings = replace(settings, node=replace(settings.node, faults=plan))
 
     def announce(name: str) -> None:
         if as_json:
@@ -278,6 +360,9 @@ def gateway(
             say(f"gateway {name} ready between the GMS at {gms} and the scope at {manager}")
 
     raise interruption(run_gateway(settings, announce))
+
+
+app.command()(demo)
 
 
 class _Announcer:

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from quicksilver.cli.output import plural
 from quicksilver.net.frames import FrameDecoder, FrameError, encode_frame
@@ -73,11 +74,26 @@ class Told:
             yield from each.walk(depth + 1)
 
 
+Answer = TypeVar("Answer", bound=say.Message)
+
+
 async def ask(address: str, topic: str = "") -> list[Row]:
     """Return what a manager tells of its scope, or of a topic in it. Raises ``InspectError``."""
+    rows: list[Row] = []
+    first = 0
+    while True:
+        page = await request(address, say.Inspect(topic, first), say.Inspected)
+        rows += page.rows
+        if page.next <= first or len(rows) >= ROWS_MAX:
+            return rows
+        first = page.next
+
+
+async def request(address: str, question: say.Message, kind: type[Answer]) -> Answer:
+    """Return what a manager answers to a question. Raises ``InspectError``."""
     try:
         async with asyncio.timeout(ANSWER_S):
-            return await _ask(address, topic)
+            return await _request(address, question, kind)
     except TimeoutError:
         raise InspectError(address, f"no answer within {ANSWER_S:g} s") from None
     except (OSError, ValueError) as error:
@@ -86,28 +102,21 @@ async def ask(address: str, topic: str = "") -> list[Row]:
         raise InspectError(address, words or type(error).__name__) from None
 
 
-async def _ask(address: str, topic: str) -> list[Row]:
+async def _request(address: str, question: say.Message, kind: type[Answer]) -> Answer:
     host, _, port = address.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and int(port[:6]) < 1 << 16):
         raise InspectError(address, "not HOST:PORT")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        decoder, rows = FrameDecoder(say.FRAME_BYTES_MAX), list[Row]()
-        first = 0
-        while True:
-            writer.write(encode_frame(say.encode(say.Inspect(topic, first))))
-            page = await _read_page(reader, decoder, address)
-            rows += page.rows
-            if page.next <= first or len(rows) >= ROWS_MAX:
-                return rows
-            first = page.next
+        writer.write(encode_frame(say.encode(question)))
+        return await _read_answer(reader, FrameDecoder(say.FRAME_BYTES_MAX), address, kind)
     finally:
         writer.close()
 
 
-async def _read_page(
-    reader: asyncio.StreamReader, decoder: FrameDecoder, address: str
-) -> say.Inspected:
+async def _read_answer(
+    reader: asyncio.StreamReader, decoder: FrameDecoder, address: str, kind: type[Answer]
+) -> Answer:
     while True:
         try:
             frame = decoder.next_frame()
@@ -120,7 +129,7 @@ async def _read_page(
             decoder.push(data)
             continue
         message = say.parse(frame)
-        if isinstance(message, say.Inspected):
+        if isinstance(message, kind):
             return message
         if isinstance(message, say.Refused):
             raise InspectError(address, message.reason)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,50 @@ from quicksilver.cli.problems import CommandError, MisuseError
 
 if TYPE_CHECKING:
     from quicksilver.trials.draw import Plan
+    from quicksilver.trials.scopes.plan import Plan as ScopesPlan
     from quicksilver.trials.trial import SeedResult, Verdict
 
 FAILURES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """A kind of trials: of one network's engine, or of scopes."""
+
+    flag: str
+    """The option that asks for it."""
+    plan: type[Any]
+    draw_plan: Callable[[int], Any]
+    run_trial: Callable[..., Verdict]
+    run_seed: Callable[[int], SeedResult]
+    describe: Callable[[Any, Verdict], str]
+
+
+def _trials(*, of_scopes: bool) -> _Trials:
+    if of_scopes:
+        from quicksilver.trials.scopes import trial as scopes
+        from quicksilver.trials.scopes.draw import draw_plan as draw_scopes
+        from quicksilver.trials.scopes.plan import Plan as ScopesPlan
+
+        return _Trials(
+            " --scopes", ScopesPlan, draw_scopes, scopes.run_trial, scopes.run_seed, _tell_scopes
+        )
+    from quicksilver.trials import trial
+    from quicksilver.trials.draw import Plan, draw_plan
+
+    return _Trials("", Plan, draw_plan, trial.run_trial, trial.run_seed, _tell_cluster)
+
+
+def _tell_cluster(plan: Plan, verdict: Verdict) -> str:
+    return (
+        f"{verdict.nodes} nodes, {verdict.groups} groups, planner {plan.planner}, "
+        f"{plan.transport}, packets of {plan.packet_bytes} bytes"
+    )
+
+
+def _tell_scopes(plan: ScopesPlan, verdict: Verdict) -> str:
+    scopes = (f"{scope.name} ({scope.policy}, {scope.recovery})" for scope in plan.scopes)
+    return f"{verdict.nodes} nodes, {verdict.groups} topics, scopes {', '.join(scopes)}"
 
 
 def sim(
@@ -45,6 +87,10 @@ def sim(
         bool,
         typer.Option("--shrink", help="If the run fails, find the few faults that make it fail."),
     ] = False,
+    scopes: Annotated[
+        bool,
+        typer.Option("--scopes", help="Trees of scopes instead of one network of nodes."),
+    ] = False,
     stop: Annotated[
         bool, typer.Option("--stop", help="Stop at the first seed that fails.")
     ] = False,
@@ -59,16 +105,20 @@ def sim(
     trace: Trace = None,
     as_json: Json = False,
 ) -> None:
-    """Run the engine under a deterministic simulator, with faults, and check it.
+    """Run the engine, or with --scopes trees of scopes, under a deterministic simulator.
 
     The same seed gives the same run, and the same digest, on any machine. The exit code is 1
     if any property was violated.
     """
+    trials = _trials(of_scopes=scopes)
+    if scopes and trace is not None:
+        raise MisuseError("--trace has no records of scopes: leave it out")
     if plan_file is not None or seed is not None:
         if stop or out is not None:
             raise MisuseError("--stop and --out are for many seeds: give --seeds")
         _run_one(
-            _load_plan(plan_file, seed),
+            trials,
+            _load_plan(trials, plan_file, seed),
             shrinks=shrink,
             write_plan=write_plan,
             trace=trace,
@@ -78,27 +128,26 @@ def sim(
     if shrink or write_plan is not None or trace is not None:
         raise MisuseError("--shrink, --write-plan and --trace need --seed or --plan: which run?")
     many = range(first_seed, first_seed + seeds)
-    _run_many(many, jobs, out, stops=stop, as_json=as_json)
+    _run_many(trials, many, jobs, out, stops=stop, as_json=as_json)
 
 
-def _load_plan(path: Path | None, seed: int | None) -> Plan:
+def _load_plan(trials: _Trials, path: Path | None, seed: int | None) -> Any:
     import msgspec
-
-    from quicksilver.trials.draw import Plan, draw_plan
 
     if path is None:
         assert seed is not None
-        return draw_plan(seed)
+        return trials.draw_plan(seed)
     if seed is not None:
         raise MisuseError("--plan and --seed both say what to run: give one of them")
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+        return msgspec.json.decode(path.read_bytes(), type=trials.plan)
     except (msgspec.MsgspecError, ValueError) as error:
         raise CommandError(f"{path} is not a plan of a trial: {error}") from None
 
 
 def _run_one(
-    plan: Plan,
+    trials: _Trials,
+    plan: Any,
     *,
     shrinks: bool,
     write_plan: Path | None,
@@ -112,11 +161,14 @@ def _run_one(
     from quicksilver.cli.output import emit
     from quicksilver.cli.running import opening_trace
     from quicksilver.trials.shrink import shrink
-    from quicksilver.trials.trial import run_trial
 
+    run_trial = trials.run_trial
     started = time.perf_counter()
-    with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
-        verdict = run_trial(plan, tracer=tracer)
+    if trace is None:
+        verdict = run_trial(plan)
+    else:
+        with opening_trace(trace, f"seed-{plan.seed}", "sim", waits=True) as tracer:
+            verdict = run_trial(plan, tracer=tracer)
     elapsed = time.perf_counter() - started
     if shrinks and verdict.violations:
         plan = shrink(plan, run_trial, on_progress=_tell_shrinking)
@@ -128,7 +180,7 @@ def _run_one(
         found["node_seconds_per_second"] = round(verdict.node_seconds / max(1e-9, elapsed), 1)
         emit("verdict", found)
     else:
-        _show_verdict(plan, verdict, elapsed)
+        _show_verdict(trials, plan, verdict, elapsed)
     if verdict.violations:
         raise typer.Exit(1)
 
@@ -139,15 +191,12 @@ def _tell_shrinking(runs: int, left: int) -> None:
     remark(f"shrinking: run {runs}, {left} faults left")
 
 
-def _show_verdict(plan: Plan, verdict: Verdict, elapsed: float) -> None:
+def _show_verdict(trials: _Trials, plan: Any, verdict: Verdict, elapsed: float) -> None:
     from quicksilver.cli.output import say
     from quicksilver.trials.faults import describe
 
     speed = verdict.node_seconds / max(1e-9, elapsed)
-    say(
-        f"seed {plan.seed}: {verdict.nodes} nodes, {verdict.groups} groups, "
-        f"planner {plan.planner}, {plan.transport}, packets of {plan.packet_bytes} bytes"
-    )
+    say(f"seed {plan.seed}: {trials.describe(plan, verdict)}")
     say(
         f"{verdict.messages:,} messages, {verdict.deliveries:,} deliveries, "
         f"{verdict.datagrams:,} datagrams, {verdict.views} batches of views, "
@@ -166,7 +215,9 @@ def _show_verdict(plan: Plan, verdict: Verdict, elapsed: float) -> None:
 # Many seeds
 
 
-def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json: bool) -> None:
+def _run_many(
+    trials: _Trials, seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json: bool
+) -> None:
     import time
     from collections import Counter
 
@@ -178,7 +229,7 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
     totals: Counter[str] = Counter()
     done = 0
     with RunProgress("seeds", len(seeds), is_quiet=as_json, lines_every=100) as progress:
-        for result in run_seeds(seeds, jobs, out):
+        for result in run_seeds(trials.run_seed, seeds, jobs, out):
             done += 1
             if (verdict := result.verdict) is not None:
                 totals["messages"] += verdict.messages
@@ -210,7 +261,7 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
     else:
         for seed, what in failures[:FAILURES_SHOWN]:
             remark(f"seed {seed}: {what}")
-            remark(f"  replay: quicksilver sim --seed {seed}")
+            remark(f"  replay: quicksilver sim{trials.flag} --seed {seed}")
         say(
             f"{done} seeds, {len(failures)} with violations: "
             f"{totals['messages']:,} messages, {totals['deliveries']:,} deliveries, "
@@ -221,13 +272,15 @@ def _run_many(seeds: range, jobs: int, out: Path | None, *, stops: bool, as_json
         raise typer.Exit(1)
 
 
-def run_seeds(seeds: range, jobs: int, out: Path | None = None) -> Iterator[SeedResult]:
+def run_seeds(
+    run_seed: Callable[[int], SeedResult], seeds: range, jobs: int, out: Path | None = None
+) -> Iterator[SeedResult]:
     """Run seeds over all cores, or over so many jobs; yields results as they are finished.
 
     ``out`` keeps them: seeds that are in that file are not run again.
     """
     from quicksilver.lab.batch import ResultFile, count_cores, run_batch
-    from quicksilver.trials.trial import SeedResult, run_seed
+    from quicksilver.trials.trial import SeedResult
 
     kept: dict[int, SeedResult] = {}
     file = None

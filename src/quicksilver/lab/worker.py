@@ -24,6 +24,7 @@ from quicksilver.lab.participants import (
     run_subscriber,
 )
 from quicksilver.lab.processes import Child, Children
+from quicksilver.lab.scopes.members import TopicMember, run_topic_member
 from quicksilver.lab.soak.records import Worker as SoakWorker
 from quicksilver.lab.soak.worker import run_soak_worker
 from quicksilver.lab.stalls import (
@@ -42,6 +43,7 @@ Role = (
     | StallListener
     | StallPublisher
     | Subscriber
+    | TopicMember
 )
 
 
@@ -77,6 +79,9 @@ def run_worker() -> None:
         case Member():
             with open_node(spec) as node:
                 run_member(node, spec)
+        case TopicMember():
+            with open_node(spec) as node:
+                run_topic_member(node, spec)
         case _:
             assert_never(spec)
 

@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from quicksilver.net.batch_calls import (
     GSO_SEGMENT_BYTES_MAX,
@@ -37,6 +38,8 @@ from quicksilver.net.memberships import MembershipError, MulticastSockets
 from quicksilver.net.sockopts import IS_LINUX, PortError, bind, read_memory, set_buffer
 from quicksilver.stdx.units import format_bytes
 from quicksilver.wire.ids import Address
+
+T = TypeVar("T")
 
 __all__ = ["Counters", "DatagramSockets", "MembershipError", "PortError", "multicast_works"]
 
@@ -85,6 +88,9 @@ class Counters:
 
     receive_errors: int = 0
     """Errors reported while receiving: a peer's port was closed, a network was gone."""
+
+    injected_drops: int = 0
+    """Datagrams that were thrown away on purpose, as a fault plan says."""
 
     last_error: int = 0
     """``errno`` of the latest error that was counted; 0 for none."""
@@ -245,7 +251,7 @@ class DatagramSockets:
         if self._send_faults is not None:
             self.release()
         if self._unicast_faults is not None:
-            items = self._unicast_faults.filter(split_segments(items), self._clock())
+            items = self._harm(self._unicast_faults, split_segments(items))
         return items
 
     def receive_multicast(self, limit: int) -> list[Received]:
@@ -263,7 +269,7 @@ class DatagramSockets:
             for sock in sockets[self._turn :] + sockets[: self._turn]:
                 self._drain(sock, limit - len(items), items)
         if self._multicast_faults is not None:
-            items = self._multicast_faults.filter(split_segments(items), self._clock())
+            items = self._harm(self._multicast_faults, split_segments(items))
         return items
 
     def _drain(self, sock: socket.socket, limit: int, items: list[Received]) -> None:
@@ -300,7 +306,7 @@ class DatagramSockets:
         if self._send_faults is None:
             return self._send(destination, packets)
         offered = [(destination, packet) for packet in packets]
-        self._send_held(self._send_faults.filter(offered, self._clock()))
+        self._send_held(self._harm(self._send_faults, offered))
         return len(packets)
 
     def _send(self, destination: Address, packets: list[bytes]) -> int:
@@ -392,6 +398,12 @@ class DatagramSockets:
             self._send_faults = FaultInjector(
                 plan, "send", _spare_sent(is_data) if is_partial else None
             )
+
+    def _harm(self, injector: FaultInjector[T], items: list[T]) -> list[T]:
+        before = injector.dropped
+        left = injector.filter(items, self._clock())
+        self.counters.injected_drops += injector.dropped - before
+        return left
 
     def next_release(self) -> float | None:
         """Return when a datagram that faults hold back is due.

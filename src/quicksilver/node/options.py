@@ -75,6 +75,10 @@ class NodeOptions:
     the system's temporary folder. It is used only if ``engine.keep_disk_bytes_max`` is more than
     0."""
 
+    keys_file: str | None = None
+    """The file with the keys of sealed sessions, for topics of scopes: lines of a name and 64
+    hexadecimal digits. Keys are never sent."""
+
     overflow: Overflow = "block"
     """What happens when a receive queue is full, unless the group chose otherwise. ``"block"``: the
     node receives nothing, in any group, until messages are read, so senders have to wait.
@@ -176,6 +180,7 @@ class OptionArguments(TypedDict, total=False):
     connect_timeout_s: float
     queue_bytes: int
     keep_folder: str | None
+    keys_file: str | None
     overflow: Overflow
     empty: Empty
     switch_interval_s: float | None

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Protocol
 
 from quicksilver.membership.patterns import is_pattern
@@ -58,7 +59,10 @@ from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
-from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NodeEvent, WindowOpened
+from quicksilver.scopes.sessions.keys import BadKeysError, KeyRing, SealingError, parse_keys
+from quicksilver.scopes.sessions.multiplexer import KeyMissing
 from quicksilver.stdx.text import printable
 
 INPUT_BYTES_MAX = 256 << 20
@@ -119,6 +123,7 @@ class ScopedCore:
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
             seed=int.from_bytes(os.urandom(8), "little"),
+            keys=_read_keys(options.keys_file),
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -444,7 +449,7 @@ class ScopedCore:
             printable(gap.topic),
         )
 
-    def _handle_event(self, event: told.Event | WindowOpened) -> None:
+    def _handle_event(self, event: NodeEvent) -> None:
         match event:
             case WindowOpened(topic):
                 lane = self.session.lanes.get(topic)
@@ -468,6 +473,12 @@ class ScopedCore:
             case told.SessionInstalled(topic):
                 self._rooted[topic] = None
                 self._handle_joined(topic)
+            case KeyMissing(topic, _, key):
+                NODE.warning(
+                    "messages of %s cannot be read or sent: this node has no key %s",
+                    printable(topic),
+                    printable(key),
+                )
             case told.TopicLeft(topic):
                 self._rooted.pop(topic, None)
             case _:
@@ -504,7 +515,7 @@ class ScopedCore:
 
     def _goals(self) -> dict[str, int]:
         """Return which numbers follow on all that was sent so far, by topic."""
-        mark = self._forwarder.flush_mark
+        mark = self._machine.flush_mark
         lanes = self.session.lanes.values()
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 
@@ -571,3 +582,13 @@ def _check_topic(sink: ScopedSink) -> None:
         raise OptionError("name", f"cannot be a topic: {problem}")
     if getattr(sink, "retained", None) is not None:
         raise ScopeLimitError("retain")
+
+
+def _read_keys(path: str | None) -> KeyRing | None:
+    """Return the keys in a file. Raises ``OptionError``, which never shows a key."""
+    if path is None:
+        return None
+    try:
+        return KeyRing(parse_keys(Path(path).read_text("utf-8")))
+    except (OSError, UnicodeDecodeError, BadKeysError, SealingError) as error:
+        raise OptionError("keys_file", f"cannot be used: {error}") from None

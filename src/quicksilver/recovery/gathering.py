@@ -104,6 +104,8 @@ class GatheringAgent(ABC, Generic[Content]):
         self._ask_again_at = 0.0
         self._is_woken = False
         """True when somebody said that there is news, which need not have come here."""
+        self._is_early = False
+        """True when somebody reported that was passed over for its silence."""
 
     # What the kinds differ in
 
@@ -272,6 +274,7 @@ class GatheringAgent(ABC, Generic[Content]):
         state = self.state
         members = set(members)
         if not isinstance(state, Gathering) or state.round != round_:
+            self._is_early |= self._timing.learns_late and not self.suspects.isdisjoint(members)
             self.suspects -= members
             return False
         if not members <= state.awaited:
@@ -292,7 +295,8 @@ class GatheringAgent(ABC, Generic[Content]):
 
     def _give_up(self, state: Gathering[Content], now: float) -> None:
         """Pass over those who have not reported, and end the round."""
-        self._round_s.note(0.0)
+        self._round_s.note(self._timeout_s() if self._is_early else 0.0)
+        self._is_early = False
         self._pass_over(state.awaited)
         self._end(state, now)
 

@@ -57,6 +57,9 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     are rare."""
     in_flight_max: int
     """Tokens of one ring under way at once."""
+    learns_late: bool = False
+    """True: rounds may take longer than ``timeout_s_min`` from the first one on, as members are
+    far apart. When one was given up too early the next are waited for twice as long."""
 
 
 class Pauses:

@@ -123,7 +123,7 @@ class RequestsAgent(GatheringAgent[Content]):
                     self._end_if_complete(now)
                 self._hear(message.content, message.origin, now)
             case Ask():
-                can_give = self.rounds.give(message.item) is not None
+                can_give = self.rounds.give(message.item, now) is not None
                 self.requests.handle_ask(message.item, message.origin, now, can_give=can_give)
             case Gift():
                 self.requests.handle_gift(message.item, message.origin, message.waited_s, now)
@@ -158,7 +158,7 @@ class RequestsAgent(GatheringAgent[Content]):
         for item in self.requests.take_asks(now):
             self._say(TO_ALL, (Ask, item), Ask(name, self.node, item))
         for item, waited_s in self.requests.take_answers(now):
-            content = self.rounds.give(item)
+            content = self.rounds.give(item, now)
             if content is not None:
                 gift = Gift(name, self.node, item, content, waited_s)
                 self._say(TO_ALL, (Gift, item), gift)

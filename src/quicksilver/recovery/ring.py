@@ -135,6 +135,8 @@ class RingAgent(Generic[Content]):
         """When suspects are asked again."""
         self._is_woken = False
         """True when somebody said that there is news, which need not have come here."""
+        self._is_early = False
+        """True when a token came back that was taken for lost."""
 
     # Inputs
 
@@ -186,11 +188,12 @@ class RingAgent(Generic[Content]):
                 self._outputs.append(token)
         elif token.content is None:
             self._handle_answer(token, now)
-        elif isinstance(self.state, Circulating):
-            begun_at = self.state.released.pop(token.round, None)
-            if begun_at is not None:
-                self._forget_overtaken(self.state, token.round)
-                self._complete(token, now - begun_at, now)
+        elif isinstance(self.state, Circulating) and token.round in self.state.released:
+            begun_at = self.state.released.pop(token.round)
+            self._forget_overtaken(self.state, token.round)
+            self._complete(token, now - begun_at, now)
+        else:
+            self._is_early = self._timing.learns_late
         if receipt is not None:
             # The token goes on first: it is what others wait for.
             self._outputs.append(receipt)
@@ -396,6 +399,9 @@ class RingAgent(Generic[Content]):
     def _call_roll(self, now: float) -> None:
         """A token is lost: ask every member by itself."""
         self._round += 1
+        if self._is_early:
+            self._is_early = False
+            self._round_s.note(self._timeout_s())
         self._counters.roll_calls += 1
         self._rounds_to_confirm = CONFIRMED_ROUNDS
         self.state = roll = CallingRoll(self._round, now, now + self._timeout_s(), now)

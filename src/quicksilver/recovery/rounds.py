@@ -185,7 +185,7 @@ class Folding(Rounds[Content]):
         """Return what this member lacks and others may have."""
         return ()
 
-    def give(self, item: Hashable) -> object | None:
+    def give(self, item: Hashable, now: float) -> object | None:
         """Return something that another member asks for; None: it is not here."""
         return None
 

@@ -12,8 +12,7 @@ class, and the bare ``ScopeManager`` for scopes that are no nodes.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from quicksilver.scopes.dissemination.carrying import Key, key_of
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -50,10 +49,19 @@ from quicksilver.scopes.management.events import (
     TopicFailed,
 )
 from quicksilver.scopes.management.manager import ScopeManager
+from quicksilver.scopes.node_parts import (
+    MakeAgents,
+    NodeEvent,
+    NotJoinedError,
+    WindowOpened,
+    make_agents,
+)
 from quicksilver.scopes.posts import DomainId
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
-from quicksilver.stdx.errors import QuicksilverError
+from quicksilver.scopes.sessions.control import is_control
+from quicksilver.scopes.sessions.keys import KeyRing
+from quicksilver.scopes.sessions.multiplexer import Multiplexer
 
 COPIES_BYTES = 64 << 20
 """Memory for copies and for messages that came early."""
@@ -72,29 +80,6 @@ LINK_SILENT_S = 10.0
 
 LINK_IDLE_S = 60.0
 """A link that was not needed for so long is ended."""
-
-
-MakeAgents = Callable[[Forwarder, Callable[[str], bool], int], Agents]
-"""Makes a node's agents; the function says whether applications subscribe to a topic, the number
-is a seed."""
-
-
-def make_agents(forwarder: Forwarder, subscribes: Callable[[str], bool], seed: int) -> Agents:
-    return Agents(lower=forwarder.holdings, subscribes=subscribes, seed=seed)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowOpened:
-    """There is room again to publish to a topic (``ScopeNode.may_publish``)."""
-
-    topic: str
-
-
-class NotJoinedError(QuicksilverError):
-    """The node has no owner yet, so it does not know the scope that it is in."""
-
-    def __str__(self) -> str:
-        return "no manager has taken this node as a member yet: wait for OwnerJoined"
 
 
 class ScopeNode:
@@ -124,6 +109,7 @@ class ScopeNode:
         window_bytes: int = WINDOW_BYTES,
         seed: int = 0,
         make_agents: MakeAgents = make_agents,
+        keys: KeyRing | None = None,
     ) -> None:
         """``address``: where the host listens. ``is_dialable``: whether others can connect there.
 
@@ -131,6 +117,7 @@ class ScopeNode:
         member of; None: the first owner that answers says it, and until then nothing can be
         published. ``life``: higher each time that the node starts. ``place``: where messages
         are sent to this node, ``tcp`` at its address if None. ``seed``: of what agents draw by lot.
+        ``keys``: what sessions with a key are read and sent with.
         """
         self.counters: Counter[str] = Counter()
         self.name = name
@@ -147,6 +134,8 @@ class ScopeNode:
         self._forwarder: Forwarder | None = None
         """None until the node's scope is known."""
         self.agents: Agents | None = None
+        self._sessions: Multiplexer | None = None
+        self._keys = keys or KeyRing()
         self._life = life
         self._copies_bytes_max = copies_bytes_max
         self._window_bytes = window_bytes
@@ -169,7 +158,7 @@ class ScopeNode:
         """Channels that end here and whose links this node makes."""
         self._peers: dict[Link, dict[tuple[DomainId, str], None]] = {}
         """Agents that are hosted at the other end of links."""
-        self._events: deque[Event | WindowOpened] = deque()
+        self._events: deque[Event] = deque()
         self._check_at = now + CHECK_S
         self._now = now
         """Of the last input."""
@@ -183,6 +172,13 @@ class ScopeNode:
         if self._forwarder is None:
             raise NotJoinedError
         return self._forwarder
+
+    @property
+    def sessions(self) -> Multiplexer:
+        """The sessions of this node's topics. Raises ``NotJoinedError``."""
+        if self._sessions is None:
+            raise NotJoinedError
+        return self._sessions
 
     # Application verbs
 
@@ -216,15 +212,19 @@ class ScopeNode:
         self, topic: str, messages: Sequence[bytes], attributes: dict[str, str] | None, now: float
     ) -> int:
         """Send messages to a topic; return the number of the first (``Forwarder.publish``)."""
-        forwarder = self.forwarder
+        sessions = self.sessions
         if not self._wants.get(topic, (False, False))[0]:
             self.open(topic, now)
         self._now = now
-        return forwarder.publish(topic, messages, attributes, now)
+        return sessions.publish(topic, messages, attributes, now)
 
     def may_publish(self, topic: str) -> bool:
         """Whether there is room; if not, ``WindowOpened`` says when there is again."""
-        return self._forwarder is not None and self._forwarder.may_publish(topic)
+        return self._sessions is not None and self._sessions.may_publish(topic)
+
+    def flush_mark(self, topic: str) -> int:
+        """Return the number after the last message that was published here."""
+        return self.sessions.flush_mark(topic)
 
     def is_stable(self, topic: str, number: int) -> bool:
         """Whether all messages of this node below a number are everywhere.
@@ -232,7 +232,8 @@ class ScopeNode:
         Nothing is while the node is yet to be told what it has to do for the topic, or while
         channels that it has to work are not open.
         """
-        if not self.forwarder.is_stable(topic, number):
+        forwarder = self.forwarder
+        if number > forwarder.flush_mark(topic) or not forwarder.is_stable(topic, number):
             return False
         known = self.manager.find_topic(topic)
         if known is None:
@@ -338,6 +339,8 @@ class ScopeNode:
             due.append(self._forwarder.next_timeout())
         if self.agents is not None:
             due.append(self.agents.next_timeout())
+        if self._sessions is not None:
+            due.append(self._sessions.next_timeout())
         if self._links or self._strangers:
             due.append(self._check_at)
         return min((each for each in due if each is not None), default=None)
@@ -376,15 +379,22 @@ class ScopeNode:
 
     def poll_delivery(self) -> Packet | Gap | None:
         """Return the next messages of topics that this node has joined, or None."""
-        if self._forwarder is None:
+        if self._sessions is None:
             return None
-        while (told := self._forwarder.poll_delivery()) is not None:
+        deliveries = self._sessions.deliveries
+        while deliveries:
+            told = deliveries.popleft()
             if self.subscribes(told.topic):
                 return told
         return None
 
-    def poll_event(self) -> Event | WindowOpened | None:
+    def poll_event(self) -> NodeEvent | None:
         """Return what has happened; the node itself has done what follows from it."""
+        if self._sessions is not None:
+            if self._sessions.opened:
+                return WindowOpened(self._sessions.opened.popleft())
+            if self._sessions.events:
+                return self._sessions.events.popleft()
         if self._forwarder is not None:
             topic = self._forwarder.poll_opened()
             if topic is not None:
@@ -393,7 +403,10 @@ class ScopeNode:
 
     def poll_stable(self) -> tuple[str, Sender, int] | None:
         """Return below which number a stream has become stable, or None."""
-        return None if self.agents is None else self.agents.poll_stable()
+        while self.agents is not None and (stable := self.agents.poll_stable()) is not None:
+            if not is_control(stable[1]):
+                return stable
+        return None
 
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
@@ -411,7 +424,14 @@ class ScopeNode:
             copies_bytes_max=self._copies_bytes_max,
             window_bytes=self._window_bytes,
         )
-        self.agents = self._make_agents(self._forwarder, self.subscribes, self._seed)
+        sessions = self._sessions = Multiplexer(
+            self._forwarder, self.subscribes, self.is_stable, self._keys, self.counters
+        )
+        self.agents = self._make_agents(
+            self._forwarder,
+            lambda topic: self.subscribes(topic) and sessions.repairs(topic),
+            self._seed,
+        )
 
     def _turn(self, now: float) -> None:
         """Bring what parts have to tell each other to where it belongs."""
@@ -426,9 +446,20 @@ class ScopeNode:
                 self._handle_event(event, now)
             if self._forwarder is not None:
                 is_busy |= self._turn_parts(self._forwarder, now)
+            if self._sessions is not None:
+                is_busy |= self._turn_sessions(self._sessions, now)
         while (dial := self.manager.poll_dial()) is not None:
             self._dial(dial.address, dial)
         self._note_dials()
+
+    def _turn_sessions(self, sessions: Multiplexer, now: float) -> bool:
+        sessions.advance(now)
+        is_busy = bool(sessions.flushed or sessions.offers)
+        while sessions.flushed:
+            self.manager.handle_flushed(*sessions.flushed.popleft(), now)
+        while sessions.offers:
+            self.manager.nominate(*sessions.offers.popleft(), now)
+        return is_busy
 
     def _turn_parts(self, forwarder: Forwarder, now: float) -> bool:
         is_busy = False
@@ -444,6 +475,9 @@ class ScopeNode:
             while (moved := self.agents.poll_moved()) is not None:
                 is_busy = True
                 self.manager.handle_peer_lost(*moved, now)
+            while (sought := self.agents.poll_sought()) is not None:
+                is_busy = True
+                self.manager.want_peers(sought.domain, [sought.member], now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
         self._tell_arrived(forwarder, now)
@@ -483,6 +517,8 @@ class ScopeNode:
                 pass
         if self._forwarder is not None:
             self._forwarder.handle_event(event)
+        if self._sessions is not None:
+            self._sessions.handle_event(event, now)
         if self.agents is not None:
             self.agents.handle_event(event, now)
         if isinstance(event, TargetOpened) and event.where is not None:

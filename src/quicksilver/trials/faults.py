@@ -379,7 +379,7 @@ def heal(cluster: Cluster, faults: tuple[AnyFault, ...]) -> None:
         node.host.thaw()
 
 
-def describe(fault: AnyFault) -> str:
+def describe(fault: Fault) -> str:
     """Return a fault as one line for people."""
     fields = {k: v for k, v in msgspec.to_builtins(fault).items() if k not in ("type", "at")}
     if fields.get("island"):

@@ -8,20 +8,26 @@ be spared.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from quicksilver.trials.draw import Plan
+from quicksilver.trials.scopes.plan import Plan as ScopesPlan
 from quicksilver.trials.trial import Verdict
 
-Runner = Callable[[Plan], Verdict]
+AnyPlan = TypeVar("AnyPlan", Plan, ScopesPlan)
 Progress = Callable[[int, int], None]
 """Told how many runs were made and how many faults are left."""
 
 
 def shrink(
-    plan: Plan, run: Runner, *, runs_max: int = 200, on_progress: Progress | None = None
-) -> Plan:
+    plan: AnyPlan,
+    run: Callable[[AnyPlan], Verdict],
+    *,
+    runs_max: int = 200,
+    on_progress: Progress | None = None,
+) -> AnyPlan:
     """Return a plan with fewer faults that fails a check that ``plan`` fails.
 
     A plan that does not fail is returned as it is.
@@ -31,7 +37,7 @@ def shrink(
         return plan
     runs = 1
 
-    def fails(candidate: Plan) -> bool:
+    def fails(candidate: AnyPlan) -> bool:
         nonlocal runs
         runs += 1
         if on_progress is not None:
@@ -50,8 +56,8 @@ def shrink(
 
 
 def _without_a_part(
-    plan: Plan, size: int, fails: Callable[[Plan], bool], may_go_on: Callable[[], bool]
-) -> Plan | None:
+    plan: AnyPlan, size: int, fails: Callable[[AnyPlan], bool], may_go_on: Callable[[], bool]
+) -> AnyPlan | None:
     for start in range(0, len(plan.faults), size):
         if not may_go_on():
             return None

@@ -8,6 +8,7 @@ and in the end no state may be left over and no datagram may be sent.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -316,13 +317,18 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     """The first violation, or what was raised; empty when all was well."""
 
 
-def run_seed(seed: int, tracer: Tracer | None = None) -> SeedResult:
-    """Run one seed; a crash of ours is a failure like any other."""
+def judge_seed(seed: int, run: Callable[[], Verdict]) -> SeedResult:
+    """Run the trial of a seed; a crash of ours is a failure like any other."""
     try:
-        verdict = run_trial(draw_plan(seed), tracer=tracer)
+        verdict = run()
     except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
         text = " ".join(f"raised {type(error).__name__}: {error}".split())
         return SeedResult(seed=seed, problem=text)
     first = verdict.violations[0] if verdict.violations else None
     problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
     return SeedResult(seed=seed, verdict=verdict, problem=problem)
+
+
+def run_seed(seed: int, tracer: Tracer | None = None) -> SeedResult:
+    """Run one seed."""
+    return judge_seed(seed, lambda: run_trial(draw_plan(seed), tracer=tracer))

@@ -146,6 +146,19 @@ class TestCopies:
 # Against a slow and obvious model
 
 
+def test_own_messages_go_last() -> None:
+    """Nobody else may have them; those of others their senders have."""
+    own = Sender("P", "B", 1)
+    holdings = Holdings(10 * run(0, 1).size(), own)
+    holdings.take(run(0, 1, own))
+    for number in range(30):
+        holdings.take(run(number, number + 1))
+    assert holdings.copies(T, own, RangeSet([(0, 1)]), 1000) != []
+    holdings.handle_stable(T, own, 1)
+    holdings.take(run(30, 31))
+    assert holdings.copies(T, own, RangeSet([(0, 1)]), 1000) == [], "now everybody has it"
+
+
 class Model:
     """Keeps every message by its number."""
 

@@ -86,6 +86,26 @@ class TestSeveralOwners:
         assert n1.events[-1] == TargetClosed(BY_A)
 
 
+class TestUnknownOwners:
+    def test_no_topic_is_refused_while_there_may_be_more_above(self) -> None:
+        """An owner that has just started, and whose own owner is out of reach, knows of none."""
+        n1 = Alone("n1", "A", is_node=True)
+        n1.dialled("A", Purpose.OWNER, 1)
+        n1.tell(1, say.Registered("A", (), is_all=False))
+        n1.manager.subscribe(T, publishes=False, subscribes=True, now=n1.now)
+        n1.run(0.02)
+        assert not any(isinstance(event, TopicFailed) for event in n1.events)
+        n1.tell(1, say.Above(("R",)))
+        assert subscribed(n1, 1) == [True]
+
+    def test_members_are_told_whether_all_above_are_known(self) -> None:
+        scope = Alone("S", "A")
+        scope.join(7, "n1")
+        assert (7, say.Registered("S", (), is_all=False)) in scope.said
+        scope.own("A", 1)
+        assert (7, say.Above(("A",), is_all=True)) in scope.said
+
+
 class TestWhatOwnersSay:
     def test_a_topic_that_is_refused_leaves_no_channel_open(self) -> None:
         n1 = node("R")

@@ -201,6 +201,9 @@ class TestAgents:
         n1.manager.want_peers(domain, ["n2", "n9", "nobody"], n1.now)
         n1.drain()
         assert [dial.address for dial in n1.dials] == ["a2", "a9"]
+        n1.manager.want_peers(domain, ["n3"], n1.now)
+        n1.drain()
+        assert [dial.address for dial in n1.dials] == ["a2", "a9", "a3"], "as well, not instead"
 
     def test_the_agent_that_cannot_be_dialled_finds_the_others(self) -> None:
         network = Network()

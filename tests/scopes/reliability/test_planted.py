@@ -70,8 +70,8 @@ def lets_stable_go_back(patch: Patch) -> None:
 def speaks_for_a_domain_it_knows_nothing_of(patch: Patch) -> None:
     above = rounds.StreamRounds.report_above
 
-    def broken(self: rounds.StreamRounds, name: Name) -> Own:
-        own = above(self, name)
+    def broken(self: rounds.StreamRounds, name: Name, doubt: int) -> Own:
+        own = above(self, name, doubt)
         return Own(Kind.NEUTRAL) if own.kind is Kind.UNKNOWN else own
 
     patch.setattr(rounds.StreamRounds, "report_above", broken)

@@ -152,3 +152,15 @@ def test_what_is_too_much_is_not_understood() -> None:
     ):
         body = TokenBody(3, 0, (), content, False)
         assert parse_frame(encode(Frame(DomainId("top", 1), 1, 0, 1, body))) is None
+
+
+def test_who_lacks_what_follows_is_no_keeper() -> None:
+    """Others would ask it, one that has just come, for what only others have."""
+    record = Record("top/x", Sender("top", "s", 1), agreed=50)
+    came = Own(Kind.LIGHT, low=10, need=10, high=60, kept=0)
+    stays = Own(Kind.REGULAR, low=60, need=60, high=60, kept=5)
+    for order in ((came, stays), (stays, came)):
+        folded = record
+        for own in order:
+            folded = fold(folded, own, 0 if own is came else 1)
+        assert (folded.kept, folded.keeper) == (5, 1)

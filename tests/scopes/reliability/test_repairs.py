@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from quicksilver.scopes.dissemination.holdings import Holdings, Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.posts import AgentKey, DomainId, Post, Seat
@@ -34,6 +36,10 @@ class Asking:
 
     def __init__(self, protocol: str = "ring") -> None:
         self.post = Post(DOMAIN, 1, protocol, ("a",), SEATS, ("top/x",), True)
+        self.below: tuple[Asking, list[Segment]] | None = None
+
+    def offers_below(self, name: Name) -> tuple[Asking, list[Segment]] | None:
+        return self.below
 
 
 def packet(number: int, count: int = 1, size: int = 10) -> Packet:
@@ -177,8 +183,42 @@ def test_where_all_are_asked_everybody_cuts_alike() -> None:
     assert ITEM_MESSAGES == 64
     giver = make()
     giver._node.lower.take(packet(0, 100))  # type: ignore[attr-defined]
-    assert giver.give(asking, Item("top/x", SENDER, 10, 64)) is not None
-    assert giver.give(asking, Item("top/x", SENDER, 64, 128)) is None, "it has a part only"
-    assert giver.give(asking, Item("top/x", SENDER, 5, 5)) is None
-    assert giver.give(asking, Item("top/other", SENDER, 0, 5)) is None
-    assert giver.give(asking, "book") is None
+    assert giver.give(asking, Item("top/x", SENDER, 10, 64), 0.0) is not None
+    assert giver.give(asking, Item("top/x", SENDER, 64, 128), 0.0) is None, "it has a part only"
+    assert giver.give(asking, Item("top/x", SENDER, 5, 5), 0.0) is None
+    assert giver.give(asking, Item("top/other", SENDER, 0, 5), 0.0) is None
+    assert giver.give(asking, "book", 0.0) is None
+
+
+@pytest.mark.parametrize("by_all", [False, True])
+def test_who_speaks_for_a_domain_fetches_what_its_members_have(by_all: bool) -> None:
+    """A node that only sends to a topic may lead, and has nothing to give by itself."""
+    repairs = Repairs(NodeState(Holdings(10 << 20), lambda _: False), Config())
+    asking, below = Asking(), Asking()
+    below.key = AgentKey(DomainId("top", 2), "a")
+    asking.below = below, [Segment(3, 8, 2)]
+    item = Item("top/x", SENDER, 4, 6)
+    if by_all:
+        assert repairs.give(asking, item, 1.0) is None
+    else:
+        assert repairs.handle_pull(asking, 1, Pull("top/x", SENDER, (4, 2)), 1.0) is None
+    assert list(repairs.pulls) == [(below.key, 2, Pull("top/x", SENDER, (4, 2)))]
+    repairs.handle_copies(below, 2, Copies(("c",), (packet(4, 2),)))
+    (given,) = (each for _, each in repairs.repairs)
+    repairs._node.lower.take(given)  # type: ignore[attr-defined]
+    assert repairs.give(asking, item, 1.1) is not None, "it is here when it is asked for again"
+    stream = repairs._node.lower.find(*NAME)
+    assert stream is not None
+    assert stream.low == 6, "nothing before it is waited for"
+
+
+def test_of_large_messages_as_many_are_given_as_fit() -> None:
+    """Else nobody ever gets those that all are asked for at once."""
+    giver = make(Config(answer_bytes=1000))
+    for number in range(10):
+        giver._node.lower.take(packet(number, size=400))  # type: ignore[attr-defined]
+    given = giver.give(Asking("requests"), Item("top/x", SENDER, 2, 8), 0.0)
+    assert given is not None
+    numbers = [each.number for each in given.packets]
+    assert numbers == list(range(2, 2 + len(numbers)))
+    assert len(numbers) < 6

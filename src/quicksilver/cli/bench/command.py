@@ -319,6 +319,51 @@ def messaging(
 
 
 @app.command()
+def scopes(
+    nodes: Annotated[
+        int, typer.Option(min=2, max=50, help="Number of nodes in each of three networks.")
+    ] = 5,
+    size: Size = 1000,
+    seconds: Seconds = 5.0,
+    rounds: Rounds = 3,
+    as_json: Json = False,
+) -> int:
+    """Compare one topic across three networks with one network that has as many nodes.
+
+    One node publishes and all others receive, in turn in one network and in three. Then the
+    latency of each part of the way is measured without load. Needs root: networks are namespaces
+    of this machine.
+    """
+    from dataclasses import asdict
+
+    from quicksilver.cli.output import emit, say
+    from quicksilver.lab.scopes import throughput as compared
+
+    tell = _nothing if as_json else say
+    measured = []
+    for _ in range(rounds):
+        speeds = {}
+        for name, scenario in compared.arms(nodes, seconds, max(64, size)).items():
+            speeds[name] = compared.measure(name, scenario, tell)
+        measured.append(speeds)
+    found = {name: round(value, 3) for name, value in compared.compare(measured).items()}
+    for hop in compared.measure_hops(nodes, max(64, size), _nothing):
+        parts = (hop.inside_s, hop.entry_s, hop.others_s)
+        if as_json:
+            emit("hop", asdict(hop))
+        else:
+            shown = ", ".join("-" if each is None else f"{each * 1e3:.1f} ms" for each in parts)
+            say(f"{hop.source} to {hop.target}: own network, entry, others there: {shown}")
+    wrong = sum(speed.wrong for speeds in measured for speed in speeds.values())
+    show({**found, "wrong": wrong}, as_json=as_json, title="one topic across networks")
+    return 1 if wrong else 0
+
+
+def _nothing(text: str) -> None:
+    """Say nothing."""
+
+
+@app.command()
 def controller(
     applications: Annotated[
         int, typer.Option(min=1, help="Number of applications on the machine.")

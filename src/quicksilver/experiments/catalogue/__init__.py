@@ -15,6 +15,7 @@ from quicksilver.experiments.catalogue.perturbed import Loss, Sleep
 from quicksilver.experiments.catalogue.rain import HeavyLoss, Rain
 from quicksilver.experiments.catalogue.reconfiguration import Churn, Crash, Joins
 from quicksilver.experiments.catalogue.scale import Scale
+from quicksilver.experiments.catalogue.scopes import Scopes
 from quicksilver.experiments.catalogue.stalls import Stalls
 from quicksilver.experiments.catalogue.tokens import Tokens
 from quicksilver.experiments.catalogue.tuning import Feedback, Replication, TokenRate
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Stalls(),
         Members(),
         Memory(),
+        Scopes(),
         Calibrate(),
         Agree(),
     )

@@ -94,6 +94,10 @@ class MessageTooLargeError(QuicksilverError, ValueError):
         return f"a message has {self.size:,} {self.what}, {self.size_max:,} are allowed"
 
 
+UNREPAIRED_S = 0.1
+"""How long a missing message is waited for in a session without repair: it may be just late."""
+
+
 @dataclass(slots=True)
 class _Batch:
     """Messages that were published since frames were last taken; they share packets."""
@@ -127,9 +131,9 @@ class Forwarder:
     ) -> None:
         """``scope`` is the one that this node is a member of."""
         self.counters: Counter[str] = Counter()
-        self.holdings = Holdings(copies_bytes_max)
         self.sender = Sender(scope, node, life)
         """This node as a sender, of whose messages nobody can tell it anything."""
+        self.holdings = Holdings(copies_bytes_max, self.sender)
         self._scope = scope
         self._node = node
         self._record = begin(scope, node)
@@ -205,6 +209,28 @@ class Forwarder:
         """Whether all messages of this node below a number are everywhere (``windows``)."""
         self._send_batches()
         return number <= self._windows.stable_mark(topic)
+
+    def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
+        """Raise ``MessageTooLargeError`` if ``publish`` would."""
+        _check(messages, attributes or {})
+
+    def is_recovered(self, topic: str) -> bool:
+        """Whether agents here recover messages of a topic."""
+        return self._windows.is_recovered(topic)
+
+    def set_repaired(self, topic: str, *, is_repaired: bool) -> None:
+        """Say whether messages of a topic that are missing are waited for, if agents are here.
+
+        What is missing of sessions before, when that begins, is passed over.
+        """
+        if not self._windows.set_repaired(topic, is_repaired=is_repaired) or not is_repaired:
+            return
+        for sender, stream in list(self.holdings.of_topic(topic).items()):
+            while (first := stream.first_early) is not None:
+                early = stream.early.get(first)
+                if early is None or early.session >= self._sessions.get(topic, 0):
+                    break
+                self.pass_over(topic, sender, first)
 
     def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
         """Whether agents here recover messages of a topic, or else channels have been opened."""
@@ -461,9 +487,7 @@ class Forwarder:
     def _send_batch(self, topic: str) -> None:
         batch = self._batches.pop(topic)
         number = batch.number
-        stream = self.holdings.begin(topic, self.sender, number)
-        if not stream.is_begun:
-            stream.stable = number
+        self.holdings.begin(topic, self.sender, number)
         room = CUT_BYTES - sum(len(text) for each in batch.attributes.items() for text in each)
         for messages in cut_messages(batch.messages, room):
             packet = Packet(
@@ -547,7 +571,8 @@ class Forwarder:
     def _watch_gap(self, name: Name, stream: Stream, now: float) -> None:
         """Wait for a message that was lost, in a topic that nobody recovers."""
         if stream.early and name not in self._gaps and not self._windows.is_recovered(name.topic):
-            self._gaps.set(name, now + self._patience_s)
+            is_given_up = self._windows.is_unrepaired(name.topic)
+            self._gaps.set(name, now + (UNREPAIRED_S if is_given_up else self._patience_s))
             self._gap_lows[name] = stream.low
 
     def _deliver(self, told: Sequence[Packet | Gap]) -> None:

@@ -3,8 +3,9 @@
 Messages of one sender are numbered without gaps. A node delivers them in order, keeps those
 that came early until the gap before them is filled, and keeps copies for others. Both are
 within one budget: copies make room for messages that came early, those that everybody has
-first, the oldest of them first. What is missing and what can be given is all that recovery
-needs to know of a node: it is the lower interface of the agents above (dissertation 3.2.12).
+first, then those of other senders, the oldest of them first. What is missing and what can be
+given is all that recovery needs to know of a node: it is the lower interface of the agents
+above (dissertation 3.2.12).
 
 Messages come in packets, and nodes cut packets differently. Of what arrives only messages that
 were not here are kept, so packets here never overlap.
@@ -64,13 +65,16 @@ class Stream:
         "early_count",
         "is_begun",
         "is_lossy",
+        "is_own",
         "low",
         "record",
         "refused",
         "stable",
     )
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, *, is_own: bool = False) -> None:
+        self.is_own = is_own
+        """True: this node is the sender, so others may need it to have what they lack."""
         self.low = first
         """All before were delivered or passed over, or were not for this node."""
         self.stable = 0
@@ -193,8 +197,10 @@ def _trimmed(packet: Packet, first: int, stop: int) -> Packet:
 class Holdings:
     """All streams of a node, and the budget of their messages."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, own: Sender | None = None) -> None:
+        """``own``: this node as a sender."""
         self.bytes_max = bytes_max
+        self._own = own
         self.bytes = 0
         """Of copies and of early messages …"""
         self.early_bytes = 0
@@ -207,8 +213,11 @@ class Holdings:
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """Copies that everybody has, oldest first …"""
         self._unstable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
-        """… and the others. Of one stream those of the first kind come before the others, so
-        whatever is dropped next is the first copy of its stream."""
+        """… and the others …"""
+        self._unstable_own: OrderedDict[tuple[Stream, int], None] = OrderedDict()
+        """… apart from this node's own, which nobody else may have. Of one stream those that
+        everybody has come before the others, so whatever is dropped next is the first copy of
+        its stream."""
 
     def find(self, topic: str, sender: Sender) -> Stream | None:
         streams = self._by_topic.get(topic)
@@ -223,7 +232,8 @@ class Holdings:
         if stream is None:
             if len(self.streams) >= STREAMS_MAX:
                 self._forget(next(iter(self.streams)))
-            stream = self.streams[Name(topic, sender)] = Stream(first)
+            stream = Stream(first, is_own=sender == self._own)
+            self.streams[Name(topic, sender)] = stream
             self._by_topic.setdefault(topic, {})[sender] = stream
         elif first < stream.low and not stream.is_begun:
             stream.low = first
@@ -291,8 +301,9 @@ class Holdings:
         stream.stable = mark
         while at < len(copies) and copies[at].stop <= mark:
             key = stream, copies[at].number
-            if key in self._unstable:
-                del self._unstable[key]
+            unstable = self._unstable_of(stream)
+            if key in unstable:
+                del unstable[key]
                 self._stable[key] = None
             at += 1
 
@@ -346,11 +357,14 @@ class Holdings:
         """Keep copies of what was just delivered; their bytes were counted on arrival."""
         for packet in packets:
             stream.copies.append(packet)
-            ages = self._stable if packet.stop <= stream.stable else self._unstable
+            ages = self._stable if packet.stop <= stream.stable else self._unstable_of(stream)
             ages[stream, packet.number] = None
         while self.bytes > self.bytes_max:
             # What came early is needed, and stays.
-            self._drop(next(iter(self._stable or self._unstable))[0])
+            self._drop(next(iter(self._stable or self._unstable or self._unstable_own))[0])
+
+    def _unstable_of(self, stream: Stream) -> OrderedDict[tuple[Stream, int], None]:
+        return self._unstable_own if stream.is_own else self._unstable
 
     def _drop(self, stream: Stream) -> None:
         packet = stream.copies.popleft()
@@ -358,7 +372,7 @@ class Holdings:
         if key in self._stable:
             del self._stable[key]
         else:
-            del self._unstable[key]
+            del self._unstable_of(stream)[key]
         self.bytes -= packet.size()
 
     def _forget(self, name: Name) -> None:

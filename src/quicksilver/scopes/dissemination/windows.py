@@ -44,6 +44,8 @@ class Windows:
         self._recovered: dict[str, int] = {}
         """How many agents here serve a topic."""
         self._windows: dict[str, _Window] = {}
+        self._unrepaired: set[str] = set()
+        """Topics whose sessions want nothing repaired."""
         self._closed: dict[str, None] = {}
         """Topics that somebody wanted to publish to, and could not."""
 
@@ -61,7 +63,21 @@ class Windows:
 
     def is_recovered(self, topic: str) -> bool:
         """Whether messages of a topic that are missing here are recovered."""
-        return topic in self._recovered
+        return topic in self._recovered and topic not in self._unrepaired
+
+    def is_unrepaired(self, topic: str) -> bool:
+        """Whether the sessions of a topic want nothing repaired."""
+        return topic in self._unrepaired
+
+    def set_repaired(self, topic: str, *, is_repaired: bool) -> bool:
+        """Say whether they do; return whether that is news."""
+        if is_repaired != (topic in self._unrepaired):
+            return False
+        if is_repaired:
+            self._unrepaired.discard(topic)
+        else:
+            self._unrepaired.add(topic)
+        return True
 
     def handle_published(self, topic: str, stop: int, size: int) -> None:
         """The node has made a packet of its own messages."""

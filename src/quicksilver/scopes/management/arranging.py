@@ -201,8 +201,7 @@ class Arranger:
         self.note_change(topic.name)
 
     def _find_topic_problem(self, name: str, member: Member | None) -> str | None:
-        owners = self._owners.by_address.values()
-        knows_all = all(owner.name for owner in owners)
+        knows_all = self._owners.knows_all()
         problem = find_topic_problem(name, self.name, self._owners.above(), knows_all=knows_all)
         if problem is None:
             own = 0 if member is None else len(member.confirmed)
@@ -330,6 +329,20 @@ class Arranger:
         topic.sessions.pending = flavour
         self.note_change(name)
         return None
+
+    def handle_nominated(self, nominated: say.Nominate) -> None:
+        """A node offers to say the order of a session: the root takes the first that does."""
+        topic = self.topics.get(nominated.topic)
+        sessions = None if topic is None else topic.sessions
+        if sessions is None or not sessions.knows_term(nominated.session, nominated.term):
+            self.counters["nominated_late"] += 1
+            return
+        asked = self._owners.asked.get(nominated.topic)
+        if topic is not None and topic.is_root:
+            sessions.choose(nominated.session, nominated.sender, self._numbers.next())
+            self.note_change(topic.name)
+        elif asked is not None and asked[0].conn is not None:
+            self._out.append((asked[0].conn, nominated))
 
     def handle_flushed(self, name: str, number: int) -> None:
         topic = self.topics.get(name)

@@ -305,13 +305,21 @@ class Domains:
         if state.domain is None:
             return
         parts = [self._part_domain(key, topic) for key in state.parts]
-        seats = [Seat(p.seat_name, p.id.number, self._address) for p in parts if p is not None]
+        seats = [
+            Seat(part.seat_name, part.id.number, self._address_of_part(part))
+            for part in parts
+            if part is not None
+        ]
         before = state.domain.seats, state.domain.is_top
         self._seat(state.domain, seats, (topic,), changed, is_top=state.is_top)
         if before == (state.domain.seats, state.domain.is_top) and any(
             p is not None and p.id in changed for p in parts
         ):
             changed[state.domain.id] = None  # Who leads a part hosts the part's agent.
+
+    def _address_of_part(self, part: Domain) -> str:
+        """Return where to ask for a part's agent; empty: its leader, so nobody, can be dialled."""
+        return self._address if part.seats and part.seats[0].address else ""
 
     def _seat(
         self,

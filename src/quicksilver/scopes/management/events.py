@@ -7,6 +7,7 @@ from enum import Enum
 
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import Filter
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel
@@ -186,6 +187,18 @@ class SessionInstalled:
 
 
 @dataclass(frozen=True, slots=True)
+class SequencerChosen:
+    """A node is to say the order of a session, in place of the one before; once ``is_firm``,
+    nobody follows that one any more."""
+
+    topic: str
+    number: int
+    sender: Sender
+    term: int
+    is_firm: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SessionFlushing:
     """Nobody sends in a session any more. Once all of it is delivered here, the manager is to
     be told (``handle_flushed``)."""
@@ -249,6 +262,7 @@ Event = (
     | PeerRefused
     | PostRefused
     | SessionInstalled
+    | SequencerChosen
     | SessionFlushing
     | SessionRetired
     | TopicLeft

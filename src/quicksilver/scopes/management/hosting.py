@@ -33,8 +33,8 @@ class _Domain:
 
     posts: dict[str, Post] = field(default_factory=dict)
     """Agents of this node, by the member that each speaks for."""
-    named: frozenset[str] | None = None
-    """Peers that the agents want; None: they have not said."""
+    named: set[str] = field(default_factory=set)
+    """Peers that agents had something to say to, where not all are searched for."""
     searched: dict[str, str] = field(default_factory=dict)
     """Members whose agents are searched for, and the address that was asked first."""
     found: set[str] = field(default_factory=set)
@@ -80,10 +80,14 @@ class Hosting:
             self._search(each, now)
 
     def want_peers(self, domain: DomainId, members: Iterable[str], now: float) -> None:
-        """The agents of this node have to do with these peers only."""
+        """The agents of this node have to do with these peers as well."""
         known = self._domains.get(domain)
-        if known is not None:
-            known.named = frozenset(members)
+        if known is None or not known.posts:
+            return
+        seats = known.newest().seats
+        new = {seat.member for seat in seats}.intersection(members) - known.named
+        if new and len(seats) > PEERS_ASKED_MAX:
+            known.named |= new
             self._search(domain, now)
 
     def handle_found(self, found: Found) -> None:
@@ -128,11 +132,10 @@ class Hosting:
 
     def _wanted_seats(self, domain: _Domain) -> dict[str, Seat]:
         seats = domain.newest().seats
-        if domain.named is None and len(seats) > PEERS_ASKED_MAX:
-            return {}
+        are_all_asked = len(seats) <= PEERS_ASKED_MAX
+        domain.named.intersection_update(seat.member for seat in seats)
         return {
             seat.member: seat
             for seat in seats
-            if seat.member not in domain.posts
-            and (domain.named is None or seat.member in domain.named)
+            if seat.member not in domain.posts and (are_all_asked or seat.member in domain.named)
         }

@@ -22,7 +22,9 @@ from quicksilver.scopes.management.messages import (
     NO_DOMAIN,
     REASON_MAX,
     ROWS_MAX,
+    Flavour,
     Row,
+    Session,
     Source,
     Target,
 )
@@ -33,6 +35,9 @@ from quicksilver.scopes.posts import Post
 from quicksilver.scopes.routing import EVERY
 
 PAGE_BYTES_MAX = 512 << 10
+
+WAITED_MAX = 20
+"""Members that are named as those whom a change of sessions waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +137,13 @@ def _describe_topic(account: Account, topic: Topic) -> Row:
         "owner": "" if asked is None else asked[0].name,
         "publishers": len(publishes),
         "subscribers": len(subscribes),
-        "sessions": ", ".join(f"{s.number}{' (flushing)' * s.is_flushing}" for s in sessions),
+        "sessions": ", ".join(map(_describe_session, sessions)),
     }
-    if sessions:
-        flavour = sessions[-1].flavour
-        facts["flavour"] = f"{flavour.reliability} {flavour.ordering} {flavour.key}".strip()
+    if topic.sessions.pending is not None:
+        facts["next_session"] = _describe_flavour(topic.sessions.pending)
+    waited = _find_waited(topic)
+    if waited:
+        facts["waits_for"] = waited
     if account.node is None:
         number = account.arranger.domains.number_for(topic.name)
         facts["policy"] = describe_policy(topic.policy)
@@ -145,6 +152,36 @@ def _describe_topic(account: Account, topic: Topic) -> Row:
         facts["domain"] = NO_DOMAIN if number is None else number
         facts["top"] = _yes(not topic.is_recovered_above)
     return _row("topic", topic.name, **facts)
+
+
+def _describe_session(session: Session) -> str:
+    text = f"{session.number}: {_describe_flavour(session.flavour)}"
+    if session.flavour.ordering == "total":
+        who = "nobody yet" if session.sequencer is None else session.sequencer.node
+        text += f" as {who} says"
+    return text + " (flushing)" * session.is_flushing
+
+
+def _describe_flavour(flavour: Flavour) -> str:
+    key = f" key {flavour.key}" if flavour.key else ""
+    return f"{flavour.reliability} {flavour.ordering}{key}"
+
+
+def _find_waited(topic: Topic) -> str:
+    """Return which members a change of sessions waits for, and with what."""
+    sessions = topic.sessions.sessions
+    if len(sessions) < 2:
+        return ""
+    old, new = sessions[0], sessions[-1]
+    behind = []
+    for member, part in topic.parts.items():
+        installed, flushed = topic.sessions.progress.get(member, (0, 0))
+        is_behind = flushed < old.number if old.is_flushing else installed < new.number
+        if part.is_member and is_behind:
+            behind.append(member)
+    what = f"to deliver all of {old.number}" if old.is_flushing else f"to install {new.number}"
+    shown = " ".join(behind[:WAITED_MAX]) + " ..." * (len(behind) > WAITED_MAX)
+    return f"{shown} {what}"[:REASON_MAX] if behind else ""
 
 
 def _describe_domain(domain: Domain) -> Row:

@@ -21,6 +21,7 @@ from typing import assert_never
 
 from quicksilver.scopes.dissemination.carrying import Carrier
 from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.dissemination.policies.base import Policy
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.answers import answer_agent, answer_channel
@@ -183,10 +184,9 @@ class ScopeManager:
         self._schedule(now)
 
     def want_peers(self, domain: DomainId, members: Iterable[str], now: float) -> None:
-        """Say which peers the agents of this node have to do with, in a domain.
+        """Say which peers the agents of this node have to do with as well, in a domain.
 
-        Until that is said all are searched for, if there are not more than
-        ``hosting.PEERS_ASKED_MAX``.
+        In a domain of not more than ``hosting.PEERS_ASKED_MAX`` all are searched for anyway.
         """
         self._hosting.want_peers(domain, members, now)
 
@@ -202,6 +202,11 @@ class ScopeManager:
             problem = self._arranger.change_session(topic, flavour)
         self._schedule(now)
         return problem
+
+    def nominate(self, topic: str, session: int, term: int, sender: Sender, now: float) -> None:
+        """At a node: offer to say the order of a session, in place of who was chosen before."""
+        self._arranger.handle_nominated(say.Nominate(topic, session, term, sender))
+        self._schedule(now)
 
     # Inputs
 
@@ -399,6 +404,10 @@ class ScopeManager:
                 answer, is_known = answer_agent(
                     self.name, self._place, posts, handing, addresses, message
                 )
+            case say.ChangeSession(name, flavour):
+                problem = find_flavour_problem(flavour)
+                problem = problem or self._arranger.change_session(name, flavour)
+                answer, is_known = say.SessionAsked(name, (problem or "")[:REASON_MAX]), True
             case say.Inspect():
                 answer, is_known = answer_inspect(self._account(), message), True
             case _:
@@ -434,7 +443,7 @@ class ScopeManager:
         member = self._members.by_name[name]
         saved = SavedMember(member.address, member.is_member, member.grace_s)
         self._savings.put(f"member/{name}", saved)
-        self._out.append((conn, say.Registered(self.name, self.above())))
+        self._out.append((conn, say.Registered(self.name, self.above(), self._owners.knows_all())))
         # It may have forgotten what it was told, and what it wanted.
         patience_s = max(self._config.silent_s, member.grace_s)
         self._timers.set(ForgetParts(name), now + patience_s)
@@ -456,6 +465,8 @@ class ScopeManager:
                 self._arranger.handle_part(member.name, topic, part)
             case say.Confirm():
                 self._arranger.handle_confirm(member.name, message)
+            case say.Nominate():
+                self._arranger.handle_nominated(message)
             case say.Alive():
                 pass
             case _:
@@ -483,15 +494,15 @@ class ScopeManager:
     def _handle_owner(self, owner: Owner, message: Message, now: float) -> None:
         owner.heard_at = now
         match message:
-            case say.Registered(name, above):
+            case say.Registered(name, above, is_all):
                 is_new = not owner.is_joined
-                self._handle_above(owner, name, above, now)
+                self._handle_above(owner, name, above, now, is_all=is_all)
                 if is_new and owner.conn is not None:
                     owner.is_joined, owner.tries = True, 0
                     self._arranger.held.handle_owner_joined(owner.address)
                     self._events.append(OwnerJoined(name))
-            case say.Above(names):
-                self._handle_above(owner, owner.name, names, now)
+            case say.Above(names, is_all):
+                self._handle_above(owner, owner.name, names, now, is_all=is_all)
             case say.Refused(reason):
                 self._retry_owner(owner, reason, now)
             case say.TopicRefused(topic, reason):
@@ -509,7 +520,9 @@ class ScopeManager:
             case _:
                 self.counters["unexpected"] += 1
 
-    def _handle_above(self, owner: Owner, name: str, names: tuple[str, ...], now: float) -> None:
+    def _handle_above(
+        self, owner: Owner, name: str, names: tuple[str, ...], now: float, *, is_all: bool
+    ) -> None:
         problem = next(filter(None, map(find_scope_name_problem, (name, *names))), None)
         if problem is None and (self.name == name or self.name in names):
             problem = f"{name!r} belongs to {self.name!r} itself"
@@ -519,11 +532,12 @@ class ScopeManager:
             owner.name, owner.above = "", ()
             self._retry_owner(owner, problem, now)
             return
-        before = self.above()
-        owner.name, owner.above = name, names
-        if self.above() != before:
+        before = self.above(), self._owners.knows_all()
+        owner.name, owner.above, owner.knows_all = name, names, is_all
+        after = self.above(), self._owners.knows_all()
+        if after != before:
             for conn in self._members.connected():
-                self._out.append((conn, say.Above(self.above())))
+                self._out.append((conn, say.Above(*after)))
         self._arranger.note_all()
 
     def _retry_owner(self, owner: Owner, reason: str, now: float) -> None:

@@ -16,11 +16,12 @@ import msgspec
 
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import PARTS_MAX, Filter
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.names import Address, Name, Path
 from quicksilver.scopes.posts import SEATS_MAX, DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Raised whenever an old manager could misread a new message."""
 
 FRAME_BYTES_MAX = 1 << 20
@@ -70,6 +71,8 @@ class Registered(msgspec.Struct, frozen=True, array_like=True, tag=2):
     name: Name
     above: Names
     """The owner's own owners, and theirs."""
+    is_all: bool = True
+    """False: one of them is out of reach since the owner started, so there may be more."""
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -82,6 +85,7 @@ class Above(msgspec.Struct, frozen=True, array_like=True, tag=4):
     """From an owner: its own owners have changed."""
 
     names: Names
+    is_all: bool = True
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -152,6 +156,12 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     flavour: Flavour
     is_flushing: bool = False
     """True: nobody sends in it any more."""
+    sequencer: Sender | None = None
+    """Of a session with a total order: the node that says the order, once one is chosen; …"""
+    term: int = 0
+    """… numbers those nodes, across all sessions; 0: there was none yet."""
+    is_firm: bool = False
+    """True: everybody has been told of this one, so nobody follows the one before it."""
 
 
 class Orders(msgspec.Struct, frozen=True, array_like=True, tag=9):
@@ -218,6 +228,30 @@ class Confirm(msgspec.Struct, frozen=True, array_like=True, tag=15):
     """The newest session that all of it may send in."""
     flushed: int
     """All of it is done with sessions up to this one."""
+
+
+class Nominate(msgspec.Struct, frozen=True, array_like=True, tag=22):
+    """From a member, passed on to the root: a node offers to say the order of a session."""
+
+    topic: Name
+    session: int
+    term: int
+    """The one that the node knows of, and wants to follow; another is chosen only once."""
+    sender: Sender
+
+
+class ChangeSession(msgspec.Struct, frozen=True, array_like=True, tag=23):
+    """From anybody who can reach the root of a topic: begin a new session."""
+
+    topic: Name
+    flavour: Flavour
+
+
+class SessionAsked(msgspec.Struct, frozen=True, array_like=True, tag=24):
+    """The answer: why not, or nothing; whether it is done is seen with ``Inspect``."""
+
+    topic: Name
+    reason: Reason
 
 
 class RequestChannel(msgspec.Struct, frozen=True, array_like=True, tag=10):
@@ -317,6 +351,9 @@ Message = (
     | WithdrawAgent
     | PostsTold
     | Confirm
+    | Nominate
+    | ChangeSession
+    | SessionAsked
     | RequestChannel
     | OfferChannel
     | ChannelRefused

@@ -39,6 +39,8 @@ class Owner:
     name: str = ""
     """Empty until it has answered."""
     above: tuple[str, ...] = ()
+    knows_all: bool = False
+    """Whether nothing else is above it."""
     heard_at: float = 0.0
     tries: int = 0
     is_joined: bool = False
@@ -78,6 +80,10 @@ class Owners:
                 names[owner.name] = None
                 names.update(dict.fromkeys(owner.above))
         return tuple(names)[:ABOVE_MAX]
+
+    def knows_all(self) -> bool:
+        """Whether these are all, however far up."""
+        return all(owner.name and owner.knows_all for owner in self.by_address.values())
 
     def is_taken(self, name: str, owner: Owner) -> bool:
         """Whether another owner that is there has a name."""

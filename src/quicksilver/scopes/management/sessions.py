@@ -12,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.management.events import (
     Event,
+    SequencerChosen,
     SessionFlushing,
     SessionInstalled,
     SessionRetired,
@@ -24,7 +28,7 @@ RELIABILITIES = ("none", "repair")
 ORDERINGS = ("fifo", "total")
 
 Progress = tuple[int, int]
-"""The newest session that was installed, and the newest of those that are done with."""
+"""The newest session or term that was installed, and the newest session that is done with."""
 
 
 @dataclass(slots=True)
@@ -49,17 +53,38 @@ class TopicSessions:
 
     def advance(self, progress: Progress) -> bool:
         """At the root: take in how far everybody has come; return whether sessions changed."""
+        installed, flushed = progress
+        for place, session in enumerate(self.sessions):
+            if session.sequencer is not None and not session.is_firm and installed >= session.term:
+                self._replace(place, is_firm=True)
+                return True
         if len(self.sessions) < 2:
             return False
         old, new = self.sessions
-        installed, flushed = progress
         if not old.is_flushing and installed >= new.number:
-            self.sessions = Session(old.number, old.flavour, is_flushing=True), new
+            self._replace(0, is_flushing=True)
             return True
         if old.is_flushing and flushed >= old.number:
             self.sessions = (new,)
             return True
         return False
+
+    def knows_term(self, number: int, term: int) -> bool:
+        """Whether a session has a total order, and who says it was last chosen so."""
+        return any(
+            s.number == number and s.term == term and s.flavour.ordering == "total"
+            for s in self.sessions
+        )
+
+    def choose(self, number: int, sender: Sender, term: int) -> None:
+        """At the root: choose who says the order of a session."""
+        place = [session.number for session in self.sessions].index(number)
+        self._replace(place, sequencer=sender, term=term, is_firm=False)
+
+    def _replace(self, place: int, **changes: object) -> None:
+        sessions = list(self.sessions)
+        sessions[place] = msgspec.structs.replace(sessions[place], **changes)
+        self.sessions = tuple(sessions)
 
     def handle_told(self, sessions: tuple[Session, ...]) -> None:
         """At a scope: an owner says which there are."""
@@ -83,6 +108,8 @@ def find_flavour_problem(flavour: Flavour) -> str | None:
         )
     if flavour.ordering not in ORDERINGS:
         return f"there is no ordering {flavour.ordering!r}, only {' and '.join(ORDERINGS)}"
+    if flavour.ordering == "total" and flavour.reliability != "repair":
+        return "a total order needs the reliability 'repair'"
     return None
 
 
@@ -93,34 +120,43 @@ def find_sessions_problem(sessions: tuple[Session, ...]) -> str | None:
         return "sessions are not numbered one after the other"
     if any(session.is_flushing for session in sessions[-1:]):
         return "the newest session is flushed"
+    if any((session.sequencer is None) != (session.term == 0) for session in sessions):
+        return "who says an order, and since when, do not fit together"
     return next(filter(None, (find_flavour_problem(s.flavour) for s in sessions)), None)
 
 
 def follow(topic: str, sessions: TopicSessions, node: str) -> list[Event]:
     """At a node: return what its stack is to be told, and note how far it has come.
 
-    Whoever joins during a change begins with the newest session, and has nothing to flush of
-    the others.
+    Whoever joins during a change takes part in the old session as well, as publishers still
+    send in it.
     """
     before, after = sessions.followed, sessions.sessions
     if before == after or not after:
         return []
     sessions.followed = after
     newest = after[-1]
-    if not before:
-        sessions.progress[node] = newest.number, newest.number - 1
-        return [SessionInstalled(topic, newest.number, newest.flavour)]
     known = {session.number: session for session in before}
     events: list[Event] = []
     for session in after:
         old = known.pop(session.number, None)
-        if old is None and session.number > before[-1].number:
+        if old is None and (not before or session.number > before[-1].number):
             events.append(SessionInstalled(topic, session.number, session.flavour))
-        is_old = old is not None or session.number < newest.number
-        if session.is_flushing and is_old and (old is None or not old.is_flushing):
+        elif old is None:
+            continue
+        if session.sequencer is not None and (
+            old is None or (old.term, old.is_firm) != (session.term, session.is_firm)
+        ):
+            chosen = session.sequencer, session.term, session.is_firm
+            events.append(SequencerChosen(topic, session.number, *chosen))
+        if session.is_flushing and (old is None or not old.is_flushing):
             events.append(SessionFlushing(topic, session.number))
     events += [SessionRetired(topic, number) for number in sorted(known)]
-    sessions.progress[node] = newest.number, sessions.progress[node][1]
+    installed = max(newest.number, *(session.term for session in after))
+    flushed = after[0].number - 1
+    if node in sessions.progress:
+        flushed = max(flushed, sessions.progress[node][1])
+    sessions.progress[node] = installed, flushed
     return events
 
 

@@ -138,7 +138,7 @@ class Topic:
 def find_topic_problem(
     name: str, scope: str, above: tuple[str, ...], *, knows_all: bool
 ) -> str | None:
-    """Return why a scope cannot have a topic, or None; ``knows_all``: every owner has answered."""
+    """Return why a scope cannot have a topic, or None; ``knows_all``: no more is above."""
     problem = find_topic_name_problem(name)
     if problem is not None:
         return problem

@@ -19,6 +19,7 @@ the domain above waits for it.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from quicksilver.recovery.agent import Agent, Message
@@ -52,7 +53,9 @@ from quicksilver.scopes.reliability.frames import (
     Copies,
     Frame,
     GiftBody,
+    Here,
     Item,
+    NotHere,
     Pull,
     ReceiptBody,
     ReportBody,
@@ -87,6 +90,7 @@ TIMING = Timing(
     timeout_s_max=2.0,
     wake_s_min=0.15,
     in_flight_max=1,
+    learns_late=True,
 )
 """For domains whose members are within some tens of milliseconds of each other."""
 
@@ -181,6 +185,7 @@ class Agents:
             case PeerFound(domain, member, where):
                 if len(self._where) < PEERS_MAX:
                     self._where[AgentKey(domain, member)] = where
+                    self._introduce(domain, (member,))
             case PeerLost(domain, member):
                 self._where.pop(AgentKey(domain, member), None)
             case TopicLeft(topic):
@@ -202,11 +207,18 @@ class Agents:
         if frame is None:
             self.counters["not_understood"] += 1
             return
+        if isinstance(frame.body, Here) and self._take_place(origin, frame.domain, frame.body):
+            return
         hosted = self._addressee(frame)
         if hosted is None:
+            self._refuse(origin, frame)
             return
         peer = AgentKey(frame.domain, hosted.post.seats[frame.origin].member)
         where = self._where.get(peer)
+        if isinstance(frame.body, NotHere):
+            if where is not None and where.node == origin:
+                self._doubt(peer)
+            return
         if where is None or (where.node != origin and not where.address):
             # It cannot be dialled, or was not found yet: answer where the question came from.
             # It may have moved since it last asked.
@@ -218,6 +230,41 @@ class Agents:
             return
         self._dispatch(hosted, frame, now)
         self._settle(now)
+
+    def _introduce(self, domain: DomainId, members: Collection[str]) -> None:
+        """If agents of this node cannot be dialled, let peers know the way to them.
+
+        Others may have something to say to them first.
+        """
+        for hosted in self._by_domain.get(domain, ()):
+            if hosted.post.seats[hosted.rounds.seat].address:
+                continue
+            for place, seat in enumerate(hosted.post.seats):
+                where = self._where.get(AgentKey(domain, seat.member))
+                if seat.member in members and where is not None and where.address:
+                    self._send(hosted, place, Here(hosted.rounds.key.member))
+
+    def _take_place(self, origin: str, domain: DomainId, here: Here) -> bool:
+        """An agent that cannot be dialled says where it is; False: nothing of its domain is."""
+        for hosted in self._by_domain.get(domain, ()):
+            seats = [seat for seat in hosted.post.seats if seat.member == here.member]
+            if any(not seat.address for seat in seats) and len(self._where) < PEERS_MAX:
+                self._where[AgentKey(domain, here.member)] = Link("", "", origin)
+        return domain in self._by_domain
+
+    def _refuse(self, origin: str, frame: Frame) -> None:
+        """Tell a node that the agent which it wants is not here, or not any more.
+
+        It may have been posted elsewhere without a new view, and be one that waits to be asked.
+        """
+        is_other_view = frame.domain in self._by_domain and any(
+            hosted.post.view != frame.view for hosted in self._by_domain[frame.domain]
+        )
+        if is_other_view or isinstance(frame.body, NotHere):
+            return
+        if len(self._outputs) < OUTPUTS_MAX:
+            answer = Frame(frame.domain, frame.view, frame.to, frame.origin, NotHere())
+            self._outputs.append((Link("", "", origin), encode(answer)))
 
     def _doubt(self, peer: AgentKey) -> None:
         """An agent may have been posted elsewhere: its manager is asked, and nobody believed."""
@@ -311,6 +358,7 @@ class Agents:
         )
         self.hosted[key] = Hosted(post, rounds, agent)
         self._link(now)
+        self._introduce(post.domain, {seat.member for seat in post.seats})
         for topic in post.topics:
             self.state.scan(topic)
         agent.handle_news(now, urgent=True)

@@ -98,6 +98,16 @@ class GiftBody(msgspec.Struct, frozen=True, array_like=True, tag=9):
     waited_s: Annotated[float, msgspec.Meta(ge=0.0, le=3600.0)]
 
 
+class NotHere(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """From a node that was told something for an agent which it does not host."""
+
+
+class Here(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """From an agent that nobody can dial: what is for it goes over this link, in any view."""
+
+    member: Name
+
+
 Body = (
     Copies
     | Pull
@@ -108,6 +118,8 @@ Body = (
     | RumoursBody
     | AskBody
     | GiftBody
+    | NotHere
+    | Here
 )
 
 

@@ -74,6 +74,10 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     """What somebody can give from ``agreed`` on …"""
     limit: Mark = VALUE_MAX
     """… as far as that is told."""
+    doubt: Mark = 0
+    """Below this something seems to be lost: members say afresh what they have."""
+    cleared: Mark = VALUE_MAX
+    """Below this, everybody so far has said so since it was doubted."""
     hidden: object = None
     """How the value came about: only simulations write it (dissertation 3.2.15)."""
 
@@ -114,6 +118,8 @@ class Own:
     some: RangeSet = field(default_factory=RangeSet)
     """What it can give from ``low`` on."""
     limit: int = VALUE_MAX
+    cleared: int = VALUE_MAX
+    """What it says is no older than the doubt about messages below this."""
     hidden: object = None
 
     def can_give(self) -> RangeSet:
@@ -156,7 +162,8 @@ def fold(record: Record, own: Own, seat: int) -> Record:
     if own.kind is Kind.REGULAR:
         low = own.low if low is None else min(low, own.low)
     kept, keeper = record.kept, record.keeper
-    if own.kept < kept:
+    if own.kept < kept and own.low >= record.agreed:
+        # One that has just come may have the beginning, and not what follows.
         kept, keeper = own.kept, seat
     gives = own.can_give().clamped(record.agreed, VALUE_MAX)
     mine = [Segment(start, stop, seat) for start, stop in gives]
@@ -171,13 +178,20 @@ def fold(record: Record, own: Own, seat: int) -> Record:
         keeper=keeper,
         some=some,
         limit=limit,
+        cleared=min(record.cleared, own.cleared),
     )
 
 
 def blank(record: Record) -> Record:
     """Return what a record says to members, with no report in it."""
     return Record(
-        record.topic, record.sender, record.stable, record.lost, record.agreed, record.offered
+        record.topic,
+        record.sender,
+        record.stable,
+        record.lost,
+        record.agreed,
+        record.offered,
+        doubt=record.doubt,
     )
 
 
@@ -202,6 +216,8 @@ def merge(one: Record, other: Record) -> Record:
         keeps.keeper,
         some,
         limit,
+        min(one.doubt, other.doubt),
+        min(one.cleared, other.cleared),
     )
 
 

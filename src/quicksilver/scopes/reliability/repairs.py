@@ -64,6 +64,11 @@ class Asker(Protocol):
     post: Post
     seat: int
 
+    def offers_below(self, name: Name) -> tuple[Asker, Sequence[Segment]] | None:
+        """Return the rounds of the domain that the agent speaks for, and who has what there;
+        None: it speaks for the node itself."""
+        ...
+
 
 @dataclass(slots=True)
 class _Lacking:
@@ -207,12 +212,37 @@ class Repairs:
             sent = _put(self._sent, key, _Recent(), SENT_MAX)
         wanted = sent.without(ranges, now, self._config.sent_again_s)
         copies = self._copies(asker, name, wanted, now)
+        self._fetch(asker, name, wanted, now)
         if copies is not None:
             sent.note((packet.number, packet.stop) for packet in copies.packets)
         return copies
 
-    def give(self, asker: Asker, item: object) -> Copies | None:
-        """Return messages that somebody has asked all for, if all of them are here."""
+    def _fetch(self, asker: Asker, name: Name, wanted: RangeSet, now: float) -> None:
+        """Ask for messages that another one wants and that were never here.
+
+        Whoever speaks for a domain is asked for what its members have, and need not have it:
+        its node may only send to the topic. They are given when they are asked for again.
+        """
+        below = asker.offers_below(name)
+        missing = RangeSet() if below is None else self._node.without(name, wanted)
+        if below is None or not missing:
+            return
+        asked = self._asked.get(name)
+        if asked is None:
+            asked = _put(self._asked, name, _Recent(), STREAMS_MAX)
+        due = asked.without(missing, now, self._config.again_s)
+        for member, ranges in self._choose(below[0], due, below[1], 0):
+            if len(self.pulls) < QUEUE_MAX:
+                flat = tuple(ranges.to_flat())
+                self.pulls.append((below[0].key, member, Pull(name.topic, name.sender, flat)))
+                asked.note(ranges)
+                self.counters["fetched"] += 1
+
+    def give(self, asker: Asker, item: object, now: float) -> Copies | None:
+        """Return messages that somebody has asked all for, if all of them are here.
+
+        Of more than fits into an answer the first are given: the others are asked for again.
+        """
         if not isinstance(item, Item) or item.start >= item.stop:
             return None
         if item.stop - item.start > ITEM_MESSAGES or item.topic not in asker.post.topics:
@@ -221,9 +251,16 @@ class Repairs:
         packets = self._node.lower.copies(
             item.topic, item.sender, wanted, self._config.answer_bytes
         )
-        if sum(len(packet.messages) for packet in packets) < wanted.count():
+        if sum(len(packet.messages) for packet in packets) < wanted.count() and not (
+            packets and self._has(item, packets[-1].stop)
+        ):
+            self._fetch(asker, Name(item.topic, item.sender), wanted, now)
             return None
         return Copies(way_of(asker.post), tuple(packets[:PACKETS_MAX]))
+
+    def _has(self, item: Item, number: int) -> bool:
+        one = RangeSet([(number, number + 1)])
+        return bool(self._node.lower.copies(item.topic, item.sender, one, 1))
 
     def _copies(self, asker: Asker, name: Name, wanted: RangeSet, now: float) -> Copies | None:
         rate = self._config.answer_bytes_s
@@ -259,6 +296,9 @@ class Repairs:
                 continue
             is_missing = self._node.without(name, RangeSet([(packet.number, packet.stop)]))
             if is_missing and len(self.repairs) < QUEUE_MAX:
+                if not self._node.subscribes(packet.topic):
+                    # Fetched for others: nothing before it is waited for.
+                    self._node.lower.begin(*name, packet.number)
                 self.repairs.append((channel_of(post, copies.way, packet), packet))
                 self.counters["taken"] += len(packet.messages)
 

@@ -76,6 +76,11 @@ class Topic:
     gone_rounds: int = 0
     gone_since: float = 0.0
     """… in how many complete rounds, and since when."""
+    doubt: int = 0
+    """Below this something seems to be lost, and everybody is to say afresh what it has …"""
+    cleared: int = 0
+    """… and below this everybody in the domain has, in this view. What a domain has found may
+    be old by the time that it is asked for: members may have got more, and be out of reach."""
     hidden: object = None
 
 
@@ -109,19 +114,28 @@ class StreamRounds(Folding[Gathered]):
         for topic in self.streams.values():
             topic.offered = ()
             topic.gone_rounds = 0
+            topic.cleared = 0
             if self.seat == 0:
                 topic.quiet = 0
             else:
+                # Who led before does not any more: what is to be agreed on is for the leader.
                 topic.is_known = False
+                topic.quiet = QUIET_ROUNDS
 
     # What the domain above sees
 
-    def report_above(self, name: Name) -> Own:
-        """Return what the domain has agreed on, for an agent that speaks for it one level up."""
+    def report_above(self, name: Name, doubt: int) -> Own:
+        """Return what the domain has agreed on, for an agent that speaks for it one level up.
+
+        ``doubt``: what seems to be lost, so that all are asked afresh.
+        """
         topic = self.streams.get(name)
         if topic is None or not topic.is_known:
             self.wake(name)
             return Own(Kind.UNKNOWN)
+        if doubt > topic.doubt:
+            topic.doubt = doubt
+            self.wake(name)
         if topic.is_waited:
             kind = Kind.REGULAR
         else:
@@ -134,6 +148,7 @@ class StreamRounds(Folding[Gathered]):
             kept=topic.kept,
             some=topic.some,
             limit=topic.limit,
+            cleared=topic.cleared,
             hidden=topic.hidden,
         )
 
@@ -161,7 +176,7 @@ class StreamRounds(Folding[Gathered]):
             return self._node.report(name, self._find(name).agreed)
         if self.lower is None:
             return Own(Kind.UNKNOWN)
-        return self.lower.report_above(name)
+        return self.lower.report_above(name, self._find(name).doubt)
 
     def _lower_active(self) -> list[Name]:
         if self.speaks_for_node:
@@ -191,6 +206,7 @@ class StreamRounds(Folding[Gathered]):
                 self._node.lost(name),
                 topic.agreed,
                 topic.offered,
+                doubt=topic.doubt,
             )
             records.append(self._fold(record))
         return Gathered(tuple(records))
@@ -243,6 +259,7 @@ class StreamRounds(Folding[Gathered]):
         topic = self._find(name)
         topic.agreed = max(topic.agreed, record.agreed)
         topic.high = max(topic.high, record.high)
+        topic.doubt = max(topic.doubt, record.doubt)
         if record.offered:
             topic.offered = record.offered
         self._node.learn(name, record.stable, record.lost)
@@ -268,6 +285,11 @@ class StreamRounds(Folding[Gathered]):
             return RangeSet()
         wanted = others.clamped(own.need, VALUE_MAX).difference(own.can_give())
         return self._node.without(name, wanted)
+
+    def offers_below(self, name: Name) -> tuple[StreamRounds, Sequence[Segment]] | None:
+        """Return the rounds of the domain that this agent speaks for, and who has what there."""
+        topic = None if self.lower is None else self.lower.streams.get(name)
+        return None if self.lower is None or topic is None else (self.lower, topic.offered)
 
     # Folding
 
@@ -321,6 +343,7 @@ class StreamRounds(Folding[Gathered]):
             topic.kept = record.kept
             topic.some = ranges_of(record.some)
             topic.limit = record.limit
+            topic.cleared = max(topic.cleared, min(record.cleared, record.doubt))
             if record.low is not None and record.low >= topic.agreed:
                 topic.agreed = record.low
                 topic.hidden = self._sealed(record, now)
@@ -329,7 +352,8 @@ class StreamRounds(Folding[Gathered]):
             self._conclude_top(name, topic, record, now)
         self._compare(name, (), now)
         stable = self._node.stable(name)
-        if is_complete and min(record.need, stable) >= record.high and record.stable == stable:
+        is_settled = min(record.need, stable) >= record.high and record.stable == stable
+        if is_complete and is_settled and topic.cleared >= topic.doubt:
             topic.quiet += 1
             return Pace.STEADY if topic.quiet < QUIET_ROUNDS else Pace.QUIET
         topic.quiet = 0
@@ -364,6 +388,10 @@ class StreamRounds(Folding[Gathered]):
             return record.lost
         later = given.clamped(first, VALUE_MAX)
         gone = first, (later.first() if later else min(record.high, record.limit))
+        topic.doubt = max(topic.doubt, gone[1])
+        if topic.cleared < gone[1]:
+            topic.gone_rounds = 0
+            return record.lost
         if topic.gone != gone or topic.gone_rounds == 0:
             topic.gone, topic.gone_rounds, topic.gone_since = gone, 1, now
             return record.lost
@@ -377,8 +405,8 @@ class StreamRounds(Folding[Gathered]):
     def wanted(self) -> Sequence[Hashable]:
         return self._repairs.wanted(self)
 
-    def give(self, item: Hashable) -> Copies | None:
-        return self._repairs.give(self, item)
+    def give(self, item: Hashable, now: float) -> Copies | None:
+        return self._repairs.give(self, item, now)
 
     def take(self, item: Hashable, content: object, origin: int, now: float) -> None:
         if isinstance(content, Copies):

@@ -9,8 +9,9 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
-from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import ScopeNode, WindowOpened
+from quicksilver.scopes.management.messages import Flavour
+from quicksilver.scopes.node import ScopeNode
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.scopes.internet import Host, Internet
@@ -92,15 +93,19 @@ class ScopeCluster:
             self.events, self.rng.derive("internet"), near_s=plan.near_s, far_s=plan.far_s
         )
         self.scopes = {scope.name: scope for scope in plan.scopes}
+        self._places = {scope.name: place for place, scope in enumerate(plan.scopes)}
+        self._plans = {node.name: node for node in plan.nodes}
         self.managers: dict[str, tuple[Host, ManagerMachine]] = {}
         self.nodes: dict[str, NodeLife] = {}
         """The present, or last, life of every node."""
         self.lives: list[NodeLife] = []
         self.sent: dict[tuple[str, Sender], list[Sent]] = {}
+        self.delivered = 0
+        """Messages that nodes were given, over all of them."""
         self.watchers: list[ScopeWatcher] = [check(self) for check in checks]
         self._config = config or Config()
         self._make_node = make_node
-        self._saved: dict[str, dict[str, bytes]] = {}
+        self.saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
         self._digest = blake2b(digest_size=16)
 
@@ -122,9 +127,10 @@ class ScopeCluster:
         machine: list[ManagerMachine] = []
 
         def make(now: float) -> ManagerMachine:
-            saved = self._saved.setdefault(name, {})
-            place = [each.name for each in self.plan.scopes].index(name)
-            config = replace(self._config, grace_s=GRACE_S, multicast=f"239.192.{place}.0/24:7400")
+            saved = self.saved.setdefault(name, {})
+            high, low = divmod(self._places[name], 256)
+            addresses = f"239.{192 + high}.{low}.0/24:7400"
+            config = replace(self._config, grace_s=GRACE_S, multicast=addresses)
             machine.append(ManagerMachine(scope, config, saved, now))
             return machine[0]
 
@@ -137,8 +143,19 @@ class ScopeCluster:
         host, _ = self.managers.pop(name)
         host.kill()
 
+    def change_session(self, topic: str, flavour: Flavour) -> None:
+        """Have the root of a topic begin a new session, unless its manager is away."""
+        root = topic.rpartition("/")[0]
+        if root in self.managers:
+            host, machine = self.managers[root]
+
+            def change() -> None:
+                machine.manager.change_session(topic, flavour, self.now)
+
+            host.do(change)
+
     def start_node(self, name: str) -> NodeLife:
-        plan = next(node for node in self.plan.nodes if node.name == name)
+        plan = self._plans[name]
         before = self.nodes.get(name)
         node = NodeLife(self, plan, 1 if before is None else before.life + 1)
         scope = self.scopes[plan.owner]
@@ -166,16 +183,28 @@ class ScopeCluster:
         node.host.do(lambda: node.node.open(topic, self.now))
 
     def join(self, node: NodeLife, topic: str) -> None:
-        node.joined.add(topic)
-        node.stays[topic] = node.stays.get(topic, 0) + 1
-        node.settled_at[topic] = self.now + SETTLED_S
-        node.host.do(lambda: node.node.join(topic, self.now))
+        """Let a node join a topic; one that is frozen does so when it wakes."""
+
+        def join() -> None:
+            if topic in node.joined:
+                return
+            node.joined.add(topic)
+            node.stays[topic] = node.stays.get(topic, 0) + 1
+            node.settled_at[topic] = self.now + SETTLED_S
+            node.node.join(topic, self.now)
+
+        node.host.do(join)
 
     def leave(self, node: NodeLife, topic: str) -> None:
-        node.joined.discard(topic)
-        node.settled_at.pop(topic, None)
-        node.machine.forget_topic(topic)
-        node.host.do(lambda: node.node.leave(topic, self.now))
+        def leave() -> None:
+            if topic not in node.joined:
+                return
+            node.joined.discard(topic)
+            node.settled_at.pop(topic, None)
+            node.machine.forget_topic(topic)
+            node.node.leave(topic, self.now)
+
+        node.host.do(leave)
 
     def crash_node(self, name: str) -> None:
         self.nodes[name].host.kill()
@@ -186,7 +215,7 @@ class ScopeCluster:
         """Let a node send messages, unless it has to wait."""
 
         def put() -> None:
-            if not node.forwarder.may_publish(topic):
+            if not node.node.may_publish(topic):
                 return
             first = node.node.publish(topic, messages, None, self.now)
             sent = self.sent.setdefault((topic, node.sender), [])
@@ -216,13 +245,16 @@ class ScopeCluster:
     def _deliver(self, node: NodeLife, packet: Packet) -> None:
         if packet.topic not in node.joined:
             return  # it only sends to the topic, or has just left it
+        for watcher in self.watchers:
+            watcher.on_packet(node, packet)
         for number, message in enumerate(packet.messages, packet.number):
             node.delivered += 1
+            self.delivered += 1
             self._note(f"{node} got {packet.topic} {packet.sender.node} {number}")
             for watcher in self.watchers:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
-    def _tell(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def _tell(self, node: NodeLife, event: NodeEvent) -> None:
         for watcher in self.watchers:
             watcher.on_event(node, event)
 

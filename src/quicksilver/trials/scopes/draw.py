@@ -22,7 +22,7 @@ def draw_plan(seed: int) -> Plan:
     networks = [scope for scope in scopes if scope.network == scope.name]
     load = rng.derive("load")
     nodes = _draw_nodes(rng.derive("nodes"), scopes, networks)
-    seconds = 3.0 + 3.0 * load.uniform()
+    seconds = round(3.0 + 3.0 * load.uniform(), 3)
     senders = sum(len(node.opens) for node in nodes)
     return Plan(
         seed=seed,
@@ -35,6 +35,7 @@ def draw_plan(seed: int) -> Plan:
         sizes=load.choice(((100,), (20, 300, 1200), (100, 100, 40_000), (0, 60), (900,))),
         far_s=load.choice((0.5e-3, 5e-3, 40e-3)),
         drop_rate=load.choice((0.0, 0.0, 0.01, 0.05)),
+        copies_bytes=load.choice((16 << 20, 256 << 20)),
     )
 
 
@@ -126,14 +127,16 @@ def _draw_faults(
 ) -> tuple[plans.AnyFault, ...]:
     found: list[plans.AnyFault] = []
     for _ in range(1 + rng.below(8)):
-        at = 0.3 + (seconds - 0.5) * rng.uniform()
-        for_s = 0.2 + 2.5 * rng.uniform()
+        at = round(0.3 + (seconds - 0.5) * rng.uniform(), 4)
+        for_s = round(0.2 + 2.5 * rng.uniform(), 4)
         node = rng.choice(nodes)
         scope = rng.choice(scopes)
         network = rng.choice(networks)
         match rng.below(6):
             case 0:
-                found.append(plans.CrashNode(at=at, for_s=for_s, node=node.name))
+                # A third of those that crash stay so.
+                away_s = 0.0 if rng.chance(0.3) else for_s
+                found.append(plans.CrashNode(at=at, for_s=away_s, node=node.name))
             case 1:
                 found.append(plans.FreezeNode(at=at, for_s=for_s, node=node.name))
             case 2:
@@ -141,7 +144,7 @@ def _draw_faults(
             case 3:
                 found.append(plans.CutNetworks(at=at, for_s=for_s, network=network.name))
             case 4:
-                rate = 0.02 + 0.3 * rng.uniform()
+                rate = round(0.02 + 0.3 * rng.uniform(), 4)
                 found.append(plans.Loss(at=at, for_s=for_s, network=network.name, rate=rate))
             case _:
                 if node.joins:

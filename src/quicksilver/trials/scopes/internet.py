@@ -158,7 +158,8 @@ class Host:
             stream.end(self)
 
     def freeze(self) -> None:
-        self._waiting = []
+        if self._waiting is None:
+            self._waiting = []
 
     def thaw(self) -> None:
         waiting, self._waiting = self._waiting or [], None

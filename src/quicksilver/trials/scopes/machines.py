@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from quicksilver.scopes.dissemination.channels import External
-from quicksilver.scopes.dissemination.frames import Probe, encode
+from quicksilver.scopes.dissemination.frames import AgentSays, Probe, encode
 from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.management import messages as say
@@ -14,8 +14,12 @@ from quicksilver.scopes.management.events import Dial, MechanismClosed, Mechanis
 from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.scopes.reliability.agents import Agents
+from quicksilver.scopes.sessions.control import is_control
 from quicksilver.trials.scopes.plan import NodePlan, ScopePlan
 from quicksilver.wire.ids import Address
+
+_AGENT_SAYS = encode(AgentSays("", b""))[:2]
+"""How frames with messages of agents begin."""
 
 _SIGNS_OF_LIFE = frozenset({say.encode(say.Alive()), encode(Probe())})
 
@@ -27,7 +31,9 @@ class ManagerMachine:
         self, scope: ScopePlan, config: Config, saved: dict[str, bytes], now: float
     ) -> None:
         self.spoken = 0
-        """Frames that were sent, besides signs of life."""
+        """Frames that were sent, besides signs of life …"""
+        self.spoken_bytes = 0
+        """… and how long they were."""
         self.manager = ScopeManager(
             name=scope.name,
             address=scope.name,
@@ -80,7 +86,9 @@ class ManagerMachine:
         if said is None:
             return None
         data = say.encode(said[1])
-        self.spoken += data not in _SIGNS_OF_LIFE
+        if data not in _SIGNS_OF_LIFE:
+            self.spoken += 1
+            self.spoken_bytes += len(data)
         return said[0], data
 
     def poll_close(self) -> int | None:
@@ -115,6 +123,8 @@ class NodeMachine:
         make_agents: Callable[..., Agents] = Agents,
     ) -> None:
         self.spoken = 0
+        self.agent_bytes_max = 0
+        """The longest message of this node's agents."""
         self.node = make_node(
             name=plan.name,
             address=plan.name,
@@ -159,8 +169,10 @@ class NodeMachine:
 
     def poll_transmit(self) -> tuple[int, bytes] | None:
         said = self.node.poll_transmit()
-        if said is not None:
-            self.spoken += said[1] not in _SIGNS_OF_LIFE
+        if said is not None and said[1] not in _SIGNS_OF_LIFE:
+            self.spoken += 1
+            if said[1].startswith(_AGENT_SAYS):
+                self.agent_bytes_max = max(self.agent_bytes_max, len(said[1]))
         return said
 
     def poll_close(self) -> int | None:
@@ -195,6 +207,8 @@ class NodeMachine:
     def take_stable(self) -> Iterator[tuple[str, Sender, int]]:
         """Yield which streams of topics that the node has joined are stable elsewhere now."""
         for name, stream in self.node.forwarder.holdings.streams.items():
+            if is_control(name.sender):
+                continue
             key = name.topic, name.sender
             if not self.node.subscribes(name.topic):
                 continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from quicksilver.trials.faults import Fault
+
 
 class ScopePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A scope that is no node, and its manager."""
@@ -28,15 +30,11 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Topics that it gets messages of, and topics that it sends to."""
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base: begins at ``at`` and ends ``for_s`` later, in virtual seconds."""
-
-    at: float
-    for_s: float = 0.0
-
-
 class CrashNode(Fault, frozen=True, kw_only=True):
-    """A node's process is killed; it starts again, as a new life, when the fault ends."""
+    """A node's process is killed; it starts again, as a new life, when the fault ends.
+
+    One that takes no time is for ever.
+    """
 
     node: str
 
@@ -73,7 +71,14 @@ class Leave(Fault, frozen=True, kw_only=True):
     topic: str
 
 
-AnyFault = CrashNode | FreezeNode | CrashManager | CutNetworks | Loss | Leave
+class ChangeSession(Fault, frozen=True, kw_only=True):
+    """The root of a topic begins a new session, unless its manager is away."""
+
+    topic: str
+    ordering: str = "fifo"
+
+
+AnyFault = CrashNode | FreezeNode | CrashManager | CutNetworks | Loss | Leave | ChangeSession
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.stdx.rand import Rng
 from quicksilver.trials.payloads import make_payload
@@ -16,7 +17,7 @@ from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.draw import draw_plan
 from quicksilver.trials.scopes.plan import AnyFault, Plan
 from quicksilver.trials.scopes.watch import ScopeWatcher
-from quicksilver.trials.trial import SeedResult, Verdict
+from quicksilver.trials.trial import SeedResult, Verdict, judge_seed
 from quicksilver.trials.watch import Violation
 
 LOOK_S = 0.1
@@ -145,9 +146,9 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
             case plans.Loss(network=network, rate=rate):
                 cluster.internet.set_loss(network, rate)
             case plans.Leave(node=name, topic=topic):
-                node = cluster.nodes[name]
-                if topic in node.joined:
-                    cluster.leave(node, topic)
+                cluster.leave(cluster.nodes[name], topic)
+            case plans.ChangeSession(topic=topic, ordering=ordering):
+                cluster.change_session(topic, Flavour(ordering=ordering))
             case _:
                 assert_never(fault)
 
@@ -157,8 +158,8 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
 def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
     def end() -> None:
         match fault:
-            case plans.CrashNode(node=name):
-                if cluster.nodes[name].host.is_dead:
+            case plans.CrashNode(node=name, for_s=for_s):
+                if for_s and cluster.nodes[name].host.is_dead:
                     cluster.start_node(name)
             case plans.FreezeNode(node=name):
                 cluster.nodes[name].host.thaw()
@@ -170,9 +171,10 @@ def _end(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
             case plans.Loss(network=network):
                 cluster.internet.set_loss(network, cluster.plan.drop_rate)
             case plans.Leave(node=name, topic=topic):
-                node = cluster.nodes[name]
-                if topic not in node.joined and topic in node.plan.joins:
-                    cluster.join(node, topic)
+                if topic in cluster.nodes[name].plan.joins:
+                    cluster.join(cluster.nodes[name], topic)
+            case plans.ChangeSession():
+                pass  # it goes on by itself
             case _:
                 assert_never(fault)
 
@@ -212,12 +214,5 @@ def _judge(plan: Plan, cluster: ScopeCluster) -> Verdict:
 
 
 def run_seed(seed: int) -> SeedResult:
-    """Run one seed; a crash of ours is a failure like any other."""
-    try:
-        verdict = run_trial(draw_plan(seed))
-    except Exception as error:  # noqa: BLE001  # an engine that raises has failed its trial
-        text = " ".join(f"raised {type(error).__name__}: {error}".split())
-        return SeedResult(seed=seed, problem=text)
-    first = verdict.violations[0] if verdict.violations else None
-    problem = "" if first is None else f"{first.check} at {first.at:.2f} s: {first.what}"
-    return SeedResult(seed=seed, verdict=verdict, problem=problem)
+    """Run one seed."""
+    return judge_seed(seed, lambda: run_trial(draw_plan(seed)))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quicksilver.scopes.dissemination.packets import Gap, Sender
-from quicksilver.scopes.management.events import Event
-from quicksilver.scopes.node import WindowOpened
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.trials.watch import VIOLATIONS_MAX, Violation
 
 if TYPE_CHECKING:
@@ -35,13 +34,16 @@ class ScopeWatcher:
     ) -> None:
         """An application was given a message."""
 
+    def on_packet(self, node: NodeLife, packet: Packet) -> None:
+        """An application was given messages, before each of them is told."""
+
     def on_gap(self, node: NodeLife, gap: Gap) -> None:
         """An application was told that messages are lost."""
 
     def on_stable(self, node: NodeLife, topic: str, sender: Sender, mark: int) -> None:
         """A node learnt that everybody has a sender's messages below a number."""
 
-    def on_event(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def on_event(self, node: NodeLife, event: NodeEvent) -> None:
         """A node's manager told something."""
 
     def on_look(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quicksilver.scopes.management.events import AgentPosted, Event
-from quicksilver.scopes.node import WindowOpened
+from quicksilver.scopes.management.events import AgentPosted
+from quicksilver.scopes.node_parts import NodeEvent
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.watch import ScopeWatcher
@@ -17,7 +17,7 @@ class Views(ScopeWatcher):
         self._seats: dict[tuple[DomainId, int], tuple[object, ...]] = {}
         self._newest: dict[tuple[NodeLife, DomainId, str], int] = {}
 
-    def on_event(self, node: NodeLife, event: Event | WindowOpened) -> None:
+    def on_event(self, node: NodeLife, event: NodeEvent) -> None:
         if not isinstance(event, AgentPosted):
             return
         post = event.post
