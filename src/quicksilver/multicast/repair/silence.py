@@ -6,6 +6,9 @@ that does not answer is silent, and is told to the GMS with the heartbeats until
 What several nodes say of it there leads to its exclusion; heartbeats of its own do not
 help it, for what reaches nobody on the data path holds nobody together. The GMS may want
 members of other rings to be asked as well, to compare them (``membership/suspicion.py``).
+
+A node that nobody answers is the silent one itself. If it has sent to a view that was
+replaced meanwhile, it begins again, before others hear of messages that they cannot get.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterable
 import msgspec
 
 from quicksilver.core.ports import Transmit
+from quicksilver.membership.directory import RegionView
 from quicksilver.multicast.environment import Environment
 from quicksilver.wire.control import Hail, encode_control
 from quicksilver.wire.gms import SILENT_NAMED_MAX
@@ -34,6 +38,15 @@ SILENT_S = 0.3
 
 CALM_S = 0.5
 """Who has just answered is not asked again for so long, whatever others say of it."""
+
+ALONE_S = 1.0
+"""A node that asked others and got no answer from anybody for so long is alone …"""
+
+ALONE_MIN = 2
+"""… if it asked so many: of two that do not hear each other, either may be the mute one."""
+
+ASKED_IN_DOUBT = 8
+"""Whom a node asks that doubts whether anybody hears it."""
 
 WATCHED_MAX = SILENT_NAMED_MAX
 """Members that are asked at once; a region that loses more of them has other troubles. A
@@ -83,6 +96,35 @@ class Silence:
                 question.pause_s = PRESSING_S_MAX
                 question.ask_at = min(question.ask_at, now + PRESSING_S_MAX)
 
+    def handle_unacknowledged(self, since: float, now: float) -> None:
+        """A view that ended a while ago does not acknowledge what this node sent to it.
+
+        Either its members are cut off, or this node is, though the GMS hears it. In that
+        case others would forget the view, and lack packets that they never heard of; once
+        they did, all of them would have to begin again. So this node does.
+        """
+        env = self._env
+        if now >= since + env.config.alone_s() and self._is_alone(now):
+            env.end_incarnation("nobody has answered its datagrams since views changed")
+            return
+        for node in self._last_heard(ASKED_IN_DOUBT):
+            self.handle_passed_over(node, now)
+
+    def _is_alone(self, now: float) -> bool:
+        # Answers may wait in the kernel if this node stood still.
+        heard_until = min(now, self._env.drained_at)
+        if any(at > heard_until - ALONE_S for at in self._answered.values()):
+            return False
+        asked_by = heard_until - ALONE_S
+        return sum(question.since <= asked_by for question in self._asked.values()) >= ALONE_MIN
+
+    def _last_heard(self, count: int) -> list[int]:
+        """Return members of views that this node knows, those first whom it heard last."""
+        env = self._env
+        members = {m for view in self._views() for m in view.members if not env.is_failed(m)}
+        heard_at = env.heard_at
+        return sorted(members - {env.node}, key=lambda m: (-heard_at.get(m, -1.0), m))[:count]
+
     def handle_hail(self, hail: Hail, now: float) -> None:
         """A node asks whether this one is there, or says that it is."""
         if not hail.is_answer:
@@ -117,10 +159,13 @@ class Silence:
         Addresses of others are remembered for longer. Such a node may not know this one any
         more, and then it cannot answer.
         """
+        return any(node in view.members or node in view.senders for view in self._views())
+
+    def _views(self) -> list[RegionView]:
         env = self._env
         views = [region.view for region in env.regions.by_name.values()]
         views += env.directory.regions.values()
-        return any(node in view.members or node in view.senders for view in views)
+        return views
 
     def become_nobody(self) -> None:
         """The incarnation is over; what it asked is no longer its business."""
