@@ -13,7 +13,7 @@ replaced meanwhile, it begins again, before others hear of messages that they ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -40,13 +40,19 @@ CALM_S = 0.5
 """Who has just answered is not asked again for so long, whatever others say of it."""
 
 ALONE_S = 1.0
-"""A node that asked others and got no answer from anybody for so long is alone …"""
+"""A node is alone if it asked others so long ago, and nobody has answered …"""
+
+ANSWERED_S = 2.0
+"""… anything within this time: who has just answered is asked again later …"""
 
 ALONE_MIN = 2
-"""… if it asked so many: of two that do not hear each other, either may be the mute one."""
+"""… and if it asked so many: of two that do not hear each other, either may be the mute one."""
 
 ASKED_IN_DOUBT = 8
-"""Whom a node asks that doubts whether anybody hears it."""
+"""How many a node asks that doubts whether anybody hears it …"""
+
+DOUBT_S = 0.25
+"""… and how often it looks for them at most: they are sought among all that it knows."""
 
 WATCHED_MAX = SILENT_NAMED_MAX
 """Members that are asked at once; a region that loses more of them has other troubles. A
@@ -71,6 +77,8 @@ class Silence:
         self._answered: dict[int, float] = {}
         """When members answered lately; at most ``WATCHED_MAX``."""
         self._silent: tuple[int, ...] = ()
+        self._doubts_at = 0.0
+        """When this node may look again for somebody to ask whether it is heard."""
 
     def silent(self) -> tuple[int, ...]:
         """Return the members that do not answer, as of the last ``handle_timeout``."""
@@ -107,18 +115,20 @@ class Silence:
         if now >= since + env.config.alone_s() and self._is_alone(now):
             env.end_incarnation("nobody has answered its datagrams since views changed")
             return
-        for node in self._last_heard(ASKED_IN_DOUBT):
-            self.handle_passed_over(node, now)
+        if now >= self._doubts_at:
+            self._doubts_at = now + DOUBT_S
+            for node in self._last_heard(ASKED_IN_DOUBT):
+                self.handle_passed_over(node, now)
 
     def _is_alone(self, now: float) -> bool:
         # Answers may wait in the kernel if this node stood still.
         heard_until = min(now, self._env.drained_at)
-        if any(at > heard_until - ALONE_S for at in self._answered.values()):
+        if any(at > heard_until - ANSWERED_S for at in self._answered.values()):
             return False
         asked_by = heard_until - ALONE_S
         return sum(question.since <= asked_by for question in self._asked.values()) >= ALONE_MIN
 
-    def _last_heard(self, count: int) -> list[int]:
+    def _last_heard(self, count: int) -> Sequence[int]:
         """Return members of views that this node knows, those first whom it heard last."""
         env = self._env
         members = {m for view in self._views() for m in view.members if not env.is_failed(m)}
