@@ -111,6 +111,19 @@ class TestDoubt:
     def test_of_two_alone_nobody_knows_who_is_mute(self) -> None:
         assert not self.ask(Asking(1, 2))
 
+    def test_those_who_were_silent_before_prove_nothing(self) -> None:
+        """An old view may have got the rest of a large message only now: ask others first."""
+        asking = Asking(1, 2, 3, 4, 5)
+        for node in (2, 3):
+            asking.silence.handle_passed_over(node, asking.now)
+        asking.run(10.0)
+        asking.surroundings.drained_at = asking.now
+        asking.silence.handle_unacknowledged(0.0, asking.now)
+        asking.run(0.1)
+        asking.surroundings.drained_at = asking.now
+        asking.silence.handle_unacknowledged(0.0, asking.now)
+        assert asking.ended == []
+
     def test_answers_may_wait_to_be_read(self) -> None:
         """A node that stood still must not take its own silence for that of others."""
         assert not self.ask(Asking(1, 2, 3, 4), reads=False)

@@ -77,8 +77,10 @@ class Silence:
         self._answered: dict[int, float] = {}
         """When members answered lately; at most ``WATCHED_MAX``."""
         self._silent: tuple[int, ...] = ()
-        self._doubts_at = 0.0
-        """When this node may look again for somebody to ask whether it is heard."""
+        self._doubted_at = -ANSWERED_S
+        """When this node last asked others because it doubted that it is heard …"""
+        self._doubts_since = 0.0
+        """… and when it began to, that time."""
 
     def silent(self) -> tuple[int, ...]:
         """Return the members that do not answer, as of the last ``handle_timeout``."""
@@ -94,7 +96,7 @@ class Silence:
             self._asked[node] = Question(now, now, HAIL_S)
 
     def handle_disputed(self, nodes: Iterable[int], now: float) -> None:
-        """The GMS is about to judge these: what this node says of them must be fresh."""
+        """More depends on these, here or at the GMS: what is known of them must be fresh."""
         for node in nodes:
             question = self._asked.get(node)
             if question is None:
@@ -112,13 +114,14 @@ class Silence:
         they did, all of them would have to begin again. So this node does.
         """
         env = self._env
-        if now >= since + env.config.alone_s() and self._is_alone(now):
+        if now >= self._doubted_at + ANSWERED_S:
+            self._doubts_since = now
+        elif now >= since + env.config.alone_s() and self._is_alone(now):
             env.end_incarnation("nobody has answered its datagrams since views changed")
             return
-        if now >= self._doubts_at:
-            self._doubts_at = now + DOUBT_S
-            for node in self._last_heard(ASKED_IN_DOUBT):
-                self.handle_passed_over(node, now)
+        if now >= self._doubted_at + DOUBT_S:
+            self._doubted_at = now
+            self.handle_disputed(self._last_heard(ASKED_IN_DOUBT), now)
 
     def _is_alone(self, now: float) -> bool:
         # Answers may wait in the kernel if this node stood still.
@@ -126,6 +129,9 @@ class Silence:
         if any(at > heard_until - ANSWERED_S for at in self._answered.values()):
             return False
         asked_by = heard_until - ALONE_S
+        if self._doubts_since > asked_by:
+            # Those it asked before may be the only ones who do not answer.
+            return False
         return sum(question.since <= asked_by for question in self._asked.values()) >= ALONE_MIN
 
     def _last_heard(self, count: int) -> Sequence[int]:
@@ -182,6 +188,7 @@ class Silence:
         self._asked.clear()
         self._answered.clear()
         self._silent = ()
+        self._doubted_at = -ANSWERED_S
 
     # Outputs
 
