@@ -116,7 +116,7 @@ def test_a_stream_given_up_is_named_as_long_as_its_members_live() -> None:
     first, second, third = (bench.stream(region) for region in (1, 2, 3))
     bench.move(first)
     send(first, 3)
-    first.close()
+    first.close(0.0)
     bench.outgoing.streams.give_up(first)
     bench.move(second)
     assert bench.opens(second) == [(1, 3)]

@@ -156,3 +156,15 @@ class EngineConfig:
         Long enough for the GMS to count as failed whoever has not come back.
         """
         return 2 * max(self.retire_s, failure_timeout_s)
+
+    def alone_s(self) -> float:
+        """How long a sender whom nobody answers waits for word from an old view.
+
+        What comes after ``retire_s`` its members cannot take any more, and the news of the
+        view may have come to them sooner.
+        """
+        return 0.6 * self.retire_s
+
+    def closing_probe_s_max(self) -> float:
+        """How long a sender waits at most before it repeats a packet to an old view."""
+        return min(self.probe_s_max, 0.1 * self.retire_s)

@@ -147,6 +147,7 @@ class Engine:
         self.silence = Silence(self.environment)
         """Members that do not answer; heartbeats tell of them."""
         self.environment.on_passed_over = self.silence.handle_passed_over
+        self.environment.on_unacknowledged = self.silence.handle_unacknowledged
         self._addresses: frozenset[str] = frozenset()
         self._is_gap_told = False
 

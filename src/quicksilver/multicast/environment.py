@@ -46,7 +46,7 @@ class Rejection(enum.Enum):
     """Of this cluster, but not from where it should come, or not for this node."""
 
 
-def _ignore(_node: int, _now: float) -> None:
+def _ignore(_what: float, _now: float) -> None:
     """Nobody wants to know."""
 
 
@@ -99,6 +99,9 @@ class Environment:
         """Told when packets wait to be delivered until it is known which views there were."""
         self.on_passed_over: Callable[[int, float], None] = _ignore
         """Told of every member that others do not wait for, and when."""
+        self.on_unacknowledged: Callable[[float, float], None] = _ignore
+        """Told as long as an old view does not acknowledge packets: since when it is old, and
+        what time it is."""
         self.drained_at = 0.0
         """When all that had arrived was last handled."""
         self.copies = Budget(config.cache_bytes_max)

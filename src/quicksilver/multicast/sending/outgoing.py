@@ -393,6 +393,8 @@ class Outgoing:
             return
         if now >= stream.heard_at + stream.probe_s and stream.probe(now):
             self._resends.register(stream, PRIORITY_DATA)
+            if isinstance(stream.state, Closing):
+                self._env.on_unacknowledged(stream.closed_at, now)
         self._commitments.probes.set((region, view), max(now, stream.heard_at) + stream.probe_s)
 
     def handle_turn(self) -> None:

@@ -165,6 +165,8 @@ class SendStream:
         self.heard_at = 0.0
         self.progress_at = 0.0
         """When packets were last committed or acknowledged."""
+        self.closed_at = 0.0
+        """When it was last closed; for others its view may have ended then."""
         self.patience = LEAST
         """What the groups that it carries, or did, ask for at least."""
         self.hold_up = HoldUp()
@@ -404,7 +406,11 @@ class SendStream:
         if not self.packets:
             return False
         self._is_probing = True
-        self.probe_s = min(self.probe_s * 2, self._config.probe_s_max)
+        config = self._config
+        is_closing = isinstance(self.state, Closing)
+        # Members forget views: who can be heard again must be heard before that.
+        most_s = config.closing_probe_s_max() if is_closing else config.probe_s_max
+        self.probe_s = min(self.probe_s * 2, most_s)
         self.heard_at = now
         self._counters.probes += 1
         return True
@@ -434,10 +440,11 @@ class SendStream:
 
     # Endings
 
-    def close(self) -> None:
+    def close(self, now: float) -> None:
         """Packets go to another stream from now on: finish what was committed."""
         assert isinstance(self.state, Open)
         self.state = CLOSING
+        self.closed_at = now
 
     def reopen(self) -> None:
         """This node is back in the view: the numbers go on."""

@@ -224,7 +224,7 @@ class StreamTable:
 
     def _close(self, stream: SendStream) -> None:
         if isinstance(stream.state, Open):
-            stream.close()
+            stream.close(self._env.drained_at)
         self._flows[stream.region] = stream.flow
         while len(self._flows) > FLOWS_MAX:
             del self._flows[next(iter(self._flows))]
