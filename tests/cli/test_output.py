@@ -99,6 +99,7 @@ class TestJson:
                     found.add(path.relative_to(HOME).as_posix())
         # Files that are written, orders to children, and values in a line for people.
         assert found == {
+            "bench/gateways.py",
             "bench/measures.py",
             "bench/messaging.py",
             "bench/sharing.py",

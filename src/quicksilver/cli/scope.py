@@ -252,8 +252,8 @@ def session(
         typer.Option(
             "--ordering",
             metavar="fifo|total",
-            help="fifo: messages of each sender in order. total: all messages in one order, the "
-            "same everywhere.",
+            help="With fifo the messages of each sender are in order; with total all messages are "
+            "in one order, the same everywhere.",
         ),
     ] = "fifo",
     reliability: Annotated[
@@ -261,7 +261,7 @@ def session(
         typer.Option(
             "--reliability",
             metavar="none|repair",
-            help="repair: what is lost is sent again. none: it is told as missing at once.",
+            help="With repair what is lost is sent again; with none it is told as missing at once.",
         ),
     ] = "repair",
     key: Annotated[

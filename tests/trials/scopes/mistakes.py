@@ -352,13 +352,6 @@ MISTAKES = (
         caught_by="quiescence",
     ),
     Mistake(
-        name="fetches-nothing",
-        what="a leader that only sends cannot give what its members have",
-        install=lambda: patched(Repairs, "_fetch", returning(None)),
-        scene=planned("who-leads-only-sends-and-cannot-give"),
-        caught_by="complete",
-    ),
-    Mistake(
         name="answers-nothing-for-the-moved",
         what="who asks for an agent that has moved is not told so",
         install=lambda: patched(Agents, "_refuse", returning(None)),
