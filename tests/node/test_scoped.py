@@ -172,6 +172,9 @@ def test_a_receiver_that_does_not_read_holds_senders_up(lan: str) -> None:
     size, count = 10_000, 8000
     with connect_sync(lan) as one, connect_sync(lan, queue_bytes=1 << 20) as two:
         sending, receiving = one.open("lan/slow"), two.join("lan/slow")
+        # A publisher is held up by its channels, and so not before they are there.
+        sending.send(b"first")
+        assert len(take_sync(receiving, 1)) == 1
         sent = 0
         while sent < count and sending.post(b"x" * size):
             sent += 1
