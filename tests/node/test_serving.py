@@ -147,6 +147,17 @@ def test_an_error_that_cannot_say_what_it_is_has_a_name() -> None:
     assert (found[0].kind, found[1]) == (Kind.FAILURE, b"SilentError")
 
 
+class SlowToSayError(Exception):
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_while_an_error_is_told_is_not_swallowed() -> None:
+    """Where handlers are tasks this runs on the program's own thread: Ctrl-C must end it."""
+    with pytest.raises(KeyboardInterrupt):
+        make_requests(1)[0].failure(SlowToSayError())
+
+
 @pytest.mark.integration
 def test_a_thread_that_serves_survives_whatever_its_handler_does(gms: str) -> None:
     with connect_sync(gms) as asker, connect_sync(gms) as server:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -21,15 +20,14 @@ import msgspec
 
 from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.events import FlushEnded, MessagesUnconfirmed
-from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.send_queue import SendQueue
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.shared_ring import is_supported
 from quicksilver.node.controlled_session import ControlledSession, SendTarget
+from quicksilver.node.core_base import Change, CoreBase, CoreSink
 from quicksilver.node.element import Element
 from quicksilver.node.errors import (
-    AlreadyJoinedError,
     ClosedError,
     ControllerLostError,
     ControllerRefusedError,
@@ -38,16 +36,14 @@ from quicksilver.node.errors import (
     NeedsNodeError,
     OptionError,
     QueueFullError,
-    TimedOutError,
     UnconfirmedError,
 )
 from quicksilver.node.flushes import Flushes
 from quicksilver.node.group_base import GroupBase
-from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import GROUPS, NODE, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions
-from quicksilver.node.promises import Promises, fail, settle
+from quicksilver.node.promises import fail, settle
 from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire import local
@@ -56,7 +52,6 @@ from quicksilver.wire.ids import GroupId, NodeId
 from quicksilver.wire.packets import Messages
 
 if TYPE_CHECKING:
-    from quicksilver.node.core import GroupSink
     from quicksilver.node.requests import Requests
 
 OWN_OPTIONS = frozenset(
@@ -95,19 +90,17 @@ class _Request:
         self.opening = opening
 
 
-class ControlledCore:
+class ControlledCore(CoreBase[GroupBase[Any]]):
     """One application's connection to the controller of its machine."""
+
+    answerer = "the controller"
 
     def __init__(self, path: str, options: NodeOptions) -> None:
         if not is_supported():
             raise NeedsNodeError("a machine without Linux 5.1 or newer on x86-64")
         _check_options(options)
+        super().__init__(options)
         self.path = path
-        self.options = options
-        self.room = threading.Event()
-        self.failure: Exception | None = None
-        self.is_closed = False
-        self.exclusions = 0
         name = options.name or f"{socket.gethostname()}-{os.getpid()}"
         self.thread = Element(
             path,
@@ -120,15 +113,11 @@ class ControlledCore:
         )
         self.session = ControlledSession(name, self.thread)
         self.session.on_flush = self._note_flush
-        self.views = KeptViews()
-        self.promises = Promises()
         self._flushes = Flushes(
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
         )
         self._application = 0
         """The number that messages of this application carry as their origin."""
-        self._sinks: dict[str, GroupBase[Any]] = {}
-        self._openers: dict[str, GroupBase[Any]] = {}
         self._targets: dict[str, SendTarget] = {}
         self._number = 0
         self._requests: dict[int, _Request] = {}
@@ -140,7 +129,6 @@ class ControlledCore:
         """Messages that an ended flush was about, by group, and …"""
         self._flush_counts: dict[int, Counter[str]] = {}
         """… those that flushes under way are about."""
-        self._welcome: Future[int] = Future()
         self._is_started = False
 
     # Life
@@ -155,25 +143,8 @@ class ControlledCore:
         self._is_started = True
         self.thread.start()
 
-    @property
-    def welcome(self) -> Future[int]:
-        return self._welcome
-
-    def wait_welcome(self) -> int:
-        """Block until the controller has answered; raises what kept it from that."""
-        try:
-            return self._welcome.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            raise self.unreachable() from None
-
     def unreachable(self) -> ControllerUnreachableError:
         return ControllerUnreachableError(self.path, self.thread.last_error or "no answer")
-
-    def check_alive(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-        if self.is_closed:
-            raise ClosedError("the node")
 
     def close(self) -> None:
         """End the connection; the controller still sends what it has accepted."""
@@ -206,38 +177,24 @@ class ControlledCore:
         self._end_all(self.failure)
 
     def _fail_requests(self, error: Exception) -> None:
-        if not self._welcome.done():
-            fail(self._welcome, error)
-        self.promises.fail_all(error)
+        super()._fail_requests(error)
         self._requests.clear()
         self._flushes.clear()
         self.room.set()
 
-    def _end_all(self, error: Exception) -> None:
-        self._fail_requests(error)
-        for sink in [*self._sinks.values(), *self._openers.values()]:
-            sink.fail_on_core(error)
-
     # Groups
 
-    def subscribe(
-        self,
-        *,
-        join: Iterable[GroupSink] = (),
-        open_: Iterable[GroupSink] = (),
-        leave: Iterable[str] = (),
-        close: Iterable[str] = (),
-        behind: Behind | None = None,
-        empty: Empty | None = None,
-        queue: str | None = None,
-    ) -> Future[dict[str, int]]:
-        """Change memberships; otherwise like ``NodeCore.subscribe``."""
-        self.check_alive()
-        joining, opening = _check_sinks(join), _check_sinks(open_)
-        leaving, closing = tuple(leave), tuple(close)
-        if queue is not None:
+    def _check_change(self, change: Change[GroupBase[Any]]) -> None:
+        for sink in (*change.joining, *change.opening):
+            _check_sink(sink)
+        if change.queue is not None:
             raise NeedsNodeError("queue")
-        future: Future[dict[str, int]] = self.promises.make()
+
+    def _subscribe_on_core(
+        self, change: Change[GroupBase[Any]], future: Future[dict[str, int]]
+    ) -> None:
+        joining, opening = change.joining, change.opening
+        leaving, closing = change.leaving, change.closing
         wanted = local.Subscribe(
             request=0,
             join=tuple(sink.name for sink in joining),
@@ -245,26 +202,13 @@ class ControlledCore:
             leave=leaving,
             close=closing,
             waits=not any(sink.may_drop for sink in joining),
-            behind=None if behind is None else str(behind),
+            behind=None if change.behind is None else str(change.behind),
             # Who chooses nothing takes what another application of the machine has chosen.
-            empty=empty or (None if self.options.empty == "wait" else self.options.empty),
+            empty=change.empty or (None if self.options.empty == "wait" else self.options.empty),
         )
-
-        def request() -> None:
-            if future.done() and not (leaving or closing):
-                return
-            for sink in joining:
-                if sink.name in self._sinks:
-                    fail(future, AlreadyJoinedError(sink.name))
-                    return
-            gone = (*leaving, *closing)
-            self._forget(leaving, closing)
-            self._sinks.update((sink.name, sink) for sink in joining)
-            self._openers.update((sink.name, sink) for sink in opening)
-            self._ask(_Request(future, joining, opening, gone), wanted)
-
-        self.thread.submit(request)
-        return future
+        self._forget(leaving, closing)
+        self._note_sinks(change)
+        self._ask(_Request(future, joining, opening, (*leaving, *closing)), wanted)
 
     def _ask(self, request: _Request, frame: local.Subscribe) -> None:
         """Send a request; one that leaves groups goes behind the messages that were sent."""
@@ -289,35 +233,21 @@ class ControlledCore:
                 del self._going[name]
         return request
 
-    def withdraw(self, sinks: Iterable[GroupSink]) -> None:
-        """Take a request to join or open back, whether or not it took effect already."""
-        given_up = tuple(sinks)
-
-        def undo() -> None:
-            leaving = tuple(s.name for s in given_up if self._sinks.get(s.name) is s)
-            closing = tuple(s.name for s in given_up if self._openers.get(s.name) is s)
-            if leaving or closing:
-                self._forget(leaving, closing)
-                asked = _Request(self.promises.make(), (), (), (*leaving, *closing))
-                self._ask(asked, local.Subscribe(request=0, leave=leaving, close=closing))
-
-        if not self.is_closed and self.failure is None:
-            self.thread.submit(undo)
+    def _withdraw_on_core(self, leaving: list[str], closing: list[str]) -> None:
+        self._forget(leaving, closing)
+        asked = _Request(self.promises.make(), (), (), (*leaving, *closing))
+        wanted = local.Subscribe(request=0, leave=tuple(leaving), close=tuple(closing))
+        self._ask(asked, wanted)
 
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         raise NeedsNodeError("queue")
 
     def _forget(self, leaving: Iterable[str], closing: Iterable[str]) -> None:
-        gone = [self._sinks.pop(name, None) for name in leaving]
+        gone = self._drop_sinks(leaving, closing)
         for name in leaving:
             self.thread.remove_ring(name)
-        gone += [self._openers.pop(name, None) for name in closing]
         for left in gone:
-            if left is not None:
-                left.fail_on_core(ClosedError(f"group {left.name!r}"))
-
-    def group_count(self) -> int:
-        return len(self._sinks.keys() | self._openers.keys())
+            left.fail_on_core(ClosedError(f"group {left.name!r}"))
 
     def call(self, work: Callable[[], None]) -> None:
         self.thread.submit(work)
@@ -331,18 +261,11 @@ class ControlledCore:
         if what not in ("views", "wait_members"):
             raise NeedsNodeError(what)
 
-    def _sinks_of(self, name: str) -> list[GroupBase[Any]]:
-        found = (self._sinks.get(name), self._openers.get(name))
-        return [sink for sink in found if sink is not None]
-
     # Flushing, counting
 
-    def flush(self) -> Future[tuple[Unconfirmed, ...]]:
-        """Wait until the controller's node vouches for all that was sent so far."""
-        self.check_alive()
-        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-        self.thread.submit(lambda: self._flushes.begin(future))
-        return future
+    def _flush_on_core(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
+        """The controller's node is to vouch for all that was sent so far."""
+        self._flushes.begin(future)
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         told = self._flushes.put_back(future)
@@ -364,23 +287,11 @@ class ControlledCore:
         )
         return UnconfirmedError(found) if found else None
 
-    def stats(self) -> NodeStats:
-        """Return what the controller's node has counted so far."""
-        self.check_alive()
-        future: Future[NodeStats] = self.promises.make()
-
-        def ask() -> None:
-            self._number += 1
-            self._asked[self._number] = future
-            self.thread.send_frame(local.Ask(self._number))
-
-        self.thread.submit(ask)
-        try:
-            return future.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            self.check_alive()
-            waited_s = self.options.connect_timeout_s
-            raise TimedOutError("the controller, which does not answer", waited_s) from None
+    def _count_on_core(self, future: Future[NodeStats]) -> None:
+        """Ask for what the controller's node has counted so far."""
+        self._number += 1
+        self._asked[self._number] = future
+        self.thread.send_frame(local.Ask(self._number))
 
     def check_overrun(self, lane: SendQueue) -> None:
         if lane.room < -lane.room_max:
@@ -542,18 +453,14 @@ def _check_options(options: NodeOptions) -> None:
             )
 
 
-def _check_sinks(sinks: Iterable[GroupSink]) -> tuple[GroupBase[Any], ...]:
-    """Return groups as users have them; raises NeedsNodeError for what no controller does."""
-    found = []
-    for sink in sinks:
-        if not isinstance(sink, GroupBase):
-            raise NeedsNodeError(f"group {sink.name!r} of a layer above groups")
-        if is_pattern(sink.name):
-            raise NeedsNodeError(f"pattern {sink.name!r}")
-        if sink.retained is not None:
-            raise NeedsNodeError("retain")
-        found.append(sink)
-    return tuple(found)
+def _check_sink(sink: CoreSink) -> None:
+    """Raise NeedsNodeError for what no controller does."""
+    if not isinstance(sink, GroupBase):
+        raise NeedsNodeError(f"group {sink.name!r} of a layer above groups")
+    if is_pattern(sink.name):
+        raise NeedsNodeError(f"pattern {sink.name!r}")
+    if sink.retained is not None:
+        raise NeedsNodeError("retain")
 
 
 def _empty(text: str) -> Empty:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Any, assert_never
 
 from quicksilver.membership.events import (
     SubscriptionCompleted,
@@ -35,10 +35,6 @@ from quicksilver.multicast.events import (
     MessagesWaiting,
     SessionEvent,
 )
-from quicksilver.multicast.routes import Receivers
-from quicksilver.multicast.sending.behind import Behind
-from quicksilver.multicast.sending.empty import Empty
-from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.multicast.sending.lane import Lane
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.session import Session
@@ -52,101 +48,37 @@ from quicksilver.net.interfaces import (
     datagram_bytes_max,
     list_interfaces,
 )
+from quicksilver.node.core_base import Change, CoreBase
 from quicksilver.node.errors import (
-    AlreadyJoinedError,
     ClosedError,
     CoreFailedError,
     GmsUnreachableError,
     OptionError,
     QueueFullError,
-    QuicksilverError,
     RefusedError,
-    TimedOutError,
     UnconfirmedError,
 )
 from quicksilver.node.flushes import Flushes
-from quicksilver.node.inbox import KeptViews
-from quicksilver.node.log import Droppable, NodeLog, log_unconfirmed
+from quicksilver.node.log import NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
-from quicksilver.node.promises import Promises, fail, settle
+from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
+from quicksilver.node.sinks import DroppingSink, GroupSink, PatternSink
 from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
-from quicksilver.wire.envelope import Envelope
-from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID, Messages
+from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID
 
 if TYPE_CHECKING:
     from quicksilver.net.spill import SpillFile
 
-UNFINISHED_S = 2.0
-"""How long to wait for the core thread to say what a node that closes leaves behind."""
 
-
-class GroupSink(Protocol):
-    """Where a group's messages and views go; called on the core thread."""
-
-    name: str
-    echo: bool
-
-    def ready_on_core(self, sender: GroupSender) -> None: ...
-
-    def deliver_on_core(self, messages: Messages) -> None: ...
-
-    def deliver_enveloped_on_core(
-        self, messages: Messages, envelopes: Sequence[Envelope]
-    ) -> None: ...
-
-    def receivers_on_core(self, name: str) -> Receivers:
-        """Return who takes the messages of a group that this pattern stands for."""
-        ...
-
-    def view_on_core(self, view: View) -> None: ...
-
-    def emptiness_on_core(self) -> None:
-        """The group's sender has noted that nobody is in the group, or that somebody is."""
-        ...
-
-    def unconfirmed_on_core(self, messages: Unconfirmed) -> None:
-        """Messages that were sent to the group may be lost, and nobody was told yet."""
-        ...
-
-    def told_on_core(self) -> None:
-        """A flush has reported the messages that may be lost."""
-        ...
-
-    def fail_on_core(self, error: Exception) -> None:
-        """Nothing more will come."""
-        ...
-
-
-@runtime_checkable
-class DroppingSink(GroupSink, Droppable, Protocol):
-    """A sink with a queue of its own."""
-
-    @property
-    def may_drop(self) -> bool:
-        """Whether the queue loses messages when it is full."""
-        ...
-
-
-@runtime_checkable
-class PatternSink(GroupSink, Protocol):
-    """The sink of a pattern that wants to know when groups end."""
-
-    def unmatched_on_core(self, name: str) -> None:
-        """A group that the pattern stood for has ended, or the node is not in it any more."""
-        ...
-
-
-class NodeCore:
+class NodeCore(CoreBase[GroupSink]):
     """One node in this process."""
 
     def __init__(self, gms: str, options: NodeOptions) -> None:
+        super().__init__(options)
         self.gms = parse_gms_address(gms)
-        self.options = options
-        self.room = threading.Event()
-        """Set when a full lane has room again; for threads that wait in ``send``."""
         interface = choose_interface(options.interface, self.gms[0])
         self.interface = interface
         self.sockets = DatagramSockets(
@@ -200,23 +132,12 @@ class NodeCore:
         self._log = NodeLog(self.session)
         self.session.client.set_stats(self._stats_of_heartbeat)
         self._control.on_lost = self._handle_lost
-        self.failure: Exception | None = None
-        self.is_closed = False
-        self.exclusions = 0
-        self._sinks: dict[str, GroupSink] = {}
-        """Groups that were joined."""
-        self._openers: dict[str, GroupSink] = {}
-        """Groups that were opened for sending."""
         self._waiting: dict[str, list[GroupSink]] = {}
         """Groups that are not ready yet."""
-        self.views = KeptViews()
-        """The views that applications have not taken."""
-        self.promises = Promises()
         self._flushes = Flushes(
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
         )
         self._requests: dict[int, Future[dict[str, int]]] = {}
-        self._welcome: Future[int] = Future()
         self._is_started = False
         self._is_no_gms = False
         """True: what answers is the manager of a scope, and another core takes over."""
@@ -234,20 +155,9 @@ class NodeCore:
         self._is_started = True
         self.thread.start()
 
-    def wait_welcome(self) -> int:
-        """Block until the node is in; raises what kept it out."""
-        try:
-            return self._welcome.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            raise self.unreachable() from None
-
     def unreachable(self) -> GmsUnreachableError:
         cause = printable(self._control.last_error) or "no answer"
         return GmsUnreachableError(f"{self.gms[0]}:{self.gms[1]}", cause)
-
-    @property
-    def welcome(self) -> Future[int]:
-        return self._welcome
 
     def close(self) -> None:
         """Say goodbye and end the core thread; what was not flushed may be lost.
@@ -280,93 +190,49 @@ class NodeCore:
     def check_supports(self, what: str) -> None:
         """Raise ScopeLimitError for what this node cannot do: a node of a GMS can do all."""
 
-    def check_alive(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-        if self.is_closed:
-            raise ClosedError("the node")
-
     def _handle_failure(self, traceback: str) -> None:
         self.failure = CoreFailedError(traceback)
         self._log.failed(self.failure)
         self._end_all(self.failure)
 
-    def _end_all(self, error: Exception) -> None:
-        if not self._welcome.done():
-            self._welcome.set_exception(error)
-        self.promises.fail_all(error)
+    def _fail_requests(self, error: Exception) -> None:
+        super()._fail_requests(error)
         self._requests.clear()
         self._flushes.clear()
         self.requests.fail_all(error)
-        for sink in [*self._sinks.values(), *self._openers.values()]:
-            sink.fail_on_core(error)
 
     # Groups
 
-    def subscribe(
-        self,
-        *,
-        join: Iterable[GroupSink] = (),
-        open_: Iterable[GroupSink] = (),
-        leave: Iterable[str] = (),
-        close: Iterable[str] = (),
-        behind: Behind | None = None,
-        empty: Empty | None = None,
-        queue: str | None = None,
-    ) -> Future[dict[str, int]]:
-        """Change memberships; the future has the group identifiers.
-
-        Groups to join whose names are patterns stand for all groups that match. ``queue`` is
-        the queue in which the groups that are joined share their messages with other members.
-
-        ``behind``: what to do about members that do not keep up, ``empty``: about messages
-        while nobody is in a group, in the groups that are joined or opened; None: what the
-        node's settings say. Whoever stops waiting calls ``withdraw``.
-        """
-        self.check_alive()
-        joining, opening = tuple(join), tuple(open_)
-        leaving, closing = tuple(leave), tuple(close)
+    def _subscribe_on_core(self, change: Change[GroupSink], future: Future[dict[str, int]]) -> None:
+        joining, opening, leaving = change.joining, change.opening, change.leaving
         single = [sink for sink in joining if not is_pattern(sink.name)]
         named = [sink.name for sink in (*single, *opening)]
-        without = empty or self.options.empty
-        future: Future[dict[str, int]] = self.promises.make()
-
-        def request() -> None:
-            if future.done() and not (leaving or closing):
-                return  # whoever asked has given up; what was left stays left
-            for sink in joining:
-                if sink.name in self._sinks:
-                    fail(future, AlreadyJoinedError(sink.name))
-                    return
-            try:
-                number = self.session.subscribe(
-                    join={sink.name: sink.deliver_on_core for sink in single},
-                    leave=[name for name in leaving if not is_pattern(name)],
-                    open_=[sink.name for sink in opening],
-                    close=closing,
-                    echo=frozenset(sink.name for sink in single if sink.echo),
-                    behind=None if behind is None else dict.fromkeys(named, behind),
-                    empty=dict.fromkeys(named, without),
-                    on_envelopes={s.name: s.deliver_enveloped_on_core for s in single},
-                    match={s.name: s.receivers_on_core for s in joining if is_pattern(s.name)},
-                    unmatch=[name for name in leaving if is_pattern(name)],
-                    queues={} if queue is None else {sink.name: queue for sink in single},
-                )
-            except ValueError as error:
-                fail(future, error)
-                return
-            self._requests[number] = future
-            self._forget(leaving, closing)
-            self._sinks.update((sink.name, sink) for sink in joining)
-            for sink in joining:
-                if isinstance(sink, DroppingSink) and sink.may_drop:
-                    self._log.droppable[sink.name] = sink
-            self._openers.update((sink.name, sink) for sink in opening)
-            for sink in (*single, *opening):
-                self._waiting.setdefault(sink.name, []).append(sink)
-
-        self.thread.submit(request)
-        return future
+        behind, queue = change.behind, change.queue
+        try:
+            number = self.session.subscribe(
+                join={sink.name: sink.deliver_on_core for sink in single},
+                leave=[name for name in leaving if not is_pattern(name)],
+                open_=[sink.name for sink in opening],
+                close=change.closing,
+                echo=frozenset(sink.name for sink in single if sink.echo),
+                behind=None if behind is None else dict.fromkeys(named, behind),
+                empty=dict.fromkeys(named, change.empty or self.options.empty),
+                on_envelopes={s.name: s.deliver_enveloped_on_core for s in single},
+                match={s.name: s.receivers_on_core for s in joining if is_pattern(s.name)},
+                unmatch=[name for name in leaving if is_pattern(name)],
+                queues={} if queue is None else {sink.name: queue for sink in single},
+            )
+        except ValueError as error:
+            fail(future, error)
+            return
+        self._requests[number] = future
+        self._forget(leaving, change.closing)
+        self._note_sinks(change)
+        for sink in joining:
+            if isinstance(sink, DroppingSink) and sink.may_drop:
+                self._log.droppable[sink.name] = sink
+        for sink in (*single, *opening):
+            self._waiting.setdefault(sink.name, []).append(sink)
 
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         """Take no more messages of groups than were sent so far, and stay in them."""
@@ -380,64 +246,34 @@ class NodeCore:
         self.thread.submit(request)
         return future
 
-    def withdraw(self, sinks: Iterable[GroupSink]) -> None:
-        """Take a request to join or open back, whether or not it took effect already."""
-        given_up = tuple(sinks)
-
-        def undo() -> None:
-            leaving = [s.name for s in given_up if self._sinks.get(s.name) is s]
-            closing = [s.name for s in given_up if self._openers.get(s.name) is s]
-            if leaving or closing:
-                self.session.subscribe(
-                    leave=[name for name in leaving if not is_pattern(name)],
-                    close=closing,
-                    unmatch=[name for name in leaving if is_pattern(name)],
-                )
-                self._forget(leaving, closing)
-
-        if not self.is_closed and self.failure is None:
-            self.thread.submit(undo)
+    def _withdraw_on_core(self, leaving: list[str], closing: list[str]) -> None:
+        self.session.subscribe(
+            leave=[name for name in leaving if not is_pattern(name)],
+            close=closing,
+            unmatch=[name for name in leaving if is_pattern(name)],
+        )
+        self._forget(leaving, closing)
 
     def _forget(self, leaving: Iterable[str], closing: Iterable[str]) -> None:
         """Groups are left or closed: nothing more comes from them."""
-        gone = [self._sinks.pop(name, None) for name in leaving]
-        gone += [self._openers.pop(name, None) for name in closing]
-        self._log.left(left.name for left in gone if left is not None)
+        gone = self._drop_sinks(leaving, closing)
+        self._log.left(left.name for left in gone)
         for left in gone:
-            if left is not None:
-                waiting = self._waiting.get(left.name, [])
-                if left in waiting:
-                    waiting.remove(left)
-                if not waiting:
-                    self._waiting.pop(left.name, None)
-                left.fail_on_core(ClosedError(f"group {left.name!r}"))
-                if not self.has_group(left.name):
-                    self.requests.forget_on_core(left.name)
-
-    def has_group(self, name: str) -> bool:
-        """Return whether the node has joined or opened a group."""
-        return name in self._sinks or name in self._openers
-
-    def group_count(self) -> int:
-        """Return how many groups the node has joined or opened."""
-        return len(self._sinks.keys() | self._openers.keys())
+            waiting = self._waiting.get(left.name, [])
+            if left in waiting:
+                waiting.remove(left)
+            if not waiting:
+                self._waiting.pop(left.name, None)
+            left.fail_on_core(ClosedError(f"group {left.name!r}"))
+            if not self.has_group(left.name):
+                self.requests.forget_on_core(left.name)
 
     def call(self, work: Callable[[], None]) -> None:
         """Run something on the core thread soon."""
         self.thread.submit(work)
 
-    def flush(self) -> Future[tuple[Unconfirmed, ...]]:
-        """Wait until all that was sent is on every surviving member, or known to be lost.
-
-        The future has an ``UnconfirmedError`` for what may be lost, or the messages that
-        only members lack who are gone. Whoever stops waiting cancels it, so that the next
-        flush tells of what this one would have told.
-        """
-        self.check_alive()
-        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-
-        self.thread.submit(lambda: self._flushes.begin(future))
-        return future
+    def _flush_on_core(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
+        self._flushes.begin(future)
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         """Whoever waited for a flush is gone: what it would have told, another one tells."""
@@ -447,25 +283,11 @@ class NodeCore:
 
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what is lost if the node ends now; None where nothing is, or it has ended."""
-        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-        self.thread.submit(lambda: settle(future, self.session.take_unfinished()))
-        try:
-            found = future.result(timeout=UNFINISHED_S)
-        except (TimeoutError, QuicksilverError):
-            return None
+        found = self._ask_unfinished(self.session.take_unfinished)
         return UnconfirmedError(found) if any(each.reason.is_failure for each in found) else None
 
-    def stats(self) -> NodeStats:
-        """Return what was counted so far; asks the core thread."""
-        self.check_alive()
-        future: Future[NodeStats] = Future()
-        self.thread.submit(lambda: future.set_result(self.stats_on_core()))
-        try:
-            return future.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            self.check_alive()
-            waited_s = self.options.connect_timeout_s
-            raise TimedOutError("the core thread, which does not answer", waited_s) from None
+    def _count_on_core(self, future: Future[NodeStats]) -> None:
+        settle(future, self.stats_on_core())
 
     def _stats_of_heartbeat(self) -> dict[str, int | float | str]:
         stats = self.session.stats()
@@ -580,11 +402,6 @@ class NodeCore:
             found = self._requests.pop(number, None)
             if found is not None:
                 fail(found, error)
-
-    def _sinks_of(self, name: str) -> list[GroupSink]:
-        """Return what there is of a group: joined, opened or both."""
-        found = (self._sinks.get(name), self._openers.get(name))
-        return [sink for sink in found if sink is not None]
 
     def _handle_view(self, event: GroupViewChanged) -> None:
         view = event.view

@@ -334,7 +334,7 @@ def describe(error: BaseException) -> str:
     name = type(error).__name__
     try:
         return f"{name}: {error}"
-    except BaseException:  # noqa: BLE001  # whatever the application's own code raises
+    except Exception:  # noqa: BLE001  # whatever the application's own code raises
         return name
 
 

@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -19,30 +18,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from quicksilver.membership.patterns import is_pattern
-from quicksilver.multicast.sending.behind import Behind
-from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.serving import wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
+from quicksilver.node.core_base import Change, CoreBase
 from quicksilver.node.errors import (
-    AlreadyJoinedError,
     ClosedError,
     CoreFailedError,
     OptionError,
     QueueFullError,
-    QuicksilverError,
     RefusedError,
     ScopeLimitError,
     ScopeUnreachableError,
-    TimedOutError,
     UnconfirmedError,
 )
-from quicksilver.node.inbox import KeptViews
 from quicksilver.node.log import NODE
 from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
-from quicksilver.node.promises import Promises, fail, settle
+from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.scoped_datagrams import ScopedDatagrams
 from quicksilver.node.scoped_frames import NodeFrames
@@ -53,8 +47,8 @@ from quicksilver.node.scoped_session import (
     Sources,
 )
 from quicksilver.node.scoped_thread import LoopThread
+from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.channels import External
-from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
@@ -74,9 +68,6 @@ OUTPUT_BYTES_MAX = 64 << 20
 LINGER_S = 1.0
 """How long connections have at the end to take what was said on them."""
 
-UNFINISHED_S = 2.0
-"""How long to wait for the core thread to say what a node that closes leaves behind."""
-
 _unnamed = itertools.count(1)
 """Nodes of this process that were given no name."""
 
@@ -94,22 +85,13 @@ class ScopedSink(Protocol):
     def fail_on_core(self, error: Exception) -> None: ...
 
 
-class ScopedCore:
-    """One node of a scope in this process."""
-
-    exclusions = 0
+class ScopedCore(CoreBase[ScopedSink]):
+    """One node of a scope in this process. Scopes tell no views: ``views`` stays empty."""
 
     def __init__(self, manager: str, scope: str, options: NodeOptions) -> None:
         """``manager``: where the manager of ``scope`` listens, as ``host:port``."""
+        super().__init__(options)
         self.scope = scope
-        self.options = options
-        self.room = threading.Event()
-        """Set when a full lane has room again; for threads that wait in ``send``."""
-        self.failure: Exception | None = None
-        self.is_closed = False
-        self.views = KeptViews()
-        """Scopes tell no views of topics: it stays empty."""
-        self.promises = Promises()
         self._manager = manager
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
         name = _name_in(scope, options.name)
@@ -138,14 +120,9 @@ class ScopedCore:
         """Mechanisms that are used, by topic and scope."""
         self.missing = 0
         """Messages that nobody could give any more."""
-        self._welcome: Future[int] = Future()
         self._is_welcome = False
         """True while the manager answers."""
         self._last_problem = ""
-        self._sinks: dict[str, ScopedSink] = {}
-        """Groups that were joined."""
-        self._openers: dict[str, ScopedSink] = {}
-        """Groups that were opened for sending."""
         self._rooted: dict[str, None] = {}
         """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
@@ -157,17 +134,6 @@ class ScopedCore:
 
     def start(self) -> None:
         self.thread.start()
-
-    @property
-    def welcome(self) -> Future[int]:
-        return self._welcome
-
-    def wait_welcome(self) -> int:
-        """Block until the manager has let the node in; raises what kept it out."""
-        try:
-            return self._welcome.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            raise self.unreachable() from None
 
     def unreachable(self) -> ScopeUnreachableError:
         cause = printable(self._last_problem) or "no answer"
@@ -182,12 +148,6 @@ class ScopedCore:
         self._listener.close()
         self._end_all(ClosedError("the node"))
 
-    def check_alive(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-        if self.is_closed:
-            raise ClosedError("the node")
-
     def check_supports(self, what: str) -> None:
         """Raise ScopeLimitError: whoever asks wants something that only a GMS makes possible."""
         raise ScopeLimitError(what)
@@ -200,68 +160,32 @@ class ScopedCore:
         self.failure = CoreFailedError(traceback)
         self._end_all(self.failure)
 
-    def _end_all(self, error: Exception) -> None:
-        if not self._welcome.done():
-            fail(self._welcome, error)
-        self.promises.fail_all(error)
-        for sink in [*self._sinks.values(), *self._openers.values()]:
-            sink.fail_on_core(error)
-
     # Groups
 
-    def subscribe(
-        self,
-        *,
-        join: Iterable[ScopedSink] = (),
-        open_: Iterable[ScopedSink] = (),
-        leave: Iterable[str] = (),
-        close: Iterable[str] = (),
-        behind: Behind | None = None,
-        empty: Empty | None = None,
-        queue: str | None = None,
-    ) -> Future[dict[str, int]]:
-        """Take part in topics, or stop; the future has the numbers of their groups.
-
-        Whoever stops waiting calls ``withdraw``.
-        """
-        self.check_alive()
-        joining, opening, leaving, closing = tuple(join), tuple(open_), tuple(leave), tuple(close)
-        for sink in (*joining, *opening):
+    def _check_change(self, change: Change[ScopedSink]) -> None:
+        for sink in (*change.joining, *change.opening):
             _check_topic(sink)
-        if queue is not None:
+        if change.queue is not None:
             raise ScopeLimitError("queues")
-        if behind is not None:
-            raise ScopeLimitError(f"behind={behind!r}")
-        if empty not in (None, "wait"):
-            raise ScopeLimitError(f"empty={empty!r}")
-        future: Future[dict[str, int]] = self.promises.make()
-        self.call(lambda: self._subscribe_on_core(joining, opening, leaving, closing, future))
-        return future
+        if change.behind is not None:
+            raise ScopeLimitError(f"behind={change.behind!r}")
+        if change.empty not in (None, "wait"):
+            raise ScopeLimitError(f"empty={change.empty!r}")
 
     def _subscribe_on_core(
-        self,
-        joining: tuple[ScopedSink, ...],
-        opening: tuple[ScopedSink, ...],
-        leaving: tuple[str, ...],
-        closing: tuple[str, ...],
-        future: Future[dict[str, int]],
+        self, change: Change[ScopedSink], future: Future[dict[str, int]]
     ) -> None:
-        if future.done() and not (leaving or closing):
-            return  # whoever asked has given up
-        for sink in joining:
-            if sink.name in self._sinks:
-                fail(future, AlreadyJoinedError(sink.name))
-                return
-        self._forget(leaving, closing)
-        self._sinks.update((sink.name, sink) for sink in joining)
-        self._openers.update((sink.name, sink) for sink in opening)
-        for sink in (*joining, *opening):
+        self._forget(change.leaving, change.closing)
+        self._note_sinks(change)
+        sinks = (*change.joining, *change.opening)
+        for sink in sinks:
             self._joining.setdefault(sink.name, []).append((sink, future))
-        for topic in dict.fromkeys((*(s.name for s in (*joining, *opening)), *leaving, *closing)):
+        names = (*(sink.name for sink in sinks), *change.leaving, *change.closing)
+        for topic in dict.fromkeys(names):
             self._say_wants(topic)
             if topic in self._rooted and topic in self._joining:
                 self._handle_joined(topic)
-        if not joining and not opening:
+        if not sinks:
             settle(future, {})
 
     def _say_wants(self, topic: str) -> None:
@@ -274,34 +198,19 @@ class ScopedCore:
     def leave_queues(self, names: Iterable[str]) -> Future[Any]:
         raise ScopeLimitError("queues")
 
-    def withdraw(self, sinks: Iterable[ScopedSink]) -> None:
-        """Take a request to join or open back, whether or not it took effect already."""
-        given_up = tuple(sinks)
-
-        def undo() -> None:
-            leaving = [s.name for s in given_up if self._sinks.get(s.name) is s]
-            closing = [s.name for s in given_up if self._openers.get(s.name) is s]
-            self._forget(leaving, closing)
-            for topic in dict.fromkeys((*leaving, *closing)):
-                self._say_wants(topic)
-
-        if not self.is_closed and self.failure is None:
-            self.call(undo)
+    def _withdraw_on_core(self, leaving: list[str], closing: list[str]) -> None:
+        self._forget(leaving, closing)
+        for topic in dict.fromkeys((*leaving, *closing)):
+            self._say_wants(topic)
 
     def _forget(self, leaving: Iterable[str], closing: Iterable[str]) -> None:
-        gone = [self._sinks.pop(name, None) for name in leaving]
-        gone += [self._openers.pop(name, None) for name in closing]
-        for left in gone:
-            if left is not None:
-                waiting = self._joining.pop(left.name, [])
-                others = [each for each in waiting if each[0] is not left]
-                if others:
-                    self._joining[left.name] = others
-                self.session.resume(left.name)
-                left.fail_on_core(ClosedError(f"group {left.name!r}"))
-
-    def group_count(self) -> int:
-        return len(self._sinks.keys() | self._openers.keys())
+        for left in self._drop_sinks(leaving, closing):
+            waiting = self._joining.pop(left.name, [])
+            others = [each for each in waiting if each[0] is not left]
+            if others:
+                self._joining[left.name] = others
+            self.session.resume(left.name)
+            left.fail_on_core(ClosedError(f"group {left.name!r}"))
 
     # Requests to the core
 
@@ -314,16 +223,8 @@ class ScopedCore:
 
         self.thread.submit(guarded)
 
-    def flush(self) -> Future[tuple[Unconfirmed, ...]]:
-        """Wait until all that was sent is everywhere."""
-        self.check_alive()
-        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-
-        def begin() -> None:
-            self._flushes.append((self._goals(), future))
-
-        self.call(begin)
-        return future
+    def _flush_on_core(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
+        self._flushes.append((self._goals(), future))
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         """Whoever waited for a flush is gone."""
@@ -331,25 +232,11 @@ class ScopedCore:
 
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what may be lost if the node ends now; None where nothing is."""
-        future: Future[tuple[Unconfirmed, ...]] = self.promises.make()
-        self.call(lambda: settle(future, self._unfinished()))
-        try:
-            found = future.result(timeout=UNFINISHED_S)
-        except (TimeoutError, QuicksilverError):
-            return None
+        found = self._ask_unfinished(self._unfinished)
         return UnconfirmedError(found) if found else None
 
-    def stats(self) -> NodeStats:
-        """Return what was counted so far; asks the core thread."""
-        self.check_alive()
-        future: Future[NodeStats] = self.promises.make()
-        self.call(lambda: settle(future, self._stats_on_core()))
-        try:
-            return future.result(timeout=self.options.connect_timeout_s)
-        except TimeoutError:
-            self.check_alive()
-            waited_s = self.options.connect_timeout_s
-            raise TimedOutError("the core thread, which does not answer", waited_s) from None
+    def _count_on_core(self, future: Future[NodeStats]) -> None:
+        settle(future, self._stats_on_core())
 
     def check_overrun(self, lane: ScopedLane) -> None:
         """Refuse a callback that has queued too much: it runs on the core and cannot wait."""
