@@ -15,12 +15,13 @@ How the leader's word gets to members, and their reports to it, is what the kind
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, assert_never
 
-from quicksilver.recovery.agent import Message, Upper
+from quicksilver.recovery.agent import Message
+from quicksilver.recovery.agent_base import AgentBase
 from quicksilver.recovery.domains import Domain
 from quicksilver.recovery.pacing import (
     ASK_AGAIN_S,
@@ -29,15 +30,12 @@ from quicksilver.recovery.pacing import (
     Counters,
     Due,
     Following,
-    Pauses,
     Quiet,
-    Step,
     Timing,
 )
 from quicksilver.recovery.rounds import (
     Content,
     Folding,
-    Pace,
     Receipt,
     RoundEnd,
     Said,
@@ -67,8 +65,10 @@ class Gathering(Generic[Content]):
     """When to hold another round all the same."""
 
 
-class GatheringAgent(ABC, Generic[Content]):
+class GatheringAgent(AgentBase[Content]):
     """The agent of one node in one domain."""
+
+    rounds: Folding[Content]
 
     silence_share: ClassVar[float] = 0.0
     """For this part of a round's time the leader waits before it asks anybody again: where
@@ -83,29 +83,13 @@ class GatheringAgent(ABC, Generic[Content]):
         timing: Timing,
         counters: Counters,
     ) -> None:
-        self.node = node
-        self.domain = domain
-        self.rounds = rounds
-        self.above: Upper | None = None
+        super().__init__(node=node, domain=domain, rounds=rounds, timing=timing, counters=counters)
         self.state: Following | Quiet | Due | Gathering[Content] = (
             Quiet() if domain.leader == node else Following()
         )
-        self.suspects: set[int] = set()
-        """Members that did not answer; rounds pass over them."""
-        self._timing = timing
-        self._round_s = Pauses()
-        self._gap_s = Pauses()
-        self._counters = counters
         self._places = {member: place for place, member in enumerate(domain.members)}
         self._outputs: dict[tuple[int, object], Message[Content]] = {}
         """To each member one message of a kind at most: a newer one takes its place."""
-        self._round = 0
-        self._last_begun = -1.0
-        self._ask_again_at = 0.0
-        self._is_woken = False
-        """True when somebody said that there is news, which need not have come here."""
-        self._is_early = False
-        """True when somebody reported that was passed over for its silence."""
 
     # What the kinds differ in
 
@@ -183,22 +167,10 @@ class GatheringAgent(ABC, Generic[Content]):
                 assert_never(self.state)
 
     def _handle_followers_timeout(self, state: Following, now: float) -> None:
-        if state.wake_at is not None and now >= state.wake_at:
-            if not self.rounds.has_news():
-                state.wake_at = None
-            else:
-                rank = self._places[self.node]
-                match state.check_unseen(now, self._wake_s(), rank):
-                    case Step.WAIT:
-                        pass
-                    case Step.WAKE:
-                        self._wake_leader()
-                    case Step.STAND_IN:
-                        # Whoever comes before this node would have stood in by now.
-                        self.suspects.update(self.domain.members[:rank])
-                        self._ask_again_at = now + ASK_AGAIN_S
-                        self.state = Due(now)
-                        return
+        is_due = state.wake_at is not None and now >= state.wake_at
+        if is_due and self._handle_unseen(state, now):
+            self.state = Due(now)
+            return
         if state.check_hurry(now):
             self._wake_leader()
 
@@ -309,16 +281,8 @@ class GatheringAgent(ABC, Generic[Content]):
         skipped = self._in_order({*state.skipped, *self.suspects})
         end = RoundEnd(self.node, tuple(skipped), now - state.begun_at)
         pace = self.rounds.close_round(state.content, end, now)
-        if self.above is not None:
-            self.above.handle_news(now, urgent=True)
-            self.above.expect_token(now)
-        due_at = state.due_at
-        if pace is not Pace.QUIET or self.suspects:
-            timing = self._timing
-            is_troubled = pace is Pace.TROUBLED
-            interval = timing.trouble_interval_s if is_troubled else timing.interval_s
-            due = max(now, self._last_begun + interval)
-            due_at = due if due_at is None or due < due_at else due_at
+        self._tell_above(now)
+        due_at = self._next_due(state.due_at, pace, now)
         self.state = Quiet() if due_at is None else Due(due_at)
 
     # Whom to wait for, and how long
@@ -329,14 +293,8 @@ class GatheringAgent(ABC, Generic[Content]):
     def _told_skipped(self, state: Gathering[Content]) -> tuple[int, ...]:
         return state.skipped[:SKIPPED_MAX]
 
-    def _timeout_s(self) -> float:
-        return self._round_s.late_s(self._timing.timeout_s_min, self._timing.timeout_s_max)
-
     def _again_s(self, state: Gathering[Content]) -> float:
         return (state.ends_at - state.begun_at) / CALLS_MAX
-
-    def _wake_s(self) -> float:
-        return self._gap_s.late_s(self._timing.wake_s_min, self._timing.timeout_s_max)
 
     def _follow(self, leader: int, now: float) -> bool:
         """Somebody leads a round; return whether this node takes part in it."""

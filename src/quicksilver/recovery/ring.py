@@ -23,7 +23,8 @@ from typing import Generic, assert_never
 
 import msgspec
 
-from quicksilver.recovery.agent import Message, Upper
+from quicksilver.recovery.agent import Message
+from quicksilver.recovery.agent_base import AgentBase
 from quicksilver.recovery.domains import Domain
 from quicksilver.recovery.hops import Hops
 from quicksilver.recovery.pacing import (
@@ -34,9 +35,7 @@ from quicksilver.recovery.pacing import (
     Counters,
     Due,
     Following,
-    Pauses,
     Quiet,
-    Step,
     Timing,
 )
 from quicksilver.recovery.rounds import Content, Pace, Receipt, RoundEnd, Rounds, Said, Token, Wake
@@ -95,7 +94,7 @@ class _Direct(Generic[Content]):
     message: Receipt | Token[Content]
 
 
-class RingAgent(Generic[Content]):
+class RingAgent(AgentBase[Content]):
     """The agent of one node in one domain."""
 
     def __init__(
@@ -107,20 +106,8 @@ class RingAgent(Generic[Content]):
         timing: Timing,
         counters: Counters,
     ) -> None:
-        self.node = node
-        self.domain = domain
-        self.rounds = rounds
-        self.above: Upper | None = None
-        """The agent that speaks for this domain in the one above, if the node leads it."""
+        super().__init__(node=node, domain=domain, rounds=rounds, timing=timing, counters=counters)
         self.state: State = Quiet() if domain.leader == node else Following()
-        self.suspects: set[int] = set()
-        """Members that did not answer; rounds pass over them."""
-        self._timing = timing
-        self._round_s = Pauses()
-        """How long rounds take."""
-        self._gap_s = Pauses()
-        """How far apart tokens are that come by."""
-        self._counters = counters
         self._outputs: deque[Call | Wake | Token[Content] | _Direct[Content]] = deque()
         """Said before a new token; at most PASSING_MAX tokens of others, one roll, one wake,
         and to each of those tokens a receipt and a copy."""
@@ -129,21 +116,13 @@ class RingAgent(Generic[Content]):
         """How many of the next rounds are confirmed, member by member."""
         self._wants_release = False
         """True while a token of its own is to leave as soon as the socket is ready."""
-        self._round = 0
-        self._last_released = -1.0
-        self._ask_again_at = 0.0
-        """When suspects are asked again."""
-        self._is_woken = False
-        """True when somebody said that there is news, which need not have come here."""
-        self._is_early = False
-        """True when a token came back that was taken for lost."""
 
     # Inputs
 
     def handle_news(self, now: float, *, urgent: bool) -> None:
         """There is something to agree on: have a round in due time, or at once."""
         interval = 0.0 if urgent else self._timing.interval_s
-        due = max(now + interval, self._last_released + self._timing.spacing_s)
+        due = max(now + interval, self._last_begun + self._timing.spacing_s)
         match self.state:
             case Following() as following:
                 hurry_s = self._timing.trouble_interval_s / 2
@@ -210,8 +189,9 @@ class RingAgent(Generic[Content]):
                 self._outputs.append(_Direct(peer, token))
         match self.state:
             case Following() as state:
-                if state.wake_at is not None and now >= state.wake_at:
-                    self._handle_unseen(state, now)
+                is_due = state.wake_at is not None and now >= state.wake_at
+                if is_due and self._handle_unseen(state, now):
+                    self.state = Due(now)
                 if state.check_hurry(now):
                     self._wake_leader()
             case CallingRoll() as roll:
@@ -316,7 +296,7 @@ class RingAgent(Generic[Content]):
             return None
         self._is_woken = False
         self._round += 1
-        self._last_released = now
+        self._last_begun = now
         self._counters.tokens_released += 1
         token = Token(
             self.domain.name,
@@ -365,18 +345,10 @@ class RingAgent(Generic[Content]):
         pace = self.rounds.close_round(token.content, end, now)
         if pace is Pace.TROUBLED:
             self._rounds_to_confirm = CONFIRMED_ROUNDS
-        if self.above is not None:
-            self.above.handle_news(now, urgent=True)
-            self.above.expect_token(now)
+        self._tell_above(now)
         state = self.state
         assert isinstance(state, Circulating)
-        due_at = state.due_at
-        if pace is not Pace.QUIET or self.suspects:
-            timing = self._timing
-            is_troubled = pace is Pace.TROUBLED
-            interval = timing.trouble_interval_s if is_troubled else timing.interval_s
-            due = max(now, self._last_released + interval)
-            due_at = due if due_at is None or due < due_at else due_at
+        due_at = self._next_due(state.due_at, pace, now)
         if state.released or self._wants_release:
             state.due_at = due_at
         else:
@@ -392,9 +364,6 @@ class RingAgent(Generic[Content]):
         if not isinstance(state, Circulating) or not state.released:
             return False
         return now >= next(iter(state.released.values())) + self._timeout_s()
-
-    def _timeout_s(self) -> float:
-        return self._round_s.late_s(self._timing.timeout_s_min, self._timing.timeout_s_max)
 
     def _call_roll(self, now: float) -> None:
         """A token is lost: ask every member by itself."""
@@ -439,33 +408,13 @@ class RingAgent(Generic[Content]):
         """Pass over those who did not answer, and go on."""
         self.suspects = {peer for peer in self.domain.members if peer != self.node} - roll.answered
         self._ask_again_at = now + ASK_AGAIN_S
-        self.state = Due(max(now, self._last_released + self._timing.spacing_s))
+        self.state = Due(max(now, self._last_begun + self._timing.spacing_s))
 
     # A leader that does not answer
-
-    def _handle_unseen(self, state: Following, now: float) -> None:
-        """It is time for a token: if none came, tell the leader, or stand in for it."""
-        if not self.rounds.has_news():
-            state.wake_at = None
-            return
-        rank = self.domain.members.index(self.node)
-        match state.check_unseen(now, self._wake_s(), rank):
-            case Step.WAIT:
-                pass
-            case Step.WAKE:
-                self._wake_leader()
-            case Step.STAND_IN:
-                # Whoever comes before this node would have stood in by now.
-                self.suspects.update(self.domain.members[:rank])
-                self._ask_again_at = now + ASK_AGAIN_S
-                self.state = Due(now)
 
     def _wake_leader(self) -> None:
         if not any(isinstance(output, Wake) for output in self._outputs):
             self._outputs.append(Wake(self.domain.name, self.node))
-
-    def _wake_s(self) -> float:
-        return self._gap_s.late_s(self._timing.wake_s_min, self._timing.timeout_s_max)
 
     def _gives_way_to(self, leader: int) -> bool:
         """Whether another one turns the ring who comes before this node."""
