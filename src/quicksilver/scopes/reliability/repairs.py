@@ -222,6 +222,8 @@ class Repairs:
 
         Whoever speaks for a domain is asked for what its members have, and need not have it:
         its node may only send to the topic. They are given when they are asked for again.
+        Where the member that has them is one that this node speaks for as well, the domain
+        further down tells whom to ask, and so on.
         """
         below = asker.offers_below(name)
         missing = RangeSet() if below is None else self._node.without(name, wanted)
@@ -231,12 +233,16 @@ class Repairs:
         if asked is None:
             asked = _put(self._asked, name, _Recent(), STREAMS_MAX)
         due = asked.without(missing, now, self._config.again_s)
-        for member, ranges in self._choose(below[0], due, below[1], 0):
-            if len(self.pulls) < QUEUE_MAX:
-                flat = tuple(ranges.to_flat())
-                self.pulls.append((below[0].key, member, Pull(name.topic, name.sender, flat)))
-                asked.note(ranges)
-                self.counters["fetched"] += 1
+        while below is not None and due:
+            rounds, offers = below
+            for member, ranges in self._choose(rounds, due, offers, 0):
+                if len(self.pulls) < QUEUE_MAX:
+                    flat = tuple(ranges.to_flat())
+                    self.pulls.append((rounds.key, member, Pull(name.topic, name.sender, flat)))
+                    asked.note(ranges)
+                    self.counters["fetched"] += 1
+                due = due.difference(ranges)
+            below = rounds.offers_below(name)
 
     def give(self, asker: Asker, item: object, now: float) -> Copies | None:
         """Return messages that somebody has asked all for, if all of them are here.
