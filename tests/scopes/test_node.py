@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quicksilver.scopes import connections as connecting
 from quicksilver.scopes import links as linking
-from quicksilver.scopes import node as noding
 from quicksilver.scopes.dissemination import frames
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.filters import ALL
@@ -118,7 +118,7 @@ class TestConnections:
         assert said(node) == []
 
     def test_strangers_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(noding, "STRANGERS_MAX", 3)
+        monkeypatch.setattr(connecting, "STRANGERS_MAX", 3)
         node = alone()
         for conn in range(5):
             node.handle_accepted(conn, 0.0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from quicksilver.scopes.dissemination.carrying import Key, key_of
+from quicksilver.scopes.connections import Connections
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.forwarder import WINDOW_BYTES, Forwarder
 from quicksilver.scopes.dissemination.frames import (
@@ -32,6 +32,7 @@ from quicksilver.scopes.dissemination.frames import (
 )
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
+from quicksilver.scopes.link_uses import LinkUses
 from quicksilver.scopes.links import Links
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.config import Config
@@ -39,12 +40,8 @@ from quicksilver.scopes.management.events import (
     Dial,
     Event,
     OwnerJoined,
-    PeerFound,
-    PeerLost,
-    SourceAwaited,
     SourceClosed,
     SourceOpened,
-    TargetClosed,
     TargetOpened,
     TopicFailed,
 )
@@ -56,7 +53,6 @@ from quicksilver.scopes.node_parts import (
     WindowOpened,
     make_agents,
 )
-from quicksilver.scopes.posts import DomainId
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.scopes.sessions.control import is_control
@@ -65,9 +61,6 @@ from quicksilver.scopes.sessions.multiplexer import Multiplexer
 
 COPIES_BYTES = 64 << 20
 """Memory for copies and for messages that came early."""
-
-STRANGERS_MAX = 256
-"""Connections that have not said what they are for; past it the oldest is ended."""
 
 STRANGER_BYTES_MAX = 64 << 10
 """The longest first frame."""
@@ -144,20 +137,9 @@ class ScopeNode:
         self._silent_s = (config or Config()).silent_s
         self._wants: dict[str, tuple[bool, bool]] = {}
         """Topics, and whether the applications publish to them and subscribe to them."""
-        self._strangers: dict[int, float] = {}
-        """Connections that have not said what they are for, and when they were made."""
-        self._of_manager: dict[int, None] = {}
+        self._conns = Connections()
         self._links = Links(self.counters, silent_s=LINK_SILENT_S, idle_s=LINK_IDLE_S)
-        self._dials: deque[str] = deque()
-        self._wanted: dict[str, deque[Dial | Link]] = {}
-        """What connections to an address are for, in the order in which they were asked for."""
-        self._closes: deque[int] = deque()
-        self._awaited: dict[Key, SourceAwaited] = {}
-        """Channels that begin here and whose targets come by themselves."""
-        self._attached: dict[Link, dict[Key, Channel]] = {}
-        """Channels that end here and whose links this node makes."""
-        self._peers: dict[Link, dict[tuple[DomainId, str], None]] = {}
-        """Agents that are hosted at the other end of links."""
+        self._uses = LinkUses()
         self._events: deque[Event] = deque()
         self._check_at = now + CHECK_S
         self._now = now
@@ -245,22 +227,15 @@ class ScopeNode:
 
     def handle_accepted(self, conn: int, now: float) -> None:
         """Somebody has connected."""
-        self._strangers[conn] = now
-        if len(self._strangers) > STRANGERS_MAX:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            self._closes.append(oldest)
+        self._conns.handle_accepted(conn, now)
         self._turn(now)
 
     def handle_dialled(self, address: str, conn: int | None, now: float) -> None:
         """A connection to an address is there, or could not be made (None)."""
-        waiting = self._wanted[address]
-        purpose = waiting.popleft()
-        if not waiting:
-            del self._wanted[address]
+        purpose = self._conns.take_purpose(address)
         if isinstance(purpose, Dial):
             if conn is not None:
-                self._of_manager[conn] = None
+                self._conns.of_manager[conn] = None
             self.manager.handle_dialled(purpose, conn, now)
         elif self._links.handle_made(purpose, conn, now):
             if self._forwarder is not None:
@@ -271,13 +246,14 @@ class ScopeNode:
 
     def handle_frame(self, conn: int, data: bytes, now: float) -> None:
         """A frame has come over a connection."""
-        if conn in self._strangers:
-            del self._strangers[conn]
+        conns = self._conns
+        if conn in conns.strangers:
+            del conns.strangers[conn]
             if not is_link_frame(data):
-                self._of_manager[conn] = None
+                conns.of_manager[conn] = None
                 self.manager.handle_accepted(conn, now)
             elif not self._links.handle_accepted(conn, now):
-                self._closes.append(conn)
+                conns.closes.append(conn)
         if conn in self._links:
             self._links.handle_heard(conn, now)
             frame = parse_frame(data)
@@ -285,7 +261,7 @@ class ScopeNode:
                 self.counters["malformed"] += 1
             else:
                 self._handle_link_frame(conn, frame, now)
-        elif conn in self._of_manager:
+        elif conn in conns.of_manager:
             message = say.parse(data)
             if message is None:
                 self.manager.handle_bad_frame(conn, now)
@@ -295,9 +271,9 @@ class ScopeNode:
 
     def handle_closed(self, conn: int, now: float) -> None:
         """A connection has ended, and not because ``poll_close`` said so."""
-        self._strangers.pop(conn, None)
-        if conn in self._of_manager:
-            del self._of_manager[conn]
+        self._conns.strangers.pop(conn, None)
+        if conn in self._conns.of_manager:
+            del self._conns.of_manager[conn]
             self.manager.handle_closed(conn, now)
         elif conn in self._links:
             self._end_link(conn, now)
@@ -341,7 +317,7 @@ class ScopeNode:
             due.append(self.agents.next_timeout())
         if self._sessions is not None:
             due.append(self._sessions.next_timeout())
-        if self._links or self._strangers:
+        if self._links or self._conns.strangers:
             due.append(self._check_at)
         return min((each for each in due if each is not None), default=None)
 
@@ -354,7 +330,7 @@ class ScopeNode:
                 if conn in links:
                     return conn, data
             while (said := self.manager.poll_transmit()) is not None:
-                if said[0] in self._of_manager:
+                if said[0] in self._conns.of_manager:
                     return said[0], say.encode(said[1])
             if not self._poll_parts():
                 return None
@@ -363,15 +339,14 @@ class ScopeNode:
         """Return a connection to end, after what is to be said on it; or None."""
         closing = self.manager.poll_close()
         if closing is not None:
-            self._of_manager.pop(closing, None)
+            self._conns.of_manager.pop(closing, None)
             return closing
-        if self._links.closes:
-            return self._links.closes.popleft()
-        return self._closes.popleft() if self._closes else None
+        closes = self._links.closes or self._conns.closes
+        return closes.popleft() if closes else None
 
     def poll_dial(self) -> str | None:
         """Return an address to connect to; the same one again is one more connection."""
-        return self._dials.popleft() if self._dials else None
+        return self._conns.dials.popleft() if self._conns.dials else None
 
     def poll_datagram(self) -> tuple[Link | External, bytes] | None:
         """Return what goes as a datagram to a node, or to all who listen at an address."""
@@ -410,9 +385,9 @@ class ScopeNode:
 
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
-        if conn in self._strangers:
+        if conn in self._conns.strangers:
             return STRANGER_BYTES_MAX
-        return say.FRAME_BYTES_MAX if conn in self._of_manager else FRAME_BYTES_MAX
+        return say.FRAME_BYTES_MAX if conn in self._conns.of_manager else FRAME_BYTES_MAX
 
     # Parts
 
@@ -449,7 +424,7 @@ class ScopeNode:
             if self._sessions is not None:
                 is_busy |= self._turn_sessions(self._sessions, now)
         while (dial := self.manager.poll_dial()) is not None:
-            self._dial(dial.address, dial)
+            self._conns.dial(dial.address, dial)
         self._note_dials()
 
     def _turn_sessions(self, sessions: Multiplexer, now: float) -> bool:
@@ -465,7 +440,7 @@ class ScopeNode:
         is_busy = False
         while (lost := forwarder.poll_lost()) is not None:
             is_busy = True
-            if key_of(lost) in self._awaited:
+            if self._uses.is_awaited(lost):
                 forwarder.handle_event(SourceClosed(lost))  # Its target comes again.
             else:
                 self.manager.handle_link_lost(lost, now)
@@ -490,31 +465,13 @@ class ScopeNode:
             for name in arrived:
                 self.agents.handle_arrived(*name, now)
 
-    def _dial(self, address: str, purpose: Dial | Link) -> None:
-        self._wanted.setdefault(address, deque()).append(purpose)
-        self._dials.append(address)
-
     def _handle_event(self, event: Event, now: float) -> None:
         if isinstance(event, OwnerJoined) and self._forwarder is None:
             self._become_member(event.owner)
         assert self._forwarder is not None or not isinstance(event, SourceOpened | TargetOpened)
-        match event:
-            case SourceAwaited(channel):
-                self._awaited[key_of(channel)] = event
-            case SourceClosed(channel):
-                self._awaited.pop(key_of(channel), None)
-            case TargetOpened(channel, Link() as where):
-                self._attached.setdefault(where, {})[key_of(channel)] = channel
-            case TargetClosed(channel):
-                self._detach(channel)
-            case PeerFound(domain, member, where):
-                self._peers.setdefault(where, {})[domain, member] = None
-            case PeerLost(domain, member):
-                self._forget_peer(domain, member)
-            case TopicFailed(topic):
-                self._wants.pop(topic, None)
-            case _:
-                pass
+        if isinstance(event, TopicFailed):
+            self._wants.pop(event.topic, None)
+        self._uses.handle_event(event)
         if self._forwarder is not None:
             self._forwarder.handle_event(event)
         if self._sessions is not None:
@@ -524,18 +481,6 @@ class ScopeNode:
         if isinstance(event, TargetOpened) and event.where is not None:
             self._links.send(event.where, encode(Attach(event.channel)), now)
         self._events.append(event)
-
-    def _detach(self, channel: Channel) -> None:
-        for where, channels in list(self._attached.items()):
-            channels.pop(key_of(channel), None)
-            if not channels:
-                del self._attached[where]
-
-    def _forget_peer(self, domain: DomainId, member: str) -> None:
-        for where, agents in list(self._peers.items()):
-            agents.pop((domain, member), None)
-            if not agents:
-                del self._peers[where]
 
     # Links
 
@@ -561,22 +506,16 @@ class ScopeNode:
                     forwarder.handle_answer(where, frame)
                     return
                 forwarder.handle_frame(conn, frame, now)
-                if where is not None and key_of(channel) in self._attached.get(where, {}):
-                    self._detach(channel)  # The source has ended it, or does not know it yet.
+                if where is not None and self._uses.is_attached(where, channel):
+                    self._uses.detach(channel)  # The source has ended it, or does not know it yet.
                     self.manager.handle_link_lost(channel, now)
             case _:
                 forwarder.handle_frame(conn, frame, now)
 
     def _handle_attach(self, conn: int, channel: Channel) -> None:
         """The target of a channel that begins here has come by itself."""
-        awaited = self._awaited.get(key_of(channel))
-        known = None if awaited is None else awaited.channel
-        if (
-            awaited is None
-            or known is None
-            or channel.source != known.source
-            or channel.target[: len(known.target)] != known.target
-        ):
+        awaited = self._uses.find_awaited(channel)
+        if awaited is None:
             self.counters["unknown_channels"] += 1
             self._links.put(conn, encode(CloseChannel(channel)))
             return
@@ -619,7 +558,7 @@ class ScopeNode:
     def _note_dials(self) -> None:
         while self._links.dials:
             where = self._links.dials.popleft()
-            self._dial(where.address, where)
+            self._conns.dial(where.address, where)
 
     def _end_link(self, conn: int, now: float) -> None:
         where = self._links.handle_closed(conn)
@@ -632,22 +571,20 @@ class ScopeNode:
         """A link that this node uses has ended, or could not be made."""
         if self._forwarder is not None:
             self._forwarder.handle_link_lost(where)
-        for channel in self._attached.pop(where, {}).values():
+        channels, agents = self._uses.take_lost(where)
+        for channel in channels:
             self.manager.handle_link_lost(channel, now)
-        for domain, member in self._peers.pop(where, {}):
+        for domain, member in agents:
             self.manager.handle_peer_lost(domain, member, now)
 
     def _check(self, now: float) -> None:
         """Look after strangers and links."""
-        for conn, since in list(self._strangers.items()):
-            if now - since > self._silent_s:
-                del self._strangers[conn]
-                self._closes.append(conn)
+        self._conns.check(now, self._silent_s)
         is_needed = {where: self._is_needed(where) for where in self._links.used()}
         for conn in self._links.check(now, is_needed):
             self._end_link(conn, now)
-            self._closes.append(conn)
+            self._conns.closes.append(conn)
 
     def _is_needed(self, where: Link) -> bool:
         has_channels = self._forwarder is not None and self._forwarder.has_link(where)
-        return has_channels or where in self._attached or where in self._peers
+        return has_channels or where in self._uses

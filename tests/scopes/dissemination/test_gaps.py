@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.scopes.dissemination import forwarder as forwarding
-from quicksilver.scopes.dissemination import outlets
+from quicksilver.scopes.dissemination import batches, outlets
+from quicksilver.scopes.dissemination.batches import MessageTooLargeError
 from quicksilver.scopes.dissemination.channels import Link
 from quicksilver.scopes.dissemination.filters import ALL, Filter, Modulo
-from quicksilver.scopes.dissemination.forwarder import Forwarder, MessageTooLargeError
+from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.frames import (
     Begin,
     Carry,
@@ -374,7 +374,7 @@ class TestLinks:
         assert line.got["B"] == [0, 1, 2, 3]
 
     def test_a_message_that_fits_no_frame_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(forwarding, "PAYLOAD_BYTES_MAX", 1_000)
+        monkeypatch.setattr(batches, "PAYLOAD_BYTES_MAX", 1_000)
         a = Line("A").nodes["A"]
         with pytest.raises(MessageTooLargeError, match="1,001 bytes, 1,000 are allowed"):
             a.publish(T, [b"x" * 1_001], None, 0.0)

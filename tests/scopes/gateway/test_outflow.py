@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
+from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.gateway.forms import ENVELOPED, PLAIN, VOID
 from quicksilver.scopes.gateway.outflow import HOLE_MAX, Outflow, Run

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
+from quicksilver.scopes.dissemination.batches import Batches, check_messages
 from quicksilver.scopes.dissemination.carrying import key_of
 from quicksilver.scopes.dissemination.casting import Datagrams, Mechanisms
 from quicksilver.scopes.dissemination.channels import External, Link
-from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
 from quicksilver.scopes.dissemination.frames import (
     Begin,
     Carry,
@@ -30,13 +29,12 @@ from quicksilver.scopes.dissemination.frames import (
     LossyCarry,
     OpenChannel,
 )
-from quicksilver.scopes.dissemination.holdings import Holdings, Name, Stream, Taken
+from quicksilver.scopes.dissemination.gaps import PATIENCE_S, Gaps
+from quicksilver.scopes.dissemination.holdings import Holdings, Name, Taken
 from quicksilver.scopes.dissemination.inlets import Inlets
 from quicksilver.scopes.dissemination.outlets import Outlets
 from quicksilver.scopes.dissemination.packets import (
-    CUT_BYTES,
     LINK_CUT_BYTES,
-    MESSAGES_MAX,
     Gap,
     Packet,
     Sender,
@@ -64,48 +62,10 @@ from quicksilver.scopes.routing import (
     forwarded,
     heard,
 )
-from quicksilver.stdx.errors import QuicksilverError
 from quicksilver.stdx.ranges import VALUE_MAX
-from quicksilver.stdx.timers import TimerTable
-
-PAYLOAD_BYTES_MAX = 12 << 20
-"""The longest message: with all that filters may add to it, it fits into a frame."""
-
-PUBLISHED_ATTRIBUTES_MAX = 32
-"""Attributes that a sender may give a message; the rest is for filters."""
 
 WINDOW_BYTES = 8 << 20
 """What a node may publish to a topic before others have it."""
-
-PATIENCE_S = 1.0
-"""How long a message is waited for that was lost where nobody recovers it."""
-
-
-class MessageTooLargeError(QuicksilverError, ValueError):
-    """A message that cannot be carried."""
-
-    def __init__(self, what: str, size: int, size_max: int) -> None:
-        super().__init__(what, size, size_max)
-        self.what = what
-        self.size = size
-        self.size_max = size_max
-
-    def __str__(self) -> str:
-        return f"a message has {self.size:,} {self.what}, {self.size_max:,} are allowed"
-
-
-UNREPAIRED_S = 0.1
-"""How long a missing message is waited for in a session without repair: it may be just late."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Messages that were published since frames were last taken; they share packets."""
-
-    number: int
-    attributes: dict[str, str]
-    messages: list[bytes] = field(default_factory=list)
-    bytes: int = 0
 
 
 class Forwarder:
@@ -137,11 +97,7 @@ class Forwarder:
         self._scope = scope
         self._node = node
         self._record = begin(scope, node)
-        self._patience_s = patience_s
-        self._numbers: Counter[str] = Counter()
-        self._serials: Counter[str] = Counter()
-        self._sessions: dict[str, int] = {}
-        self._batches: dict[str, _Batch] = {}
+        self._batches = Batches(self.sender, self._record)
         self._answers: deque[tuple[int, ChannelFrame]] = deque()
         self._deliveries: deque[Packet | Gap] = deque()
         datagrams = Datagrams(self.counters)
@@ -152,10 +108,7 @@ class Forwarder:
         self._windows = Windows(self.sender, self.holdings, self._outlets, window_bytes)
         self._inlets = Inlets(self.sender, self.holdings, self._answers, self._windows.is_recovered)
         """… and those that end here."""
-        self._gaps: TimerTable[Name] = TimerTable()
-        """Streams with a gap that nobody recovers, …"""
-        self._gap_lows: dict[Name, int] = {}
-        """… and where it was when the wait began."""
+        self._gaps = Gaps(self.holdings, self._windows, patience_s)
 
     # Application verbs
 
@@ -173,29 +126,16 @@ class Forwarder:
         is False risks that others miss messages for lack of copies.
         """
         attributes = attributes or {}
-        size = _check(messages, attributes)
-        number = self._numbers[topic]
+        size = check_messages(messages, attributes)
         if not messages:
-            return number
-        batch = self._batches.get(topic)
-        if batch is not None and (
-            batch.attributes != attributes
-            or batch.bytes + size > CUT_BYTES
-            or len(batch.messages) + len(messages) > MESSAGES_MAX
-        ):
+            return self._batches.next_number(topic)
+        if not self._batches.has_room(topic, messages, attributes, size):
             self._send_batch(topic)
-            batch = None
-        if batch is None:
-            batch = self._batches[topic] = _Batch(number, attributes)
-        batch.messages += messages
-        batch.bytes += size
-        self._numbers[topic] += len(messages)
-        return number
+        return self._batches.add(topic, messages, attributes, size)
 
     def may_publish(self, topic: str) -> bool:
         """Whether a topic's window is open (``windows``); if not, ``poll_opened`` says when."""
-        batch = self._batches.get(topic)
-        return self._windows.may_publish(topic, 0 if batch is None else batch.bytes)
+        return self._windows.may_publish(topic, self._batches.waiting_bytes(topic))
 
     def may_take(self, topic: str) -> bool:
         """Whether a gateway may go on with ``handle_local``; False: targets are behind."""
@@ -203,7 +143,7 @@ class Forwarder:
 
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
-        return self._numbers[topic]
+        return self._batches.next_number(topic)
 
     def is_stable(self, topic: str, number: int) -> bool:
         """Whether all messages of this node below a number are everywhere (``windows``)."""
@@ -212,7 +152,7 @@ class Forwarder:
 
     def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
         """Raise ``MessageTooLargeError`` if ``publish`` would."""
-        _check(messages, attributes or {})
+        check_messages(messages, attributes or {})
 
     def is_recovered(self, topic: str) -> bool:
         """Whether agents here recover messages of a topic."""
@@ -228,7 +168,7 @@ class Forwarder:
         for sender, stream in list(self.holdings.of_topic(topic).items()):
             while (first := stream.first_early) is not None:
                 early = stream.early.get(first)
-                if early is None or early.session >= self._sessions.get(topic, 0):
+                if early is None or early.session >= self._batches.session_of(topic):
                     break
                 self.pass_over(topic, sender, first)
 
@@ -324,7 +264,7 @@ class Forwarder:
             case AgentWithdrawn(domain, member):
                 self._windows.handle_posted(domain, member, ())
             case SessionInstalled(topic, number):
-                self._sessions[topic] = number
+                self._batches.set_session(topic, number)
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
                 self._windows.handle_left(topic)
@@ -407,14 +347,8 @@ class Forwarder:
         self._outlets.handle_writable(where)
 
     def handle_timeout(self, now: float) -> None:
-        for name in self._gaps.pop_due(now):
-            stream = self.holdings.find(*name)
-            low = self._gap_lows.pop(name)
-            if stream is None or self._windows.is_recovered(name.topic):
-                continue
-            if stream.low == low and stream.first_early is not None:
-                self._deliver(self.holdings.pass_over(*name, stream.first_early))
-            self._watch_gap(name, stream, now)
+        for told in self._gaps.pass_over_due(now):
+            self._deliver(told)
 
     def send_datagram(self, where: Link | External, datagram: Datagram) -> None:
         """Send something that is no message of a topic."""
@@ -423,7 +357,7 @@ class Forwarder:
     # Outputs
 
     def next_timeout(self) -> float | None:
-        return self._gaps.next()
+        return self._gaps.next_timeout()
 
     def poll_transmit(self) -> tuple[Link, ChannelFrame] | None:
         """Return which frame goes to which node, or None."""
@@ -481,22 +415,15 @@ class Forwarder:
     # Messages
 
     def _send_batches(self) -> None:
-        for topic in list(self._batches):
+        for topic in self._batches.topics():
             self._send_batch(topic)
 
     def _send_batch(self, topic: str) -> None:
-        batch = self._batches.pop(topic)
-        number = batch.number
+        number, packets = self._batches.take(topic)
         self.holdings.begin(topic, self.sender, number)
-        room = CUT_BYTES - sum(len(text) for each in batch.attributes.items() for text in each)
-        for messages in cut_messages(batch.messages, room):
-            packet = Packet(
-                topic, self.sender, number, self._next_serial(topic),
-                self._sessions.get(topic, 0), self._record, batch.attributes, messages,
-            )  # fmt: skip
-            number = packet.stop
+        for packet in packets:
             self.holdings.take(packet)
-            self._windows.handle_published(topic, number, packet.size())
+            self._windows.handle_published(topic, packet.stop, packet.size())
             self._forward(packet)
 
     def _take_run(
@@ -514,21 +441,12 @@ class Forwarder:
         assert sender != self.sender
         self._send_batches()
         self.holdings.begin(topic, sender, number)
-        for run in cut_messages(messages, LINK_CUT_BYTES):
-            packet = Packet(
-                topic, sender, number, self._next_serial(topic), self._sessions.get(topic, 0),
-                record, attributes, run,
-            )  # fmt: skip
-            number = packet.stop
+        runs = cut_messages(messages, LINK_CUT_BYTES)
+        for packet in self._batches.make_packets(topic, sender, number, runs, record, attributes):
             taken = self.holdings.take(packet)
             if is_forwarded:
                 for each in taken.fresh:
                     self._forward(each)
-
-    def _next_serial(self, topic: str) -> int:
-        serial = self._serials[topic]
-        self._serials[topic] = serial + 1
-        return serial
 
     def _handle_packet(self, link: int, channel: Channel, packet: Packet, now: float) -> None:
         if not self._inlets.knows(channel):
@@ -557,7 +475,7 @@ class Forwarder:
         if stream.early or stream.refused is not None:
             self._inlets.handle_taken(packet.topic, packet.sender)
             if stream.is_lossy:
-                self._watch_gap(Name(packet.topic, packet.sender), stream, now)
+                self._gaps.watch(Name(packet.topic, packet.sender), stream, now)
         if taken.ready:
             self._deliver(taken.ready)
         count = 0
@@ -567,13 +485,6 @@ class Forwarder:
         if count < len(packet.messages):
             self.counters["duplicates"] += len(packet.messages) - count
         return taken.fresh
-
-    def _watch_gap(self, name: Name, stream: Stream, now: float) -> None:
-        """Wait for a message that was lost, in a topic that nobody recovers."""
-        if stream.early and name not in self._gaps and not self._windows.is_recovered(name.topic):
-            is_given_up = self._windows.is_unrepaired(name.topic)
-            self._gaps.set(name, now + (UNREPAIRED_S if is_given_up else self._patience_s))
-            self._gap_lows[name] = stream.low
 
     def _deliver(self, told: Sequence[Packet | Gap]) -> None:
         """Give messages to the applications; others are told what this node passes over."""
@@ -594,19 +505,3 @@ class Forwarder:
             stream = self.holdings.find(packet.topic, packet.sender)
             first = packet.number if stream is None else min(stream.beginning(), packet.number)
             self._mechanisms.carry(packet, first)
-
-
-def _check(messages: Sequence[bytes], attributes: dict[str, str]) -> int:
-    """Return how many bytes messages take in a packet; raise ``MessageTooLargeError``."""
-    if attributes:
-        if len(attributes) > PUBLISHED_ATTRIBUTES_MAX:
-            raise MessageTooLargeError("attributes", len(attributes), PUBLISHED_ATTRIBUTES_MAX)
-        longest = max(len(text) for each in attributes.items() for text in each)
-        if longest > TEXT_BYTES_MAX:
-            raise MessageTooLargeError("characters in an attribute", longest, TEXT_BYTES_MAX)
-    size = sum(map(len, messages))
-    if size > PAYLOAD_BYTES_MAX:
-        longest = max(map(len, messages))
-        if longest > PAYLOAD_BYTES_MAX:
-            raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
-    return size + 5 * len(messages)

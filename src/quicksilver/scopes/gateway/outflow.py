@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quicksilver.scopes.dissemination.forwarder import PAYLOAD_BYTES_MAX
+from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.gateway.forms import ENVELOPED, PLAIN, VOID, void
 from quicksilver.wire.envelope import ENVELOPE_BYTES_MAX, Envelope, Kind, encode_enveloped
