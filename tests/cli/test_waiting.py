@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from quicksilver.cli.waiting import describe_wait, saying
+from quicksilver.net.frames import encode_frame
 from tests.cli.processes import running, running_gms
+from tests.node.managers import managing
 
 
 def test_what_is_over_in_a_moment_is_not_worth_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,6 +59,32 @@ def test_why_a_gms_does_not_answer_is_part_of_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         assert describe_wait(address) == f"waiting for the GMS at {address}"
+
+
+@pytest.mark.integration
+def test_a_gms_and_the_manager_of_a_scope_are_told_apart() -> None:
+    """Both take a node at their address; only one of the two is waited for."""
+    with running_gms() as gms:
+        assert describe_wait(gms) == f"waiting for the GMS at {gms}"
+    with managing("campus/library") as address:
+        expected = f"waiting for the manager of scope 'campus/library' at {address}"
+        assert describe_wait(address) == expected
+
+
+@pytest.mark.parametrize("answer", [b"", b"\xff" * 64, encode_frame(b"\xc1")])
+def test_what_answers_with_nonsense_is_what_was_asked_for(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk() -> None:
+            with server.accept()[0] as stream:
+                stream.recv(1 << 10)
+                stream.sendall(answer)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert describe_wait(address) == f"waiting for the GMS at {address}"
+        thread.join(20)
 
 
 @pytest.mark.integration

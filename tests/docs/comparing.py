@@ -13,7 +13,9 @@ from collections.abc import Iterable
 _TIME = re.compile(r"\b\d[\d,.]* ?(?:s|ms|µs|us|min)\b")
 _RATE = re.compile(r"\b\d[\d,.]* ?[kM]?(msg|rows|seeds|messages|B)/s\b")
 _SIZE = re.compile(r"\b\d[\d,.]* ?[KMGkB]i?B\b")
-_WAITING = re.compile(r"^quicksilver: waiting for the GMS at \S+\n?", re.MULTILINE)
+_WAITING = re.compile(
+    r"^quicksilver: waiting for the (?:GMS|manager of scope \S+) at \S+\n?", re.MULTILINE
+)
 """What commands say on a machine that is busy just then."""
 _NUMBER = re.compile(r"\d(?:[\d,.]*\d)?[kM]?")
 """A comma or a full stop behind it is the sentence's."""
