@@ -116,6 +116,7 @@ def test_joins_that_were_cancelled_leave_nothing_in_the_node(gms: str) -> None:
 
     async def work() -> None:
         async with pair(gms) as (node, _):
+            cancelled = 0
             for number in range(20):
                 name = f"never-{number}"
                 joining = asyncio.ensure_future(node.join(name))
@@ -124,8 +125,12 @@ def test_joins_that_were_cancelled_leave_nothing_in_the_node(gms: str) -> None:
                         break
                     await asyncio.sleep(0)
                 joining.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await joining
+                try:
+                    # The GMS may have answered while this thread had to wait for a processor.
+                    await node.leave(await joining)
+                except asyncio.CancelledError:
+                    cancelled += 1
+            assert cancelled
             await settled(node, 0)
             await node.leave(await node.join("last"))
             assert node.core._waiting == {}
