@@ -51,7 +51,7 @@ $(BIN)/python:
 
 $(CLI): EXTRAS = cli
 $(DEV): EXTRAS = dev,cli,metrics,analysis,record
-$(LIVE): EXTRAS = live
+$(LIVE): EXTRAS = live,editor
 $(SPARK): EXTRAS = spark
 $(DOCS): EXTRAS = docs
 $(DEPLOY): EXTRAS = deploy
