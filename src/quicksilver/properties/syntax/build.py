@@ -1,7 +1,8 @@
 """From what the grammar recognises to nodes: one method for each rule of ``grammar.lark``.
 
 The parser calls them while it reads. A list arrives as a chain of what came before and one more
-item, never as a list that is changed: after an error the parser goes back to where a statement began.
+item, never as a list that is changed: after an error the parser goes back to where a statement
+began.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""From a checked program to a plan, and a plan's digest."""
