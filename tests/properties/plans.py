@@ -69,14 +69,16 @@ CLEANUP_PLAN = Plan(
     bindings=(
         OnEvent("B1", 0, ("m",), Store(STABLE, Merge.INSERT, Variable("m"))),
         OnUpdate(
-            "B2", CLEANUP, Aspect.ADDED, "A", ForEach("m", Variable("A"), Request(0, (Variable("m"),)))
+            "B2",
+            CLEANUP,
+            Aspect.ADDED,
+            "A",
+            ForEach("m", Variable("A"), Request(0, (Variable("m"),))),
         ),
     ),
     conditions=(Condition("C1", both(Binary.SUBSET, parent(STABLE), Read(STABLE))),),
     invariants=(
-        Claim(
-            "I1", (A, B), both(Binary.SUBSET, ReadAt("a", CLEANUP), ReadAt("b", STABLE))
-        ),
+        Claim("I1", (A, B), both(Binary.SUBSET, ReadAt("a", CLEANUP), ReadAt("b", STABLE))),
     ),
     eventualities=(
         Claim("E1", (A, B), both(Binary.EQUAL, ReadAt("a", CLEANUP), ReadAt("b", CLEANUP))),

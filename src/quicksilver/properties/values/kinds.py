@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, assert_never
 
 from quicksilver.properties.values.intset import IntSet
@@ -105,7 +106,7 @@ class Map:
     __slots__ = ("_items",)
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
-        self._items: dict[Any, Any] = dict(sorted(items, key=_key))
+        self._items: dict[Any, Any] = dict(sorted(items, key=itemgetter(0)))
 
     def get(self, key: Value) -> Value | None:
         found: Value | None = self._items.get(key)
@@ -148,10 +149,6 @@ Value = int | bool | str | IntSet | frozenset[Any] | tuple[Any, Any] | Map
 
 EMPTY_MAP = Map()
 NOTHING = IntSet()
-
-
-def _key(item: tuple[Any, Any]) -> Any:
-    return item[0]
 
 
 def default_of(kind: Kind) -> Value:
