@@ -129,14 +129,21 @@ def visit(
     return member, report, outputs
 
 
-def merge(program: Program, report: Report, other: Report) -> Report:
-    """Put two reports together; members that are in both are counted once, or not at all."""
-    if report.heard & other.heard:
+def merge(program: Program | None, report: Report, other: Report) -> Report:
+    """Put two reports together; members that are in both are counted once, or not at all.
+
+    ``program``: None where it is not known. There, two that both have regular members cannot be
+    put together, and one of them is as if it had not been heard.
+    """
+    is_needed = bool(report.regular and other.regular)
+    if report.heard & other.heard or (is_needed and program is None):
         return report if report.heard.bit_count() >= other.heard.bit_count() else other
-    gathered = tuple(
-        _put_together(each.combine, a, b)
-        for each, a, b in zip(program.gatherings, report.gathered, other.gathered, strict=True)
-    )
+    gathered = report.gathered if report.regular else other.gathered or report.gathered
+    if is_needed and program is not None:
+        gathered = tuple(
+            _put_together(each.combine, a, b)
+            for each, a, b in zip(program.gatherings, report.gathered, other.gathered, strict=True)
+        )
     return Report(
         report.heard | other.heard,
         report.regular | other.regular,
