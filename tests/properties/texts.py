@@ -55,7 +55,7 @@ expressions = st.recursive(_leaves, _wrap, max_leaves=8)
 labels = st.sampled_from(["", "", "(R1)", "( Long_one )"])
 modifiers = st.sampled_from(["", "", "[mono]", "[ mono , all,strict ]"])
 changes = st.one_of(
-    st.tuples(names, st.sampled_from(["+=", "-=", ":="]), expressions).map(
+    st.tuples(names, st.sampled_from(["+=", "-=", ":=", "∪=", "max="]), expressions).map(
         lambda p: f"{p[0]} {p[1]} {p[2]};"
     ),
     st.tuples(names, expressions, expressions).map(lambda p: f"{p[0]} [ {p[1]} ] := {p[2]} ;"),

@@ -76,13 +76,16 @@ class TestRules:
     @pytest.mark.parametrize(
         ("expression", "compiled"),
         [
-            ("{1, 4..n}", plan.NumberSet(
-                ((plan.Literal(1), plan.Literal(1)), (plan.Literal(4), plan.Literal(3)))
-            )),
+            (
+                "{1, 4..n}",
+                plan.NumberSet(
+                    ((plan.Literal(1), plan.Literal(1)), (plan.Literal(4), plan.Literal(3)))
+                ),
+            ),
             ("{}", plan.Literal(IntSet())),
             ("M[self]", plan.Lookup(plan.Read(1), plan.Self(), IntSet())),
         ],
-    )  # fmt: skip
+    )
     def test_sets_and_maps(self, expression: str, compiled: plan.Expression) -> None:
         (rule,) = rules_of(f"S := {expression};", "intset S; map<address, intset> M;")
         assert rule.value == compiled

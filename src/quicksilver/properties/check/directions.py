@@ -1,8 +1,9 @@
 """Which way values can change: up, down, or both ways.
 
 A set goes up when it only gains items, a number when it only grows, a bool when it only becomes
-true. A direction of a property is what all its writes share. The greatest solution is found by
-beginning with both directions for all and taking away what some write contradicts.
+true. A direction of a property is what all its writes share, in nodes and in domains above them
+apart. The greatest solution is found by beginning with both directions for all and taking away what
+some write contradicts.
 
 What members say goes one way only if members that come and go do not turn it back: with ``mono``,
 gathering by ∩, min or ∧ can go up (a member that leaves takes nothing away; one that comes is
@@ -19,6 +20,9 @@ UP, DOWN = "up", "down"
 BOTH = frozenset((UP, DOWN))
 NEITHER: frozenset[str] = frozenset()
 Directions = frozenset[str]
+Known = dict[tuple[str, str], Directions]
+"""Directions by property and level, which is NODE or DOMAIN."""
+NODE, DOMAIN = "node", "domain"
 
 _MERGES: dict[str, Directions] = {
     "UNION_BECOMES": frozenset((UP,)),
@@ -43,23 +47,37 @@ _GROWS_LEFT = frozenset(("DIFFERENCE", "MINUS", "GREATER", "GREATER_EQUAL"))
 _GROWS_RIGHT = frozenset(("SUBSET", "LESS", "LESS_EQUAL", "IN", "IMPLIES"))
 
 
-def find_directions(context: Context) -> dict[str, Directions]:
-    """Return the directions of each property."""
-    found = dict.fromkeys(context.symbols.properties, BOTH)
+def nothing_known(context: Context) -> Known:
+    """Return what is assumed before any write is looked at."""
+    return {(name, level): BOTH for name in context.symbols.properties for level in (NODE, DOMAIN)}
+
+
+def find_directions(context: Context) -> Known:
+    """Return the directions of each property in nodes and in domains."""
+    found = nothing_known(context)
     writes = list(writes_of(context))
     is_changing = True
     while is_changing:
         is_changing = False
         for write in writes:
-            ways = found[write.name] & directions_of_write(write, found, context)
-            if ways != found[write.name]:
-                found[write.name] = ways
-                is_changing = True
+            for level in sides(write.levels):
+                at = (write.name, level)
+                ways = found[at] & directions_of_write(write, level, found, context)
+                if ways != found[at]:
+                    found[at] = ways
+                    is_changing = True
     return found
 
 
-def directions_of_write(write: Write, known: dict[str, Directions], context: Context) -> Directions:
-    """Return the ways in which one write can move its property."""
+def sides(levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which of NODE and DOMAIN a write is about."""
+    if levels == ("node",):
+        return (NODE,)
+    return (NODE, DOMAIN) if "node" in levels else (DOMAIN,)
+
+
+def directions_of_write(write: Write, level: str, known: Known, context: Context) -> Directions:
+    """Return the ways in which one write can move its property at a level."""
     statement = write.statement
     if write.operator != "BECOMES":
         is_number = context.typing.entry_of(statement) == INT
@@ -72,16 +90,16 @@ def directions_of_write(write: Write, known: dict[str, Directions], context: Con
     is_mono = isinstance(statement, tree.Rule) and any(
         modifier.name == "mono" for modifier in statement.modifiers
     )
-    return directions_of(write.value, known, context, is_mono=is_mono)
+    return directions_of(write.value, level, known, context, is_mono=is_mono)
 
 
 def directions_of(
-    node: tree.Expression, known: dict[str, Directions], context: Context, *, is_mono: bool
+    node: tree.Expression, level: str, known: Known, context: Context, *, is_mono: bool
 ) -> Directions:
-    """Return the ways in which the value of an expression can move."""
+    """Return the ways in which the value of an expression can move at a level."""
 
     def of(part: tree.Expression) -> Directions:
-        return directions_of(part, known, context, is_mono=is_mono)
+        return directions_of(part, level, known, context, is_mono=is_mono)
 
     match node:
         case tree.Number() | tree.Truth() | tree.Self():
@@ -89,13 +107,17 @@ def directions_of(
         case tree.Reference(name, owner):
             if name.text in context.symbols.parameters:
                 return BOTH
-            if owner is not None and not is_mono:
-                return NEITHER  # A leader that starts again may say an old value.
-            return known.get(name.text, NEITHER)
+            if owner is None:
+                return known.get((name.text, level), NEITHER)
+            # A leader that starts again may say an old value.
+            return known.get((name.text, DOMAIN), NEITHER) if is_mono else NEITHER
         case tree.Children(aggregator, name):
             if not is_mono:
                 return NEITHER
-            return known.get(name.text, NEITHER) & _GATHERED.get(aggregator.name, NEITHER)
+            members = known.get((name.text, NODE), NEITHER) & known.get(
+                (name.text, DOMAIN), NEITHER
+            )
+            return members & _GATHERED.get(aggregator.name, NEITHER)
         case tree.Unary("NOT" | "MINUS", operand):
             return _turned(of(operand))
         case tree.Unary("SIZE" | "MAX", operand):

@@ -21,6 +21,7 @@ from quicksilver.properties.values.kinds import (
     MapKind,
     PairKind,
     SetKind,
+    is_collection,
 )
 
 Named = TypeVar("Named", tree.Parameter, tree.Property, tree.Event)
@@ -124,6 +125,14 @@ def _problems(type_: tree.TypeName) -> Iterator[Diagnostic]:
             why="sets are of addresses or of pairs",
             suggestion="use intset" if isinstance(first, IntKind) else "",
         )
+    elif type_.name == "set" and not is_ordered(first):
+        yield Diagnostic(
+            code="types",
+            span=type_.arguments[0].span,
+            text=f"{first} cannot be the item of a set",
+            why="items are kept in an order, and sets and maps have none",
+            suggestion="use a map",
+        )
     if type_.name == "map" and not isinstance(first, AddressKind | IntKind):
         yield Diagnostic(
             code="types",
@@ -131,6 +140,13 @@ def _problems(type_: tree.TypeName) -> Iterator[Diagnostic]:
             text=f"{first} cannot be the key of a map",
             suggestion="use int or address",
         )
+
+
+def is_ordered(kind: Kind | None) -> bool:
+    """Return whether values of a kind can be compared with ``<``: sets and maps cannot."""
+    if isinstance(kind, PairKind):
+        return is_ordered(kind.first) and is_ordered(kind.second)
+    return kind is not None and not is_collection(kind)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

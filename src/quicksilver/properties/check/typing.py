@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from quicksilver.properties.check.symbols import Symbols, kind_of, suggest
+from quicksilver.properties.check.symbols import Symbols, is_ordered, kind_of, suggest
 from quicksilver.properties.diagnostics import Diagnostic
 from quicksilver.properties.syntax import tree
 from quicksilver.properties.syntax.spellings import BY_TOKEN
@@ -404,7 +404,7 @@ class Typing:
         if operator == "IN":
             return self._infer_in(node)
         kind = self._infer_alike(left, right, None)
-        if operator in _ORDERS and kind is not None and is_collection(kind):
+        if operator in _ORDERS and kind is not None and not is_ordered(kind):
             self._say(node, f"{sign(operator)} is not for sets", "use ⊆, or compare sizes |S|")
         assert operator in _ORDERS | _EQUALITIES
         return BOOL
@@ -460,7 +460,7 @@ class Typing:
             return wanted
         if found == INT:
             return INTSET
-        if found != ADDRESS and not isinstance(found, PairKind):
+        if found != ADDRESS and not (isinstance(found, PairKind) and is_ordered(found)):
             self._say(node, f"there are no sets of {found}")
             return None
         return SetKind(found)

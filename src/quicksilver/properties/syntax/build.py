@@ -144,7 +144,8 @@ class Builder(Transformer[Token, tree.Program]):
         return str(parts[0])
 
     def change_operator(self, parts: list[Any]) -> str:
-        return str(parts[0].type)
+        found = parts[0]
+        return str(found.type if isinstance(found, Token) else found)
 
     def change(self, parts: list[Any]) -> tree.Change:
         key = parts[2] if len(parts) == 6 else None

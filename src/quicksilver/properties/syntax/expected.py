@@ -15,11 +15,14 @@ _WHOLE = (
     ("a section (" + ", ".join(SECTIONS) + ")", {name.upper() for name in SECTIONS}),
     ("an aggregation operator (∩, ∪, min, max, +, ∧, ∨, top)", {"INTERSECTION", "UNION", "TOP"}),
     (
+        "an assignment (:=, +=, -=, ∪=, ∩=, max=, min=)",
+        {"BECOMES", "UNION_BECOMES", "INTERSECTION_BECOMES", "MINUS_BECOMES"},
+    ),
+    (
         "an assignment (:=, ∪=, ∩=, +=, max=, min=)",
         {"BECOMES", "UNION_BECOMES", "INTERSECTION_BECOMES"},
     ),
     ("a modifier (mono, all, strict)", {"MONO", "ALL", "STRICT"}),
-    ("an assignment (:=, +=, -=)", {"BECOMES", "PLUS_BECOMES", "MINUS_BECOMES"}),
 )
 _OPERATORS = frozenset(one for one, spelling in BY_TOKEN.items() if spelling.group == "operator")
 _EXPRESSION = frozenset(

@@ -23,6 +23,8 @@ _NO_SPACE_AFTER = frozenset(("OPEN", "BRACKET_OPEN", "DOT", "RANGE", "NOT"))
 _NO_SPACE_BEFORE = frozenset(
     ("CLOSE", "BRACKET_CLOSE", "DOT", "RANGE", "COMMA", "SEMICOLON", "$END")
 )
+_MAY_BEGIN_LINE = frozenset(("ELSE", "AND", "OR", "IMPLIES"))
+"""Tokens before which the line break of the author is kept."""
 _CALLED = frozenset(("NAME", "CHILDREN", "PARENT", "MIN", "MAX", "TOP", "LABEL"))
 
 
@@ -48,6 +50,8 @@ class _Layout:
         self._tight_after: set[int] = set()
         """Where tokens stand after which there is no space."""
         self._tight_before: set[int] = set()
+        self._plain_in: set[int] = set()
+        """Where the word `in` belongs to `foreach`: it is a word in either spelling."""
         self._lines: list[str] = []
         self._line = ""
         self._level = 0
@@ -91,6 +95,8 @@ class _Layout:
                 case tree.SetOf() | tree.Pair() | tree.Unary(operator="SIZE"):
                     self._tight_after.add(start)
                     self._tight_before.add(last)
+                case tree.ForEach(variable):
+                    self._plain_in.add(span_of(self._after[variable.span.start]).start)
                 case tree.Unary(operator="MINUS"):
                     self._tight_after.add(start)
                 case tree.TypeName(arguments=arguments) if arguments:
@@ -132,6 +138,9 @@ class _Layout:
                 return self._reopen()
             self._end_line()
             return None
+        if self._line and token.type in _MAY_BEGIN_LINE and "\n" in gap and not self._is_block_else:
+            self._end_line()
+            self._is_within = True
         if not self._line and not self._is_within:
             self._keep_blank(self._part_sections(gap))
         self._put(before, token, text, gap)
@@ -147,6 +156,10 @@ class _Layout:
     @property
     def _is_empty(self) -> bool:
         return bool(self._lines) and self._lines[-1].endswith("{")
+
+    @property
+    def _is_block_else(self) -> bool:
+        return self._line.endswith("}") and self._line.strip() == "}"
 
     def _reopen(self) -> None:
         if not self._line:
@@ -182,7 +195,8 @@ class _Layout:
         spelling = BY_TOKEN.get(token.type)
         if spelling is None:
             return str(token)
-        return spelling.ascii if self._ascii_only else spelling.unicode
+        is_ascii = self._ascii_only or span_of(token).start in self._plain_in
+        return spelling.ascii if is_ascii else spelling.unicode
 
     def _part_sections(self, gap: str) -> str:
         """Return a gap that has a blank line if it follows a section."""

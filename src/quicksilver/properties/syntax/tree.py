@@ -195,7 +195,7 @@ Expression = (
 
 @dataclass(frozen=True, slots=True)
 class Change(Node):
-    """``P += e``; ``operator`` is PLUS_BECOMES, MINUS_BECOMES or BECOMES."""
+    """``P += e``; ``operator`` is a token as in rules, or MINUS_BECOMES."""
 
     name: Name
     key: Expression | None
