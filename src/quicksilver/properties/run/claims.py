@@ -1,4 +1,4 @@
-"""What a program claims of all its nodes: ``invariant`` and ``eventually``, looked at from outside."""
+"""What a program claims of all its nodes (``invariant``, ``eventually``), seen from outside."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Claims:
         for claim, holds in self._claims:
             choices = [sorted(nodes) if each.is_any else regular for each in claim.quantified]
             variables = [each.variable for each in claim.quantified]
+            context = Context()
+            context.nodes = {"": top}
             for chosen in product(*choices):
-                context = Context()
-                context.nodes = {"": top}
                 for variable, name in zip(variables, chosen, strict=True):
                     context.nodes[variable] = nodes[name].values
                     context.variables[variable] = name

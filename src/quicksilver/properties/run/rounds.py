@@ -328,7 +328,8 @@ class PropertyRounds(Folding[Content]):
 
 
 def _shown(domain: Domain) -> object:
-    """Return what others may see of a domain, but for how fresh it is."""
-    values = tuple(slot.value for slot in domain.slots)
+    """Return what others may see of a domain: whether a value is from this view is of interest
+    to ``strict`` rules, from which round is not."""
+    values = tuple((slot.value, slot.version[:2]) for slot in domain.slots)
     standing = domain.standing, domain.above, domain.is_settled, domain.is_beginning
     return values, standing, domain.compared
