@@ -270,13 +270,14 @@ class World:
                         assert not (name in self.begun and domain.is_beginning), "begins again"
                         if name[0] == self.placement._height - 1 and domain.is_settled:
                             self.begun |= set() if domain.is_beginning else {name}
-                        self._check_certificate(number, domain.name, domain.slots[rule.target])
+                        slot = domain.slots[rule.target]
+                        self._check_certificate(f"{number}/{rule.target}", domain.name, slot)
 
-    def _check_certificate(self, number: int, name: str, slot: Slot) -> None:
+    def _check_certificate(self, of: str, name: str, slot: Slot) -> None:
         new = slot.certificate
         if new is None:
             return
-        key = (f"{number}/{name}", slot.version.height)
+        key = (f"{of}/{name}", slot.version.height)
         old = self.certificates.get(key)
         if old is None or old is new:
             self.certificates[key] = new

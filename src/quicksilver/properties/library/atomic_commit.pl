@@ -1,13 +1,13 @@
 // Commits a transaction on all nodes or on none.
 //
-// Every node says Vote(t, yes) of transaction t, a number above 0; a node that cannot wait any longer for
-// another one votes no. Every node is told Commit(t) if all have voted yes, and Abort(t) if one has voted
-// no. Outcome t stands for a commit below, -t for an abort.
+// Every node says Vote(t, yes) of transaction t, a number above 0; a node that cannot wait any
+// longer for another one votes no. Every node is told Commit(t) if all have voted yes, and
+// Abort(t) if one has voted no. Outcome t stands for a commit below, -t for an abort.
 //
-// How it agrees. The root proposes one outcome under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one outcome under a number. A node accepts at most one proposal
+// of a number, and only of numbers above those it has accepted. What every node has accepted is
+// agreed, and is made known as Decided; the next number is tried when all know that. So another
+// root finds out from the nodes what the one before may have decided.
 protocol AtomicCommit {
   interface {
     callback Vote(int t, bool yes);
@@ -28,18 +28,21 @@ protocol AtomicCommit {
     set<pair<int, int>> Decided;
     intset Yes;
     intset No;
-    intset Ready;
-    intset Veto;
     intset Committed;
     intset Aborted;
+    intset Settled;
+    // At the root: transactions that can be committed, and those that cannot.
+    intset Ready;
+    intset Veto;
   }
 
   bindings {
-    on Vote(t, yes) : if (t > 0 ∧ ¬(t ∈ Yes ∪ No ∪ Committed ∪ Aborted)) {
+    on Vote(t, yes) : if (t > 0 ∧ ¬(t ∈ Yes ∪ No ∪ Settled)) {
       if (yes) Yes += t;
       else No += t;
     } (B1)
     on update Decided(added D) : foreach (d in D) {
+      Settled += if d.second > 0 then d.second else -d.second;
       if (d.second > 0) {
         // A vote of a node that started again can come too late.
         No -= d.second;
@@ -66,22 +69,24 @@ protocol AtomicCommit {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    local.Ready := Yes \ (Committed ∪ Aborted); (R13)
-    Ready := [all, strict] children(∩).Ready; (R14)
-    local.Veto := No \ (Committed ∪ Aborted); (R15)
-    Veto := [all, strict] children(∪).Veto; (R16)
-    global.Decided ∪= {max(Accepted)}; (R17)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    Yes := [all, strict] children(∩).Yes; (R13)
+    No := [all, strict] children(∪).No; (R14)
+    Settled := [mono, all, strict] children(∩).Settled; (R15)
+    global.Ready := Yes \ Settled; (R16)
+    global.Veto := No \ Settled; (R17)
+    global.Decided ∪= {max(Accepted)}; (R18)
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(Ready ∪ Veto ≠ {})) then Newest
-      else {<Number + 1, (if Veto ≠ {} then -min(Veto) else min(Ready))>}; (R18)
+      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ Ready ∪ Veto = {}) then Newest
+      else {<Number + 1, (if Veto ≠ {} then -min(Veto) else min(Ready))>}; (R19)
   }
 
   conditions {
     parent.Accepted ⊆ Accepted; (C1)
     parent.Number ≤ Number; (C2)
     parent.Learned ≤ Learned; (C3)
+    parent.Settled ⊆ Settled; (C4)
   }
 
   invariants {

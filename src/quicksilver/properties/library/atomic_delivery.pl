@@ -1,7 +1,8 @@
 // Delivers a message to all nodes or to none.
 //
-// A node says Receive(m) when message m has come, and holds it back until it is told Deliver(m), which
-// happens once every node has m. So no node acts on a message that another one may never get.
+// A node says Receive(m) when message m has come, and holds it back until it is told Deliver(m),
+// which happens once every node has m. So no node acts on a message that another one may never
+// get.
 protocol AtomicDelivery {
   interface {
     callback Receive(int m);

@@ -1,7 +1,7 @@
 // Finds the average of the values of all nodes, rounded down.
 //
-// A node says Set(v) when its value changes; every node is told Report(v) when the average does. Sums and
-// numbers of values go up the tree together, as pairs; only the root divides.
+// A node says Set(v) when its value changes; every node is told Report(v) when the average does.
+// Sums and numbers of values go up the tree together, as pairs; only the root divides.
 protocol Average {
   interface {
     callback Set(int v);

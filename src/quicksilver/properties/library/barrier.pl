@@ -1,7 +1,7 @@
 // Holds nodes back until all have come.
 //
-// A node says Arrive(k) when it has come to barrier k, and is told Pass(k) when every node has. A node
-// that starts again counts once it has come as far as the others.
+// A node says Arrive(k) when it has come to barrier k, and is told Pass(k) when every node has. A
+// node that starts again counts once it has come as far as the others.
 protocol Barrier {
   interface {
     callback Arrive(int k);

@@ -1,8 +1,8 @@
 // Brings a new configuration to all nodes, and into use when enough have it.
 //
-// A node says Propose(v) to bring out version v, which is greater than those before. Every node is asked
-// to Store(v), and says Stored(v) when it has. When `quorum` nodes have stored the newest version, every
-// node is told Use(v). Nodes that are slow or down hold nobody up.
+// A node says Propose(v) to bring out version v, which is greater than those before. Every node is
+// asked to Store(v), and says Stored(v) when it has. When `quorum` nodes have stored the newest
+// version, every node is told Use(v). Nodes that are slow or down hold nobody up.
 protocol ConfigurationRollout(int quorum = 2) {
   interface {
     callback Propose(int version);

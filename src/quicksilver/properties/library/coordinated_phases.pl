@@ -1,7 +1,7 @@
 // Takes all nodes from phase to phase together (dissertation, Code 5.2).
 //
-// A node is told Phase(k) when every node has been told Phase(k - 1): two nodes are never more than
-// one phase apart.
+// A node is told Phase(k) when every node has been told Phase(k - 1): two nodes are never more
+// than one phase apart.
 protocol CoordinatedPhases {
   interface {
     Phase(int k);

@@ -1,13 +1,14 @@
 // Gives a lock to one node at a time.
 //
-// A node says Acquire(), is told Grant(number) when the lock is its own, and says Release(). Numbers only
-// go up, so that what the lock protects can refuse who comes with an old one. If the node that has the
-// lock crashes, another one gets it. Among those that wait, the order is that of their names.
+// A node says Acquire(), is told Grant(number) when the lock is its own, and says Release().
+// Numbers only go up, so that what the lock protects can refuse who comes with an old one. If the
+// node that has the lock crashes, another one gets it. Among those that wait, the order is that of
+// their names.
 //
-// How it agrees. The root proposes one holder under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one holder under a number. A node accepts at most one proposal
+// of a number, and only of numbers above those it has accepted. What every node has accepted is
+// agreed, and is made known as Decided; the next number is tried when all know that. So another
+// root finds out from the nodes what the one before may have decided.
 protocol DistributedLock {
   interface {
     callback Acquire();
@@ -69,10 +70,10 @@ protocol DistributedLock {
     local.Waiting := if Wants ∧ ¬Busy then {self} else {}; (R16)
     Waiting := [mono, all, strict] children(top(1)).Waiting; (R17)
     global.Decided ∪= {max(Accepted)}; (R18)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(¬Busy ∧ Waiting ≠ {})) then Newest
+      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ Busy ∨ Waiting = {}) then Newest
       else {<Number + 1, max(Waiting)>}; (R19)
   }
 

@@ -1,10 +1,11 @@
-// Recovers messages among peers, and forgets them when all have them (overview paper, Tables 1 and 2).
+// Recovers messages among peers, and forgets them when all have them (overview paper, Tables 1 and
+// 2).
 //
-// A node says Receive(m) when it has message m. A node that has what its neighbour lacks is asked to
-// Forward(to, m). When every node has m, every node is asked to Clean(m).
+// A node says Receive(m) when it has message m. A node that has what its neighbour lacks is asked
+// to Forward(to, m). When every node has m, every node is asked to Clean(m).
 //
-// Table 1 calls what nodes report Agg, what they are told Msg; (A...) and (M...) are those rows here,
-// and (T...) are the rows of Table 2.
+// Table 1 calls what nodes report Agg, what they are told Msg; (A...) and (M...) are those rows
+// here, and (T...) are the rows of Table 2.
 protocol LastCopyRecall {
   interface {
     callback Receive(int m);

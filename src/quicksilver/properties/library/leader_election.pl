@@ -1,12 +1,12 @@
 // Chooses a leader among the nodes, and another one when it crashes.
 //
-// Every node is told Leader(term, who) of each election. Terms only go up, and nobody is told of two
-// leaders in one term.
+// Every node is told Leader(term, who) of each election. Terms only go up, and nobody is told of
+// two leaders in one term.
 //
-// How it agrees. The root proposes one leader under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one leader under a number. A node accepts at most one proposal
+// of a number, and only of numbers above those it has accepted. What every node has accepted is
+// agreed, and is made known as Decided; the next number is tried when all know that. So another
+// root finds out from the nodes what the one before may have decided.
 protocol LeaderElection {
   interface {
     Leader(int term, address who);
@@ -50,10 +50,10 @@ protocol LeaderElection {
     local.Leads := Accepted ≠ {} ∧ max(Accepted).second = self; (R15)
     Leads := [mono, all, strict] children(∨).Leads; (R16)
     global.Decided ∪= {max(Accepted)}; (R17)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(¬Leads)) then Newest
+      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ Leads) then Newest
       else {<Number + 1, Best>}; (R18)
   }
 

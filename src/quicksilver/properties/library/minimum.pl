@@ -1,7 +1,7 @@
 // Finds the smallest value of all nodes.
 //
-// A node says Set(v) when its value changes; every node is told Report(v) when the result does. Values
-// of nodes that crash are no longer part of it.
+// A node says Set(v) when its value changes; every node is told Report(v) when the result does.
+// Values of nodes that crash are no longer part of it.
 protocol Minimum {
   interface {
     callback Set(int v);

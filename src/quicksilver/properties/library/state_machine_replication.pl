@@ -1,13 +1,13 @@
 // Carries out the same commands on all nodes in the same order.
 //
-// Any node says Submit(command); commands are numbers that differ. Every node is told Apply(position,
-// command) by ascending positions. A node that starts again is told all commands from the first one, and
-// counts once it knows what the others know.
+// Any node says Submit(command); commands are numbers that differ. Every node is told
+// Apply(position, command) by ascending positions. A node that starts again is told all commands
+// from the first one, and counts once it knows what the others know.
 //
-// How it agrees. The root proposes one command under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one command under a number. A node accepts at most one proposal
+// of a number, and only of numbers above those it has accepted. What every node has accepted is
+// agreed, and is made known as Decided; the next number is tried when all know that. So another
+// root finds out from the nodes what the one before may have decided.
 protocol StateMachineReplication {
   interface {
     callback Submit(int command);
@@ -52,20 +52,22 @@ protocol StateMachineReplication {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    local.Waiting := Submitted \ Done; (R13)
-    Waiting := [all, strict] children(∪).Waiting; (R14)
-    global.Decided ∪= {max(Accepted)}; (R15)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    Submitted := [mono, all, strict] children(∪).Submitted; (R13)
+    Done := [mono, all, strict] children(∩).Done; (R14)
+    global.Waiting := Submitted \ Done; (R15)
+    global.Decided ∪= {max(Accepted)}; (R16)
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(Waiting ≠ {})) then Newest
-      else {<Number + 1, min(Waiting)>}; (R16)
+      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ Waiting = {}) then Newest
+      else {<Number + 1, min(Waiting)>}; (R17)
   }
 
   conditions {
     parent.Accepted ⊆ Accepted; (C1)
     parent.Number ≤ Number; (C2)
     parent.Learned ≤ Learned; (C3)
+    parent.Done ⊆ Done; (C4)
   }
 
   invariants {

@@ -1,7 +1,7 @@
 // Finds the nodes with the greatest values.
 //
-// A node says Set(v) when its value changes. Every node is told Rank(v, who) of each of the greatest
-// values whenever one of them changes, the smallest first.
+// A node says Set(v) when its value changes. Every node is told Rank(v, who) of each of the
+// greatest values whenever one of them changes, the smallest first.
 protocol Top(int count = 3) {
   interface {
     callback Set(int v);

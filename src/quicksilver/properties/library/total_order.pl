@@ -1,12 +1,13 @@
 // Delivers messages to all nodes in one order.
 //
-// A node says Receive(m) when message m has come. When every node has m it gets a place in the order, and
-// every node is told Deliver(position, m), by ascending positions. Positions may have gaps.
+// A node says Receive(m) when message m has come. When every node has m it gets a place in the
+// order, and every node is told Deliver(position, m), by ascending positions. Positions may have
+// gaps.
 //
-// How it agrees. The root proposes one message under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one message under a number. A node accepts at most one proposal
+// of a number, and only of numbers above those it has accepted. What every node has accepted is
+// agreed, and is made known as Decided; the next number is tried when all know that. So another
+// root finds out from the nodes what the one before may have decided.
 protocol TotalOrder {
   interface {
     callback Receive(int m);
@@ -51,20 +52,23 @@ protocol TotalOrder {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    local.Pending := Received \ Done; (R13)
-    Pending := [all, strict] children(∩).Pending; (R14)
-    global.Decided ∪= {max(Accepted)}; (R15)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    Received := [mono, all, strict] children(∩).Received; (R13)
+    Done := [mono, all, strict] children(∩).Done; (R14)
+    global.Pending := Received \ Done; (R15)
+    global.Decided ∪= {max(Accepted)}; (R16)
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(Pending ≠ {})) then Newest
-      else {<Number + 1, min(Pending)>}; (R16)
+      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ Pending = {}) then Newest
+      else {<Number + 1, min(Pending)>}; (R17)
   }
 
   conditions {
     parent.Accepted ⊆ Accepted; (C1)
     parent.Number ≤ Number; (C2)
     parent.Learned ≤ Learned; (C3)
+    parent.Received ⊆ Received; (C4)
+    parent.Done ⊆ Done; (C5)
   }
 
   invariants {

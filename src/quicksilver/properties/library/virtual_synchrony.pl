@@ -1,14 +1,15 @@
 // Changes views such that all nodes that go on have the same messages in each view.
 //
-// A node says Receive(m) when message m, a number above 0, has come, and Stop(v) when the membership has
-// announced view v and the node sends no more in the view before. It is asked to Fetch(m) when others have
-// m, told Deliver(m) in one order at all nodes, and told Install(v) at one place of that order: when all
-// have stopped and everything that any of them has is delivered. -v stands for view v below.
+// A node says Receive(m) when message m, a number above 0, has come, and Stop(v) when the
+// membership has announced view v and the node sends no more in the view before. It is asked to
+// Fetch(m) when others have m, told Deliver(m) in one order at all nodes, and told Install(v) at
+// one place of that order: when all have stopped and everything that any of them has is delivered.
+// -v stands for view v below.
 //
-// How it agrees. The root proposes one message or view under a number. A node accepts at most one proposal of a
-// number, and only of numbers above those it has accepted. What every node has accepted is agreed, and is
-// made known as Decided; the next number is tried when all know that. So another root finds
-// out from the nodes what the one before may have decided.
+// How it agrees. The root proposes one message or view under a number. A node accepts at most one
+// proposal of a number, and only of numbers above those it has accepted. What every node has
+// accepted is agreed, and is made known as Decided; the next number is tried when all know that.
+// So another root finds out from the nodes what the one before may have decided.
 protocol VirtualSynchrony {
   interface {
     callback Receive(int m);
@@ -33,8 +34,9 @@ protocol VirtualSynchrony {
     intset Done;
     intset Pending;
     intset Known;
-    intset Missing;
+    // What a node has and not all have delivered.
     intset Unfinished;
+    intset Missing;
     int Stopped = 0;
     int View = 0;
   }
@@ -70,21 +72,23 @@ protocol VirtualSynchrony {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    local.Unfinished := Received \ Done; (R13)
-    Unfinished := [mono, all, strict] children(∪).Unfinished; (R14)
-    local.Pending := Received \ Done; (R15)
-    Pending := [all, strict] children(∩).Pending; (R16)
-    Stopped := [mono, all, strict] children(min).Stopped; (R17)
-    View := [mono, all, strict] children(min).View; (R18)
-    global.Known := Unfinished; (R19)
-    Known [mono] := parent.Known; (R20)
-    local.Missing := Known \ (Received ∪ Done); (R21)
-    global.Decided ∪= {max(Accepted)}; (R22)
-    // Not all have come to the newest; or it is agreed, and not all know it or nothing new is wanted;
-    // or a new number is due.
+    Received := [mono, all, strict] children(∩).Received; (R13)
+    Done := [mono, all, strict] children(∩).Done; (R14)
+    global.Pending := Received \ Done; (R15)
+    local.Known := Received; (R16)
+    Known := [mono, all, strict] children(∪).Known; (R17)
+    Stopped := [mono, all, strict] children(min).Stopped; (R18)
+    View := [mono, all, strict] children(min).View; (R19)
+    global.Unfinished := Known \ Done; (R20)
+    Unfinished [mono] := parent.Unfinished; (R21)
+    local.Missing := Unfinished \ (Received ∪ Done); (R22)
+    global.Decided ∪= {max(Accepted)}; (R23)
+    // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
+    // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
-      else if Newest ⊆ Accepted ∧ (Learned < Number ∨ ¬(Pending ≠ {} ∨ Stopped > View ∧ Unfinished = {})) then Newest
-      else {<Number + 1, (if Pending ≠ {} then min(Pending) else -Stopped)>}; (R23)
+      else if Newest ⊆ Accepted
+      ∧ (Learned < Number ∨ ¬(Pending ≠ {} ∨ Stopped > View ∧ Unfinished = {})) then Newest
+      else {<Number + 1, (if Pending ≠ {} then min(Pending) else -Stopped)>}; (R24)
   }
 
   conditions {
@@ -93,6 +97,8 @@ protocol VirtualSynchrony {
     parent.Learned ≤ Learned; (C3)
     parent.Stopped ≤ Stopped; (C4)
     parent.View ≤ View; (C5)
+    parent.Received ⊆ Received; (C6)
+    parent.Done ⊆ Done; (C7)
   }
 
   invariants {
