@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from quicksilver.properties.run.program import Program
+from quicksilver.properties.run.rounds import Participant, Placed, PropertyRounds
 from quicksilver.properties.values.intset import IntSet
+from quicksilver.recovery.domains import Domain
 from quicksilver.stdx.rand import Rng
 from tests.properties.plans import CLEANUP, CLEANUP_PLAN, NEXT, PHASES_PLAN, STABLE
 from tests.properties.world import World
@@ -55,6 +58,19 @@ def test_a_protocol_without_news_falls_silent() -> None:
         world.event(slot, 0, 2)
     world.run(3.0)
     assert world.values(CLEANUP) == [IntSet.of(1, 2)] * 9
+
+
+def test_a_round_that_is_lost_is_held_again() -> None:
+    """Members said their news in it, and do not wake anybody for them again."""
+    program = Program(CLEANUP_PLAN)
+    domain = Domain((0, 0), (1, 2))
+    participant = Participant(1, "a", 1)
+    participant.add(0, program)
+    participant.become_placed([Placed(domain, 1)])
+    rounds = PropertyRounds(participant, Placed(domain, 1))
+    participant.instances[0].awake.clear()
+    rounds.open_round(0.0)
+    assert rounds.has_news()
 
 
 def test_who_starts_again_is_light_until_it_has_what_others_have() -> None:

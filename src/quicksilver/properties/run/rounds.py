@@ -261,6 +261,8 @@ class PropertyRounds(Folding[Content]):
                 led = self._participant.leading(instance, self._domain, self._view)
                 instance.led[name], word = open_round(instance.program, led)
                 instance.said[name] = _shown(led)
+                # Until it ends: what members say now they do not say again.
+                instance.awake.add(name)
                 report = self._visit(number, word)
                 content.records[number] = Record(word, report)
         return content

@@ -8,6 +8,7 @@ every application gives its events: then all that is to hold ``eventually`` has 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from quicksilver.properties.plan import Plan
@@ -30,6 +31,8 @@ class Limits:
     faults: Faults = field(default_factory=Faults)
     numbers: int = 1
     """How many different numbers events carry."""
+    is_settled: bool = False
+    """True: begin where all nodes have started and count already."""
     number_max: int = 3
     """Worlds in which a property is greater than this are not followed further."""
     worlds_max: int = 500_000
@@ -71,6 +74,8 @@ class Explorer:
         self._invariants = Claims(plan.invariants)
         self._eventualities = Claims(plan.eventualities)
         self._has_eventualities = bool(plan.eventualities)
+        self._came: dict[object, tuple[object, tuple[Action, ...]] | None] = {}
+        """From which world, and by what, each one was come to first."""
         self._good: set[object] = set()
         """Worlds that come to what is to hold at last."""
 
@@ -78,35 +83,59 @@ class Explorer:
         """Look at all worlds, or as far as the first that breaks a claim."""
         model = self._model
         begin = model.begin(self._limits.faults)
+        if self._limits.is_settled:
+            begin = model.settle(begin)
         key = self._canonical.key(begin)
-        came: dict[object, tuple[object, Action] | None] = {key: None}
-        depths = {key: 0}
-        queue: deque[tuple[object, World]] = deque([(key, begin)])
+        self._came = {key: None}
+        queue: deque[tuple[object, World, int]] = deque([(key, begin, 0)])
         depth, is_complete = 0, True
         while queue:
-            key, world = queue.popleft()
-            depth = depths.pop(key)
-            for action in model.actions(world):
-                after = model.apply(world, action)
-                new = self._canonical.key(after)
-                if new in came:
-                    continue
-                came[new] = (key, action)
+            key, world, depth = queue.popleft()
+            for actions, after in self._next(world):
                 broken = self._check(after)
-                is_eventual = False
-                if broken is None and self._has_eventualities:
-                    broken = self._comes_to(after)
-                    is_eventual = broken is not None
                 if broken is not None:
-                    actions = _way(came, new)
-                    found = Counterexample(model, begin, actions, broken, is_eventual)
-                    return Result(len(came), depth + 1, False, found)
-                if len(came) >= self._limits.worlds_max:
+                    return self._found(begin, key, actions, broken, depth, is_eventual=False)
+                if after.due is not None:
+                    continue
+                new = self._canonical.key(after)
+                if new in self._came:
+                    continue
+                self._came[new] = (key, actions)
+                broken = self._comes_to(after) if self._has_eventualities else None
+                if broken is not None:
+                    return self._found(begin, key, actions, broken, depth, is_eventual=True)
+                if len(self._came) >= self._limits.worlds_max:
                     is_complete = False
                 elif not model.is_over(after) and not self._is_large(after):
-                    queue.append((new, after))
-                    depths[new] = depth + 1
-        return Result(len(came), depth, is_complete, None)
+                    queue.append((new, after, depth + 1))
+        return Result(len(self._came), depth, is_complete, None)
+
+    def _next(self, world: World) -> Iterator[tuple[tuple[Action, ...], World]]:
+        """Yield what can be next. What lies between events and the round that they come before
+        is yielded, and looked at, but not followed by anything else."""
+        for action in self._model.actions(world):
+            after = self._model.apply(world, action)
+            yield (action,), after
+            if after.due is not None:
+                for actions, later in self._next(after):
+                    yield (action, *actions), later
+
+    def _found(
+        self,
+        begin: World,
+        key: object,
+        actions: tuple[Action, ...],
+        broken: Broken,
+        depth: int,
+        *,
+        is_eventual: bool,
+    ) -> Result:
+        step = self._came[key]
+        while step is not None:
+            actions = (*step[1], *actions)
+            step = self._came[step[0]]
+        found = Counterexample(self._model, begin, actions, broken, is_eventual)
+        return Result(len(self._came), depth + 1, False, found)
 
     def _check(self, world: World) -> Broken | None:
         if self._model.is_over(world):
@@ -154,15 +183,6 @@ class Explorer:
         if broken is None:
             self._good.update(passed)
         return broken
-
-
-def _way(came: dict[object, tuple[object, Action] | None], key: object) -> tuple[Action, ...]:
-    actions: list[Action] = []
-    step = came[key]
-    while step is not None:
-        actions.append(step[1])
-        step = came[step[0]]
-    return tuple(reversed(actions))
 
 
 def _exceeds(value: Value | None, limit: int) -> bool:

@@ -103,6 +103,9 @@ class World(NamedTuple):
     faults: Faults
     started: int
     """How many nodes have been started."""
+    due: tuple[Name, int, int] | None = None
+    """After an event at a node: its domain, which is to hold a round next unless other nodes of
+    it get events as well, in order. Which slot and event came last."""
     has_begun: bool = False
     """Somebody has counted in the whole system."""
     outputs: tuple[tuple[int, Asked], ...] = ()
@@ -196,6 +199,13 @@ class Model:
             world = self._start(world, slot)
         return world
 
+    def settle(self, world: World) -> World:
+        """Return the world after rounds in which nothing goes wrong, until all nodes count."""
+        for _ in range(4 * self.height):
+            for name in sorted(self.layout(world)):
+                world = self.apply(world, Round(name, (), ()))
+        return world
+
     def layout(self, world: World) -> dict[Name, domains.Domain]:
         """Return the domains of the present membership."""
         return self._layout(
@@ -209,8 +219,24 @@ class Model:
     # What can be next
 
     def actions(self, world: World) -> Iterator[Action]:
-        """Yield all that can happen next, in a fixed order."""
+        """Yield all that can happen next, in a fixed order.
+
+        An event makes no difference to others before a round visits its node. So it comes just
+        before one: whatever else lies between could as well have been before the event.
+        """
         layout = self.layout(world)
+        if world.due is not None:
+            name, last, event = world.due
+            yield from self._rounds(world, name, self.members(world, name))
+            for which, late in enumerate(world.late):
+                if late.name == name:
+                    yield from (Arrived(which, self._slot_of(world, n)) for n in late.waiting)
+            for slot, post in enumerate(world.posts):
+                if post is not None and slot // self.size == name[1]:
+                    for each in range(len(self.events)):
+                        if (slot, each) > (last, event) and each not in post.given:
+                            yield Given(slot, each)
+            return
         living = sum(post is not None for post in world.posts)
         for name in sorted(layout):
             yield from self._rounds(world, name, self.members(world, name))
@@ -243,7 +269,7 @@ class Model:
 
     def apply(self, world: World, action: Action) -> World:
         """Return the world after something has happened."""
-        world = world._replace(outputs=())
+        world = world._replace(outputs=(), due=None)
         match action:
             case Given(slot, event):
                 return self._give(world, slot, event)
@@ -278,7 +304,9 @@ class Model:
         at, arguments = self.events[event]
         node, outputs = handle_event(self.program, post.node, at, arguments)
         post = post._replace(node=node, given=post.given | {event})
-        return world._replace(posts=_put(world.posts, slot, post), outputs=_asked(slot, outputs))
+        posts = _put(world.posts, slot, post)
+        due = ((0, slot // self.size), slot, event)
+        return world._replace(posts=posts, outputs=_asked(slot, outputs), due=due)
 
     def _start(self, world: World, slot: int) -> World:
         number = world.started + 1
