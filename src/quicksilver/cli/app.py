@@ -32,6 +32,7 @@ COMMANDS = {
     "sql": "trace_tables:sql",
     "model": "model:app",
     "object": "object:app",
+    "pl": "pl:app",
     "overlap": "overlap:app",
     "sweep": "sweep:sweep",
     "bench": "bench.command:app",

@@ -66,7 +66,11 @@ def check_parsed(parsed: Parsed) -> Checked:
     symbols = declare(program)
     typing = Typing(program, symbols)
     context = Context(program, symbols, typing)
-    found = [*parsed.diagnostics, *symbols.diagnostics, *typing.diagnostics]
+    found = [*symbols.diagnostics, *typing.diagnostics]
+    if has_errors(parsed.diagnostics):
+        # What is not declared may have been declared in a statement that could not be read.
+        found = [one for one in found if one.code != "undefined"]
+    found += parsed.diagnostics
     for rule in FORM:
         found += rule(context)
     if not has_errors(found):

@@ -279,5 +279,6 @@ def _find_doc(text: str, tokens: Tokens, start: int) -> str:
         span = span_of(comment)
         if span.end <= start:
             inside = comment[2:-2] if comment.startswith("/*") else comment[2:]
-            lines.extend(line.strip().removeprefix("*").strip() for line in inside.splitlines())
+            for line in inside.splitlines() or [""]:
+                lines.append(line.strip().removeprefix("*").strip())  # noqa: PERF401
     return "\n".join(lines).strip()
