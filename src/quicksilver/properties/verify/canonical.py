@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from quicksilver.properties.plan import Expression, Other, Plan, Self, walk
-from quicksilver.properties.run.state import Domain, Report, Slot, Version
+from quicksilver.properties.plan import Expression, Other, Plan, Read, Self, Where, walk
+from quicksilver.properties.run.state import Domain, Slot, Version
 from quicksilver.properties.values.kinds import AddressKind, Kind, MapKind, PairKind, SetKind
 from quicksilver.properties.verify.world import Late, Model, Post, World
 from quicksilver.recovery.domains import Name
@@ -46,50 +46,82 @@ def _has_address(kind: Kind) -> bool:
             return False
 
 
+def ordered_by_age(plan: Plan) -> frozenset[int]:
+    """Return the properties of which it matters which value is fresher: those that ``mono`` rules
+    copy. Of what ``mono`` rules gather the newest round decides."""
+    found: set[int] = set()
+    for rule in plan.rules:
+        if rule.is_mono and rule.aggregation is None:
+            found.add(rule.target)
+            found.update(
+                each.property
+                for each in walk(rule.value)
+                if isinstance(each, Read) and each.where is Where.PARENT
+            )
+    return frozenset(found)
+
+
+def judged_by_view(plan: Plan) -> frozenset[int]:
+    """Return the properties of which it matters whether a domain computed them in this view."""
+    return frozenset(
+        rule.aggregation.property
+        for rule in plan.rules
+        if rule.is_strict and rule.aggregation is not None
+    )
+
+
 class Canonical:
     """Makes keys of worlds."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._is_named = speaks_of_addresses(model.plan)
+        self.is_named = speaks_of_addresses(model.plan)
+        self.ordered = ordered_by_age(model.plan)
+        self.judged = judged_by_view(model.plan)
+        announced = model.plan.announced
+        self.ordered_words = frozenset(at for at, p in enumerate(announced) if p in self.ordered)
 
     def key(self, world: World) -> object:
         """Return something that is equal for worlds that are the same to the protocol."""
-        return _Key(self._model, world, is_named=self._is_named).make()
+        return _Key(self._model, world, self).make()
 
 
 class _Key:
-    def __init__(self, model: Model, world: World, *, is_named: bool) -> None:
+    def __init__(self, model: Model, world: World, rules: Canonical) -> None:
         self._model = model
         self._world = world
-        self._is_named = is_named
+        self._rules = rules
+        self._is_named = rules.is_named
         self._views = {view.name: view.number for view in world.views}
         self._pairs: dict[Name, set[Pair]] = defaultdict(set)
         self._ranks: dict[Name, dict[Pair, int]] = {}
+        self._late: dict[Name, list[Pair]] = defaultdict(list)
+        """Numbers of rounds that are late, by their domain."""
 
     def make(self) -> object:
         world = self._world
         living = sorted(
             (post.number, slot, post) for slot, post in enumerate(world.posts) if post is not None
         )
-        for _, slot, post in living:
-            self._note(post.node, slot)
-            for _, domain in post.led:
-                self._note(domain, slot)
         for late in world.late:
-            slot = self._slot(late)
-            self._pairs[late.name].add((late.word.view, late.word.round))
-            self._pairs[late.name].add((late.word.view, late.report.latest))
-            self._note_slots(late.word.slots, slot)
-        for name, pairs in self._pairs.items():
-            self._ranks[name] = {pair: at for at, pair in enumerate(sorted(pairs))}
+            self._late[late.name].append((late.word.view, late.word.round))
+            self._note(late.word.slots, self._slot(late), self._rules.ordered_words)
+        for each in self._late.values():
+            each.sort()
+        if self._rules.ordered:
+            for _, slot, post in living:
+                for domain in (post.node, *(domain for _, domain in post.led)):
+                    self._note(domain.slots, slot, self._rules.ordered)
+            for name, pairs in self._pairs.items():
+                self._ranks[name] = {pair: at for at, pair in enumerate(sorted(pairs))}
         order = {number: at for at, (number, _, _) in enumerate(living)}
+        rounds = {name: domain for _, _, post in living for name, domain in post.led}
         return (
             world.faults,
             world.has_begun,
             self._shape(),
             tuple(self._post(slot, post) for _, slot, post in living),
-            tuple(sorted((self._late(late, order) for late in world.late), key=repr)),
+            tuple(sorted((self._of_late(each, order, rounds) for each in world.late), key=repr)),
         )
 
     def _slot(self, late: Late) -> int:
@@ -114,80 +146,75 @@ class _Key:
             ]
         return groups[0]
 
-    # Which numbers of views and rounds there are
+    # Which values are older
 
     def _around(self, height: int, slot: int) -> Name:
         """Return the domain of a height that a slot is in; ``height``: 1 for the lowest."""
         return height - 1, slot // self._model.size**height
 
-    def _note(self, domain: Domain, slot: int) -> None:
-        self._note_slots(domain.slots, slot)
-        if domain.height:
-            self._pairs[self._around(domain.height, slot)].add((domain.view, domain.round))
-        if domain.height < self._model.height:
-            self._pairs[self._around(domain.height + 1, slot)].add(domain.seen)
-
-    def _note_slots(self, slots: tuple[Slot, ...], slot: int) -> None:
-        for each in slots:
-            height, view, number = each.version
+    def _note(self, slots: tuple[Slot, ...], slot: int, ordered: frozenset[int]) -> None:
+        for at in ordered:
+            height, view, number = slots[at].version
             if height:
                 self._pairs[self._around(height, slot)].add((view, number))
+
+    def _age(self, version: Version, slot: int) -> object:
+        height, view, number = version
+        if not height:
+            return 0
+        return height, self._ranks[self._around(height, slot)][view, number]
 
     # Parts of the key
 
     def _post(self, slot: int, post: Post) -> object:
         return (
             self._domain(post.node, slot),
-            tuple((domain.height, self._domain(domain, slot)) for _, domain in post.led),
+            tuple(self._domain(domain, slot) for _, domain in post.led),
             post.given,
         )
 
     def _domain(self, domain: Domain, slot: int) -> object:
-        seen: object = ()
-        if domain.height < self._model.height:
-            around = self._around(domain.height + 1, slot)
-            seen = (self._ranks[around][domain.seen], domain.seen[0] == self._views[around])
-        mine: object = ()
-        if domain.height:
-            name = self._around(domain.height, slot)
-            mine = (
-                self._ranks[name][domain.view, domain.round],
-                domain.is_settled,
-                domain.is_beginning,
-                domain.compared,
+        height = domain.height
+        seen = 0
+        if height < self._model.height and self._late:
+            late = self._late.get(self._around(height + 1, slot), ())
+            seen = sum(number > domain.seen for number in late)
+        slots = domain.slots
+        return (
+            tuple(each.value for each in slots),
+            tuple(self._age(slots[at].version, slot) for at in self._rules.ordered),
+            tuple(
+                slots[at].version.height == height and slots[at].version.view == domain.view
+                for at in self._rules.judged
             )
-        slots = self._slots(domain.slots, slot)
-        return slots, domain.standing, domain.above, seen, mine
+            if height
+            else (),
+            domain.standing,
+            domain.above,
+            seen,
+            domain.is_settled,
+            domain.is_beginning,
+            domain.compared,
+        )
 
-    def _slots(self, slots: tuple[Slot, ...], slot: int) -> object:
-        return tuple((each.value, self._version(each.version, slot)) for each in slots)
-
-    def _version(self, version: Version, slot: int) -> object:
-        height, view, number = version
-        if not height:
-            return 0
-        around = self._around(height, slot)
-        return height, self._ranks[around][view, number], view == self._views[around]
-
-    def _late(self, late: Late, order: dict[int, int]) -> object:
+    def _of_late(self, late: Late, order: dict[int, int], rounds: dict[Name, Domain]) -> object:
         slot = self._slot(late)
-        word, ranks = late.word, self._ranks[late.name]
+        word = late.word
         members = self._model.layout(self._world)[late.name].members
+        report = late.report._replace(latest=0, is_changed=False)
         return (
             late.name[0],
             order[members[0]],
-            ranks[word.view, word.round],
+            self._late[late.name].index((word.view, word.round)),
+            word.round == rounds[late.name].round,
             word.is_beginning,
             word.standings,
-            self._slots(word.slots, slot),
+            tuple(each.value for each in word.slots),
+            tuple(self._age(word.slots[at].version, slot) for at in self._rules.ordered_words),
             word.compared,
-            () if late.is_over else self._report(late.report, ranks[word.view, late.report.latest]),
+            None if late.is_over else report,
             tuple(order[number] for number in late.waiting if number in order),
-            late.is_over,
         )
-
-    def _report(self, report: Report, latest: int) -> object:
-        return report._replace(latest=latest, is_changed=False)
 
 
 def _first(group: Any) -> Any:
