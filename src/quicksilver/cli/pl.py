@@ -181,6 +181,26 @@ def list_programs(as_json: options.Json = False) -> int:
     return 0
 
 
+@app.command("serve")
+def serve_editor() -> int:
+    """Run the language server on standard input and output, for editors to start."""
+    from quicksilver.cli.problems import needing
+
+    with needing("the language server", "editor"):
+        from quicksilver.properties.editor.server import make_server
+    make_server().start_io()
+    return 0
+
+
+@app.command("grammar")
+def print_grammar() -> int:
+    """Print the TextMate grammar by which editors colour programs."""
+    from quicksilver.properties.editor.textmate import render_grammar
+
+    sys.stdout.write(render_grammar())
+    return 0
+
+
 def describe_diagnostic(found: Diagnostic, source: Source) -> dict[str, Any]:
     """Return a finding as JSON can carry it; lines and columns count from 1."""
     start, end = source.locate(found.span.start), source.locate(found.span.end)

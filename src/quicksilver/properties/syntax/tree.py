@@ -21,8 +21,8 @@ class Node:
 
     def children(self) -> Iterator[Node]:
         """Yield the nodes directly below this one, in the order of the fields."""
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name in _names_of_parts(type(self)):
+            value = getattr(self, name)
             if isinstance(value, Node):
                 yield value
             elif isinstance(value, tuple):
@@ -37,6 +37,19 @@ class Node:
             node = waiting.pop()
             yield node
             waiting.extend(reversed(list(node.children())))
+
+
+_PARTS: dict[type, tuple[str, ...]] = {}
+
+
+def _names_of_parts(kind: type) -> tuple[str, ...]:
+    """Return the fields of a class that can hold nodes, looked up once for each class."""
+    names = _PARTS.get(kind)
+    if names is None:
+        plain = ("Span", "str", "int", "bool")
+        names = tuple(each.name for each in fields(kind) if each.type not in plain)
+        _PARTS[kind] = names
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Help for editors: a TextMate grammar, and a language server."""
