@@ -33,8 +33,9 @@ class Limits:
     """How many different numbers events carry."""
     is_settled: bool = False
     """True: begin where all nodes have started and count already."""
-    number_max: int = 3
-    """Worlds in which a property is greater than this are not followed further."""
+    growth_max: int = 2
+    """Worlds in which a number is greater by more than this than any was at the beginning are
+    not followed further."""
     worlds_max: int = 500_000
 
 
@@ -76,6 +77,7 @@ class Explorer:
         self._has_eventualities = bool(plan.eventualities)
         self._came: dict[object, tuple[object, tuple[Action, ...]] | None] = {}
         """From which world, and by what, each one was come to first."""
+        self._number_max = 0
         self._good: set[object] = set()
         """Worlds that come to what is to hold at last."""
 
@@ -85,6 +87,10 @@ class Explorer:
         begin = model.begin(self._limits.faults)
         if self._limits.is_settled:
             begin = model.settle(begin)
+        self._number_max = self._limits.growth_max + max(
+            (_greatest(slot.value) for post in begin.posts if post for slot in post.node.slots),
+            default=0,
+        )
         key = self._canonical.key(begin)
         self._came = {key: None}
         queue: deque[tuple[object, World, int]] = deque([(key, begin, 0)])
@@ -143,13 +149,12 @@ class Explorer:
         return self._invariants.check(*self._model.observe(world))
 
     def _is_large(self, world: World) -> bool:
-        limit = self._limits.number_max
-        for post in world.posts:
-            if post is not None:
-                for slot in post.node.slots:
-                    if _exceeds(slot.value, limit):
-                        return True
-        return False
+        return any(
+            _greatest(slot.value) > self._number_max
+            for post in world.posts
+            if post is not None
+            for slot in post.node.slots
+        )
 
     def _comes_to(self, world: World) -> Broken | None:
         """Try what becomes of a world without faults; return what does not hold then."""
@@ -185,7 +190,8 @@ class Explorer:
         return broken
 
 
-def _exceeds(value: Value | None, limit: int) -> bool:
+def _greatest(value: Value | None) -> int:
+    """Return the greatest number that a value consists of, but for items of sets and maps."""
     if isinstance(value, tuple):
-        return any(_exceeds(each, limit) for each in value)
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) > limit
+        return max(_greatest(each) for each in value)
+    return abs(value) if isinstance(value, int) else 0
