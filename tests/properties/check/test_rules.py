@@ -137,6 +137,12 @@ class TestNames:
         found = check("protocol P { properties { int Last; } rules { Last := parent.last; } }")
         assert [one.suggestion for one in found.diagnostics] == ["did you mean Last?"]
 
+    def test_names_are_passed_over_where_their_declaration_could_not_be_read(self) -> None:
+        """One mistake is told once."""
+        use = "rules { local.Last := 1; }"
+        assert len(find(f"protocol P {{ properties {{ int Last := 0; }} {use} }}")) == 1
+        assert len(find(f"protocol P {{ properties {{ int L; }} {use} conditions {{ = }} }}")) == 2
+
     @pytest.mark.parametrize(
         ("binding", "finding"),
         [

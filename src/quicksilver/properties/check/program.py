@@ -21,6 +21,7 @@ from quicksilver.properties.check.context import Context
 from quicksilver.properties.check.symbols import declare
 from quicksilver.properties.check.typing import Typing
 from quicksilver.properties.diagnostics import Diagnostic, has_errors, sort_by_place
+from quicksilver.properties.syntax import tree
 from quicksilver.properties.syntax.parse import DIAGNOSTICS_MAX, Parsed, parse
 
 Rule = Callable[[Context], Iterator[Diagnostic]]
@@ -67,8 +68,7 @@ def check_parsed(parsed: Parsed) -> Checked:
     typing = Typing(program, symbols)
     context = Context(program, symbols, typing)
     found = [*symbols.diagnostics, *typing.diagnostics]
-    if has_errors(parsed.diagnostics):
-        # What is not declared may have been declared in a statement that could not be read.
+    if any(_may_hide_declarations(one, program) for one in parsed.diagnostics):
         found = [one for one in found if one.code != "undefined"]
     found += parsed.diagnostics
     for rule in FORM:
@@ -77,3 +77,11 @@ def check_parsed(parsed: Parsed) -> Checked:
         for rule in MEANING:
             found += rule(context)
     return Checked(parsed, context, sort_by_place(found)[:DIAGNOSTICS_MAX])
+
+
+def _may_hide_declarations(found: Diagnostic, program: tree.Program) -> bool:
+    """Return whether what could not be read may have declared something."""
+    for section in program.sections:
+        if section.span.start <= found.span.start <= section.span.end:
+            return section.name in {"interface", "properties"}
+    return True
