@@ -333,7 +333,14 @@ def pages() -> list[str]:
     """All pages."""
     found: Iterable[Path] = (
         path
-        for folder in ("", "docs", "docs/properties", "results", "bench/peers", "examples/spark/pipeline")
+        for folder in (
+            "",
+            "docs",
+            "docs/properties",
+            "results",
+            "bench/peers",
+            "examples/spark/pipeline",
+        )
         for path in sorted((ROOT / folder).glob("*.md"))
     )
     return [str(path.relative_to(ROOT)) for path in found]

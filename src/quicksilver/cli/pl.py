@@ -182,22 +182,27 @@ def list_programs(as_json: options.Json = False) -> int:
 
 
 @app.command("serve")
-def serve_editor() -> int:
+def serve_editor(as_json: options.Json = False) -> int:
     """Run the language server on standard input and output, for editors to start."""
+    from quicksilver import __version__
     from quicksilver.cli.problems import needing
 
     with needing("the language server", "editor"):
         from quicksilver.properties.editor.server import make_server
-    make_server().start_io()
+    del as_json  # standard output belongs to the editor
+    make_server(__version__).start_io()
     return 0
 
 
 @app.command("grammar")
-def print_grammar() -> int:
+def print_grammar(as_json: options.Json = False) -> int:
     """Print the TextMate grammar by which editors colour programs."""
-    from quicksilver.properties.editor.textmate import render_grammar
+    from quicksilver.properties.editor.textmate import make_grammar, render_grammar
 
-    sys.stdout.write(render_grammar())
+    if as_json:
+        emit("grammar", {"grammar": make_grammar()})
+    else:
+        sys.stdout.write(render_grammar())
     return 0
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from quicksilver import __version__
 from quicksilver.properties.diagnostics import Diagnostic
 from quicksilver.properties.editor.document import Document, Sort
 from quicksilver.properties.syntax.format import format_program
@@ -76,10 +75,10 @@ class Documents:
         self._open.pop(uri, None)
 
 
-def make_server() -> LanguageServer:
-    """Return a server; ``start_io`` runs it."""
+def make_server(version: str) -> LanguageServer:
+    """Return a server that says it is of a version; ``start_io`` runs it."""
     server = LanguageServer(
-        "quicksilver-pl", __version__, text_document_sync_kind=types.TextDocumentSyncKind.Full
+        "quicksilver-pl", version, text_document_sync_kind=types.TextDocumentSyncKind.Full
     )
     documents = Documents()
 
