@@ -11,6 +11,9 @@ import typer
 from quicksilver.cli import options
 from quicksilver.cli.output import emit, plural, say
 from quicksilver.cli.pl_programs import Program, read_program
+from quicksilver.cli.pl_run import run
+from quicksilver.cli.pl_sim import sim
+from quicksilver.cli.pl_verify import verify
 from quicksilver.cli.problems import MisuseError
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ app = typer.Typer(
     help="The Properties Language: check, lay out and explain programs (*.pl).",
     no_args_is_help=True,
 )
+app.command()(run)
+app.command()(verify)
+app.command()(sim)
 
 
 @app.command()

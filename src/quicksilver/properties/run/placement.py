@@ -47,9 +47,9 @@ class Placement:
     def become(self, living: Iterable[Living], view: int | None = None) -> None:
         """Place these nodes.
 
-        ``view``: the number of this membership, if all who compute the placement have one for
-        it; it must be greater than the last one. Then a domain that has changed has this view;
-        else each domain counts its own.
+        ``view``: the number of this membership, greater than the last one. All domains have it as
+        their view then: who comes anew cannot know since when a domain has been as it is. Without
+        it each domain counts its own changes, which is for those who see all of them.
         """
         groups: dict[Name, list[int]] = {}
         members: dict[int, list[int]] = defaultdict(list)
@@ -68,7 +68,7 @@ class Placement:
             parent = (level + 1, place // self._size) if level + 1 < self._height else None
             domain = Domain(name, tuple(nodes), parent)
             old = self.domains.get(name)
-            if old is not None and old.domain == domain:
+            if view is None and old is not None and old.domain == domain:
                 placed[name] = old
                 continue
             self._views[name] = self._views.get(name, 0) + 1 if view is None else view
