@@ -287,26 +287,32 @@ class World:
         for node in self.nodes.values():
             if node.name != name and not node.is_down and self.rng.uniform() < reach:
                 node.take(packet, self.now)
-        self._pump()
+        self._pump(self.alive())
 
     def run(self, seconds: float) -> None:
+        """Let time pass; a node is asked when something came for it, or its time has come."""
         end = self.now + seconds
+        due = {name: node.agents.next_timeout() for name, node in self.nodes.items()}
+        stirred = set(self.nodes)
         while True:
-            times = [self._flight[0][0]] if self._flight else []
-            for node in self.alive():
-                due = node.agents.next_timeout()
-                if due is not None:
-                    times.append(max(due, node.frozen_until))
+            alive = self.alive()
+            times = [max(t, n.frozen_until) for n in alive if (t := due[n.name]) is not None]
+            times += [at for at, *_ in self._flight[:1]]
             if not times or min(times) > end:
                 break
             self.now = max(self.now, min(times))
             while self._flight and self._flight[0][0] <= self.now:
                 _, _, origin, to, what = heappop(self._flight)
                 self._arrive(origin, to, what)
-            for node in self.alive():
-                if node.frozen_until <= self.now:
-                    node.agents.handle_timeout(self.now)
-            self._pump()
+                stirred.add(to)
+            stirred |= {name for name, at in due.items() if at is not None and at <= self.now}
+            awake = [n for n in alive if n.name in stirred and n.frozen_until <= self.now]
+            for node in awake:
+                node.agents.handle_timeout(self.now)
+            self._pump(awake)
+            for node in awake:
+                due[node.name] = node.agents.next_timeout()
+                stirred.discard(node.name)
         self.now = end
 
     def _arrive(self, origin: str, to: str, what: bytes | Event) -> None:
@@ -323,9 +329,9 @@ class World:
         else:
             node.agents.handle_event(what, self.now)
 
-    def _pump(self) -> None:
+    def _pump(self, nodes: list[Node]) -> None:
         """Take what nodes have to say."""
-        for node in self.alive():
+        for node in nodes:
             if node.frozen_until > self.now:
                 continue
             while (repair := node.agents.poll_repair()) is not None:
