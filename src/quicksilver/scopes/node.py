@@ -30,6 +30,7 @@ from quicksilver.scopes.dissemination.frames import (
     parse_datagram,
     parse_frame,
 )
+from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.link_uses import LinkUses
@@ -215,13 +216,34 @@ class ScopeNode:
         channels that it has to work are not open.
         """
         forwarder = self.forwarder
-        if number > forwarder.flush_mark(topic) or not forwarder.is_stable(topic, number):
-            return False
+        is_sent = number <= forwarder.flush_mark(topic)
+        return is_sent and forwarder.is_stable(topic, number) and self._is_carried(topic)
+
+    def is_everywhere(self, topic: str, sender: Sender, number: int) -> bool | None:
+        """At a gateway: whether all messages of a node of its network below a number are
+        everywhere, as ``is_stable`` says it; None: they have not all come here."""
+        if self.manager.find_topic(topic) is None:
+            return True  # No other network has the topic.
+        if self.agents is not None and self.agents.state.stable(Name(topic, sender)) >= number:
+            return True  # Another gateway may have heard them.
+        stream = self.forwarder.holdings.find(topic, sender)
+        if stream is None or stream.high < number:
+            return None
+        return self.forwarder.is_stable(topic, number, sender) and self._is_carried(topic)
+
+    def _is_carried(self, topic: str) -> bool:
+        """Whether this node does for a topic all that it has to."""
         known = self.manager.find_topic(topic)
         if known is None:
             return True
+        if not known.is_ordered or (known.is_recovered_above and not self.is_recovered(topic)):
+            return False
         channels = [source.channel for source in known.sources if source.waits]
-        return known.is_ordered and self.forwarder.is_carried(topic, channels)
+        return self.forwarder.is_carried(topic, channels)
+
+    def is_recovered(self, topic: str) -> bool:
+        """Whether agents here serve a topic."""
+        return self.forwarder.has_agents(topic)
 
     # Inputs
 

@@ -145,10 +145,13 @@ class Forwarder:
         """Return the number after the last message that was published here."""
         return self._batches.next_number(topic)
 
-    def is_stable(self, topic: str, number: int) -> bool:
-        """Whether all messages of this node below a number are everywhere (``windows``)."""
+    def is_stable(self, topic: str, number: int, sender: Sender | None = None) -> bool:
+        """Whether all messages of a sender below a number are everywhere (``windows``).
+
+        None: this node's own.
+        """
         self._send_batches()
-        return number <= self._windows.stable_mark(topic)
+        return number <= self._windows.stable_mark(topic, sender)
 
     def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
         """Raise ``MessageTooLargeError`` if ``publish`` would."""
@@ -157,6 +160,10 @@ class Forwarder:
     def is_recovered(self, topic: str) -> bool:
         """Whether agents here recover messages of a topic."""
         return self._windows.is_recovered(topic)
+
+    def has_agents(self, topic: str) -> bool:
+        """Whether agents here serve a topic, be it that its session wants nothing repaired."""
+        return self._windows.has_agents(topic)
 
     def set_repaired(self, topic: str, *, is_repaired: bool) -> None:
         """Say whether messages of a topic that are missing are waited for, if agents are here.
