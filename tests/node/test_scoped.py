@@ -172,9 +172,6 @@ def test_a_receiver_that_does_not_read_holds_senders_up(lan: str) -> None:
     size, count = 10_000, 8000
     with connect_sync(lan) as one, connect_sync(lan, queue_bytes=1 << 20) as two:
         sending, receiving = one.open("lan/slow"), two.join("lan/slow")
-        # A publisher is held up by its channels, and so not before they are there.
-        sending.send(b"first")
-        assert len(take_sync(receiving, 1)) == 1
         sent = 0
         while sent < count and sending.post(b"x" * size):
             sent += 1
@@ -261,3 +258,35 @@ def test_what_was_flushed_arrives_although_its_sender_is_gone(lan: str) -> None:
                 sender.close(timeout=0)
             found = take_sync(group, 50)
             assert {message.payload for message in found} == {b"%d" % number * 20_000}
+
+
+@pytest.mark.slow
+def test_a_member_that_hangs_holds_a_join_up_and_does_not_prevent_it(
+    lan: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its channel does not open; what it sends later comes nevertheless."""
+    release = threading.Event()
+    with connect_sync(lan) as hung, connect_sync(lan) as other, connect_sync(lan) as late:
+        stuck = hung.join("lan/hangs")
+        entered = threading.Event()
+
+        def hang(message: quicksilver.Message[bytes]) -> None:
+            entered.set()
+            release.wait(20)
+
+        stuck.on_message(hang)
+        sending = other.open("lan/hangs")
+        try:
+            sending.send(b"x")
+            assert entered.wait(10)
+            group = late.join("lan/hangs")
+            assert "not all channels of lan/hangs are open" in caplog.text
+            sending.send(b"y")
+            found: list[bytes] = []
+            while b"y" not in found:
+                found += [message.payload for message in take_sync(group, 1)]
+        finally:
+            release.set()
+        stuck.send(b"z")
+        while b"z" not in found:
+            found += [message.payload for message in take_sync(group, 1)]

@@ -65,6 +65,9 @@ INPUT_BYTES_MAX = 256 << 20
 OUTPUT_BYTES_MAX = 64 << 20
 """What waits for one connection; the node itself stops long before."""
 
+CONNECT_S = 2.0
+"""How long a join waits for channels to open, once the topic's root knows of it."""
+
 LINGER_S = 1.0
 """How long connections have at the end to take what was said on them."""
 
@@ -123,10 +126,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._is_welcome = False
         """True while the manager answers."""
         self._last_problem = ""
-        self._rooted: dict[str, None] = {}
-        """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
-        """Groups that the manager has not answered for yet."""
+        """Groups that are not connected yet (``ScopeNode.is_connected``)."""
         self._flushes: list[tuple[dict[str, int], Future[tuple[Unconfirmed, ...]]]] = []
         """Up to which number messages to each topic have to be everywhere."""
 
@@ -183,8 +184,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         names = (*(sink.name for sink in sinks), *change.leaving, *change.closing)
         for topic in dict.fromkeys(names):
             self._say_wants(topic)
-            if topic in self._rooted and topic in self._joining:
-                self._handle_joined(topic)
+            if topic in self._joining and self._machine.is_rooted(topic):
+                self._limit_wait(topic)
         if not sinks:
             settle(future, {})
 
@@ -318,6 +319,9 @@ class ScopedCore(CoreBase[ScopedSink]):
             self._handle_event(event)
         if self._datagrams is not None:
             self._datagrams.send()
+        if self._joining:
+            for topic in list(filter(machine.is_connected, self._joining)):
+                self._handle_joined(topic)
         if self._flushes:
             self._settle_flushes()
 
@@ -358,16 +362,13 @@ class ScopedCore(CoreBase[ScopedSink]):
             case told.TopicFailed(topic, reason):
                 self._handle_refused(topic, reason)
             case told.SessionInstalled(topic):
-                self._rooted[topic] = None
-                self._handle_joined(topic)
+                self._limit_wait(topic)
             case KeyMissing(topic, _, key):
                 NODE.warning(
                     "messages of %s cannot be read or sent: this node has no key %s",
                     printable(topic),
                     printable(key),
                 )
-            case told.TopicLeft(topic):
-                self._rooted.pop(topic, None)
             case _:
                 pass
 
@@ -381,8 +382,18 @@ class ScopedCore(CoreBase[ScopedSink]):
         if old is not None and old not in self._media.values():
             self._datagrams.leave(old)
 
+    def _limit_wait(self, topic: str) -> None:
+        """A topic's root knows of this node: only channels are waited for, and not for long."""
+        asyncio.get_running_loop().call_later(CONNECT_S, self._handle_overdue, topic)
+
+    def _handle_overdue(self, topic: str) -> None:
+        """Somebody at the other end of a channel does not answer: it is waited for no longer."""
+        if topic in self._joining and self._server is not None:
+            NODE.warning("not all channels of %s are open: others do not answer", printable(topic))
+            self._server.call(lambda: self._handle_joined(topic))
+
     def _handle_joined(self, topic: str) -> None:
-        """The topic's root knows that this node takes part."""
+        """A topic is connected."""
         sender = self.session.sender_of(topic)
         for sink, future in self._joining.pop(topic, []):
             sink.ready_on_core(sender)

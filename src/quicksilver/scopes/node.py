@@ -31,6 +31,7 @@ from quicksilver.scopes.dissemination.frames import (
     parse_frame,
 )
 from quicksilver.scopes.dissemination.holdings import Name
+from quicksilver.scopes.dissemination.outlets import LOSSY_PROTOCOL
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.link_uses import LinkUses
@@ -115,6 +116,7 @@ class ScopeNode:
         """
         self.counters: Counter[str] = Counter()
         self.name = name
+        self._is_lossy = place is not None and place.protocol == LOSSY_PROTOCOL
         self.manager = ScopeManager(
             name=name,
             address=address,
@@ -244,6 +246,29 @@ class ScopeNode:
     def is_recovered(self, topic: str) -> bool:
         """Whether agents here serve a topic."""
         return self.forwarder.has_agents(topic)
+
+    def is_rooted(self, topic: str) -> bool:
+        """Whether a topic's root knows that this node takes part: it has given it a session."""
+        known = self.manager.find_topic(topic)
+        return known is not None and bool(known.sessions.followed)
+
+    def is_connected(self, topic: str) -> bool:
+        """Whether all that follows from what is wanted of a topic is done here.
+
+        Its owners know, channels that begin and end at this node are open, and agents are here.
+        Then what is published anywhere comes here, and what is published here has its way to all
+        who are connected already.
+        """
+        known = self.manager.find_topic(topic)
+        if known is None or not self.is_rooted(topic):
+            return False
+        wanted = self._wants.get(topic, (False, False))
+        is_known = all(k or not w for k, w in zip(known.known_above, wanted, strict=True))
+        if not is_known or (known.is_recovered_above and not self.is_recovered(topic)):
+            return False
+        # Along channels that lose messages nothing is opened.
+        targets = [] if self._is_lossy else [target.channel for target in known.targets]
+        return self.forwarder.is_open([each.channel for each in known.sources], targets)
 
     # Inputs
 

@@ -183,6 +183,11 @@ class Forwarder:
         """Whether agents here recover messages of a topic, or else channels have been opened."""
         return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
 
+    def is_open(self, sources: Iterable[Channel], targets: Iterable[Channel]) -> bool:
+        """Whether channels that begin and end here have been opened."""
+        outlets, inlets = self._outlets, self._inlets
+        return all(map(outlets.is_ready, sources)) and all(map(inlets.is_open, targets))
+
     # Inputs from other protocols and from recovery
 
     def handle_local(

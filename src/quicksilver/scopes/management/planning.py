@@ -43,7 +43,8 @@ class Plan:
     """Pairs of members that reach each other through a third one."""
 
     def orders(self, topic: Topic, member: str) -> Orders:
-        work = self.work[member]
+        work, part = self.work[member], topic.parts[member]
+        knows_publisher, knows_subscriber = topic.known_above
         return Orders(
             topic.name,
             tuple(work.sources),
@@ -51,6 +52,8 @@ class Plan:
             tuple(work.media),
             topic.sessions.sessions,
             topic.party_of(member) is not None,
+            is_publisher=part.publishes and knows_publisher,
+            is_subscriber=part.subscribes and knows_subscriber,
         )
 
 
