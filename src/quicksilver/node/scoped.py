@@ -21,7 +21,7 @@ from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.serving import wait_first
-from quicksilver.net.streams import FrameServer, open_listener, serve_frames
+from quicksilver.net.streams import FrameServer, serve_frames
 from quicksilver.node.core_base import Change, CoreBase
 from quicksilver.node.errors import (
     ClosedError,
@@ -38,7 +38,7 @@ from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
-from quicksilver.node.scoped_datagrams import ScopedDatagrams
+from quicksilver.node.scoped_datagrams import ScopedDatagrams, open_node_port
 from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
     ScopedLane,
@@ -48,7 +48,7 @@ from quicksilver.node.scoped_session import (
 )
 from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
-from quicksilver.scopes.dissemination.channels import External
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
@@ -98,7 +98,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._manager = manager
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
         name = _name_in(scope, options.name)
-        self._listener = open_listener(self.interface.address, 0)
+        keys = _read_keys(options.keys_file)
+        self._listener, self._unicast = open_node_port(self.interface, options)
         host, port = self._listener.getsockname()[:2]
         self._machine = ScopeNode(
             name=name,
@@ -108,7 +109,8 @@ class ScopedCore(CoreBase[ScopedSink]):
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
             seed=int.from_bytes(os.urandom(8), "little"),
-            keys=_read_keys(options.keys_file),
+            place=Link(options.links, f"{host}:{port}", name),
+            keys=keys,
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -147,6 +149,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self.is_closed = True
         self.thread.stop()
         self._listener.close()
+        if self._unicast is not None and self._datagrams is None:
+            self._unicast.close()  # The thread did not come so far.
         self._end_all(ClosedError("the node"))
 
     def check_supports(self, what: str) -> None:
@@ -252,6 +256,7 @@ class ScopedCore(CoreBase[ScopedSink]):
             self.options,
             on_datagrams=self._take_datagrams,
             poll=self._machine.poll_datagram,
+            unicast=self._unicast,
         )
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
