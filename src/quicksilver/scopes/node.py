@@ -127,6 +127,7 @@ class ScopeNode:
             config=config,
             now=now,
         )
+        self.manager.count_traffic = self._count_traffic
         self._forwarder: Forwarder | None = None
         """None until the node's scope is known."""
         self.agents: Agents | None = None
@@ -437,6 +438,9 @@ class ScopeNode:
         return say.FRAME_BYTES_MAX if conn in self._conns.of_manager else FRAME_BYTES_MAX
 
     # Parts
+
+    def _count_traffic(self) -> dict[str, int]:
+        return {} if self._forwarder is None else self._forwarder.count_traffic()
 
     def _become_member(self, scope: str) -> None:
         self._forwarder = Forwarder(

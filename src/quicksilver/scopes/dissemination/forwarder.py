@@ -409,6 +409,23 @@ class Forwarder:
         self._send_batches()
         return self._windows.poll_opened()
 
+    def count_traffic(self) -> dict[str, int]:
+        """Return how many messages this node has carried, and how many wait for others.
+
+        ``unstable``: its own that others may lack, of topics with agents; ``early``: of others,
+        that wait for one before them which is missing.
+        """
+        counts = dict.fromkeys(("published", "unstable", "early"), 0)
+        for name, stream in self.holdings.streams.items():
+            counts["early"] += stream.early_count
+            if name.sender == self.sender:
+                counts["published"] += stream.high
+                if self._windows.has_agents(name.topic):
+                    counts["unstable"] += max(0, stream.high - stream.stable)
+        for kind in ("delivered", "forwarded", "repaired", "repairs_given", "gaps"):
+            counts[kind] = self.counters[kind]
+        return counts
+
     def poll_lost(self) -> Channel | None:
         """Return a channel that does not reach its target any more, or None.
 

@@ -7,7 +7,7 @@ only, since it knows of no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -51,6 +51,7 @@ class Account:
     owners: Owners
     arranger: Arranger
     node: Node | None
+    count_traffic: Callable[[], Mapping[str, int]]
 
 
 def answer_inspect(account: Account, asked: say.Inspect) -> say.Inspected:
@@ -101,6 +102,9 @@ def _tell(account: Account) -> Iterator[Row]:
         posts=len(arranger.held),
         version=say.PROTOCOL_VERSION,
     )
+    traffic = account.count_traffic()
+    if traffic:
+        yield _row("traffic", account.name, **traffic)
     for owner in account.owners.by_address.values():
         yield _row(
             "owner",
