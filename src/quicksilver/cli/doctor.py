@@ -102,7 +102,7 @@ def render(findings: list[Finding]) -> Table:
             mark = styled("broken", "red")
         elif one.check in PIPELINE:
             mark = styled("absent", "yellow")
-        elif one.check in ("owner", "member"):
+        elif one.check in ("owner", "member", "topic"):
             mark = styled("away", "yellow")
         else:
             mark = styled("slow", "yellow")
@@ -131,6 +131,16 @@ def check_scope(address: str) -> list[Finding]:
             detail = f"owner {row.name} at {where} does not answer: topics of its own cannot be had"
             fix = f"start its manager, or check that this machine reaches {where}"
             findings.append(Finding("owner", False, detail, fix))
+    refused = [
+        (told.name, row)
+        for _, told in top.walk()
+        for row in told.rows
+        if row.kind == "topic" and "refused" in row.facts
+    ]
+    for name, row in refused[:SHOWN_MAX]:
+        detail = f"{row.name} in {name}: {row.facts['refused']}"
+        fix = f"quicksilver scope explain {row.name} --manager {address}"
+        findings.append(Finding("topic", False, detail, fix))
     missing = [told for told in below if told.problem]
     for told in missing[:SHOWN_MAX]:
         detail = f"{told.name} at {told.address or '?'}: {told.problem}"

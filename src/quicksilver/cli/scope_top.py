@@ -159,6 +159,7 @@ def _topic_table(top: Told) -> RenderableType:
     for row in topics[:TOPICS_MAX]:
         facts = row.facts
         waits = f", waits for {facts['waits_for']}" if "waits_for" in facts else ""
+        waits += f"; refused: {facts['refused']}" if "refused" in facts else ""
         table.add_row(
             row.name,
             *(facts.get(each, "") for each in ("publishers", "subscribers", "policy", "recovery")),

@@ -61,8 +61,8 @@ def top(
 ) -> int:
     """Show nodes, regions, rates, token round-trips, losses and slow nodes, live.
 
-    Everything comes from the GMS, to which nodes report with their heartbeats. Where the manager
-    of a scope answers: its members, topics, rates and lags. Ctrl-C ends.
+    Everything comes from the GMS, to which nodes report with their heartbeats. If a manager
+    answers in place of a GMS: members, topics, rates and lags of its scope. Ctrl-C ends.
     """
     from quicksilver.cli.gms_snapshots import Inspector, RateMeter, watch
     from quicksilver.node.errors import GmsUnreachableError

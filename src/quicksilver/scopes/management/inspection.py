@@ -145,6 +145,10 @@ def _describe_topic(account: Account, topic: Topic) -> Row:
     }
     if topic.sessions.pending is not None:
         facts["next_session"] = _describe_flavour(topic.sessions.pending)
+    plan = account.arranger.plans.get(topic.name)
+    if plan is not None and plan.refused:
+        channel, reason = next(iter(plan.refused.items()))
+        facts["refused"] = f"{len(plan.refused)} channels, such as {channel}: {reason}"
     waited = _find_waited(topic)
     if waited:
         facts["waits_for"] = waited
@@ -194,7 +198,8 @@ def _describe_domain(domain: Domain) -> Row:
         "domain",
         f"{domain.id.scope}:{domain.id.number}",
         of="members" if domain.is_part else "parts",
-        protocol=domain.protocol,
+        protocol=domain.used_protocol,
+        instead_of="" if domain.used_protocol == domain.protocol else domain.protocol,
         view=domain.view,
         leader=domain.seats[0].member if domain.seats else "",
         seats=len(domain.seats),
