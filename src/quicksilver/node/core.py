@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from quicksilver.membership.events import (
@@ -62,6 +63,7 @@ from quicksilver.node.flushes import Flushes
 from quicksilver.node.log import NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.other_networks import OtherNetworks
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.sinks import DroppingSink, GroupSink, PatternSink
@@ -76,7 +78,9 @@ if TYPE_CHECKING:
 class NodeCore(CoreBase[GroupSink]):
     """One node in this process."""
 
-    def __init__(self, gms: str, options: NodeOptions) -> None:
+    def __init__(self, gms: str, options: NodeOptions, *, asks_gateways: bool = True) -> None:
+        """``asks_gateways``: whether a flush speaks for other networks as well; gateways' own do
+        not."""
         super().__init__(options)
         self.gms = parse_gms_address(gms)
         interface = choose_interface(options.interface, self.gms[0])
@@ -142,6 +146,7 @@ class NodeCore(CoreBase[GroupSink]):
         self._is_no_gms = False
         """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
+        self._other_networks = OtherNetworks(self, asks=asks_gateways)
 
     # Life
 
@@ -273,7 +278,13 @@ class NodeCore(CoreBase[GroupSink]):
         self.thread.submit(work)
 
     def _flush_on_core(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
-        self._flushes.begin(future)
+        topics = self._other_networks.topics()
+        if not topics:
+            self._flushes.begin(future)
+            return
+        here: Future[tuple[Unconfirmed, ...]] = self.promises.make()
+        here.add_done_callback(partial(self._other_networks.handle_flushed, topics, future))
+        self._flushes.begin(here)
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         """Whoever waited for a flush is gone: what it would have told, another one tells."""
@@ -283,7 +294,9 @@ class NodeCore(CoreBase[GroupSink]):
 
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what is lost if the node ends now; None where nothing is, or it has ended."""
-        found = self._ask_unfinished(self.session.take_unfinished)
+        found = self._ask_unfinished(
+            lambda: (*self.session.take_unfinished(), *self._other_networks.unfinished())
+        )
         return UnconfirmedError(found) if any(each.reason.is_failure for each in found) else None
 
     def _count_on_core(self, future: Future[NodeStats]) -> None:

@@ -21,7 +21,7 @@ from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.serving import wait_first
-from quicksilver.net.streams import FrameServer, open_listener, serve_frames
+from quicksilver.net.streams import FrameServer, serve_frames
 from quicksilver.node.core_base import Change, CoreBase
 from quicksilver.node.errors import (
     ClosedError,
@@ -38,7 +38,7 @@ from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
-from quicksilver.node.scoped_datagrams import ScopedDatagrams
+from quicksilver.node.scoped_datagrams import ScopedDatagrams, open_node_port
 from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
     ScopedLane,
@@ -48,7 +48,7 @@ from quicksilver.node.scoped_session import (
 )
 from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
-from quicksilver.scopes.dissemination.channels import External
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.packets import Gap
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
@@ -64,6 +64,9 @@ INPUT_BYTES_MAX = 256 << 20
 
 OUTPUT_BYTES_MAX = 64 << 20
 """What waits for one connection; the node itself stops long before."""
+
+CONNECT_S = 2.0
+"""How long a join waits for channels to open, once the topic's root knows of it."""
 
 LINGER_S = 1.0
 """How long connections have at the end to take what was said on them."""
@@ -95,7 +98,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._manager = manager
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
         name = _name_in(scope, options.name)
-        self._listener = open_listener(self.interface.address, 0)
+        keys = _read_keys(options.keys_file)
+        self._listener, self._unicast = open_node_port(self.interface, options)
         host, port = self._listener.getsockname()[:2]
         self._machine = ScopeNode(
             name=name,
@@ -105,7 +109,8 @@ class ScopedCore(CoreBase[ScopedSink]):
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
             seed=int.from_bytes(os.urandom(8), "little"),
-            keys=_read_keys(options.keys_file),
+            place=Link(options.links, f"{host}:{port}", name),
+            keys=keys,
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -123,10 +128,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._is_welcome = False
         """True while the manager answers."""
         self._last_problem = ""
-        self._rooted: dict[str, None] = {}
-        """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
-        """Groups that the manager has not answered for yet."""
+        """Groups that are not connected yet (``ScopeNode.is_connected``)."""
         self._flushes: list[tuple[dict[str, int], Future[tuple[Unconfirmed, ...]]]] = []
         """Up to which number messages to each topic have to be everywhere."""
 
@@ -146,6 +149,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self.is_closed = True
         self.thread.stop()
         self._listener.close()
+        if self._unicast is not None and self._datagrams is None:
+            self._unicast.close()  # The thread did not come so far.
         self._end_all(ClosedError("the node"))
 
     def check_supports(self, what: str) -> None:
@@ -183,8 +188,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         names = (*(sink.name for sink in sinks), *change.leaving, *change.closing)
         for topic in dict.fromkeys(names):
             self._say_wants(topic)
-            if topic in self._rooted and topic in self._joining:
-                self._handle_joined(topic)
+            if topic in self._joining and self._machine.is_rooted(topic):
+                self._limit_wait(topic)
         if not sinks:
             settle(future, {})
 
@@ -251,6 +256,7 @@ class ScopedCore(CoreBase[ScopedSink]):
             self.options,
             on_datagrams=self._take_datagrams,
             poll=self._machine.poll_datagram,
+            unicast=self._unicast,
         )
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
@@ -318,6 +324,9 @@ class ScopedCore(CoreBase[ScopedSink]):
             self._handle_event(event)
         if self._datagrams is not None:
             self._datagrams.send()
+        if self._joining:
+            for topic in list(filter(machine.is_connected, self._joining)):
+                self._handle_joined(topic)
         if self._flushes:
             self._settle_flushes()
 
@@ -358,16 +367,13 @@ class ScopedCore(CoreBase[ScopedSink]):
             case told.TopicFailed(topic, reason):
                 self._handle_refused(topic, reason)
             case told.SessionInstalled(topic):
-                self._rooted[topic] = None
-                self._handle_joined(topic)
+                self._limit_wait(topic)
             case KeyMissing(topic, _, key):
                 NODE.warning(
                     "messages of %s cannot be read or sent: this node has no key %s",
                     printable(topic),
                     printable(key),
                 )
-            case told.TopicLeft(topic):
-                self._rooted.pop(topic, None)
             case _:
                 pass
 
@@ -381,8 +387,18 @@ class ScopedCore(CoreBase[ScopedSink]):
         if old is not None and old not in self._media.values():
             self._datagrams.leave(old)
 
+    def _limit_wait(self, topic: str) -> None:
+        """A topic's root knows of this node: only channels are waited for, and not for long."""
+        asyncio.get_running_loop().call_later(CONNECT_S, self._handle_overdue, topic)
+
+    def _handle_overdue(self, topic: str) -> None:
+        """Somebody at the other end of a channel does not answer: it is waited for no longer."""
+        if topic in self._joining and self._server is not None:
+            NODE.warning("not all channels of %s are open: others do not answer", printable(topic))
+            self._server.call(lambda: self._handle_joined(topic))
+
     def _handle_joined(self, topic: str) -> None:
-        """The topic's root knows that this node takes part."""
+        """A topic is connected."""
         sender = self.session.sender_of(topic)
         for sink, future in self._joining.pop(topic, []):
             sink.ready_on_core(sender)

@@ -1,18 +1,21 @@
 """Datagrams of a node of a scope, on its event loop: to single nodes, and by IP multicast.
 
-Nothing is opened before it is needed. Each scope that uses multicast has a port of its own, and
-each port has sockets of its own.
+Nothing is opened before it is needed, but what others send single datagrams to. Each scope that
+uses multicast has a port of its own, and each port has sockets of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
 from quicksilver.net.interfaces import Interface
+from quicksilver.net.listening import open_listener
+from quicksilver.net.sockopts import PortError
 from quicksilver.node.log import NODE
 from quicksilver.node.options import NodeOptions
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -28,11 +31,55 @@ RECEIVE_MAX = 64
 BATCH_MAX = 64
 """Datagrams that are given to the kernel at once."""
 
+NO_MULTICAST = 0
+"""In place of a port, where nothing comes by multicast."""
+
+TRIES_MAX = 16
+"""Ports that are tried until one is found that is free for connections and for datagrams."""
+
 PORTS_MAX = 64
 """Scopes with multicast that one node can be in."""
 
 Take = Callable[[bytes], None]
 Poll = Callable[[], tuple[Link | External, bytes] | None]
+
+
+def open_node_port(
+    interface: Interface, options: NodeOptions
+) -> tuple[socket.socket, DatagramSockets | None]:
+    """Listen for connections, and for datagrams at the same port if links are ``"udp"``.
+
+    Raises ``ListenError``, or ``PortError`` if the port is not free for datagrams.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        listener = open_listener(interface.address, options.port)
+        if options.links == "tcp":
+            return listener, None
+        try:
+            port = listener.getsockname()[1]
+            return listener, _open_sockets(interface, options, port=port)
+        except PortError:
+            listener.close()
+            if options.port or tries == TRIES_MAX:
+                raise
+
+
+def _open_sockets(
+    interface: Interface, options: NodeOptions, *, port: int = 0, multicast_port: int = NO_MULTICAST
+) -> DatagramSockets:
+    return DatagramSockets(
+        interface=interface,
+        multicast_port=multicast_port,
+        port=port,
+        receive_buffer_bytes=options.receive_buffer_bytes,
+        send_buffer_bytes=options.send_buffer_bytes,
+        multicast_ttl=options.multicast_ttl,
+        plain=options.plain_io,
+        faults=options.faults,
+        is_data=None if multicast_port else lambda _: True,
+    )
 
 
 class ScopedDatagrams:
@@ -45,14 +92,19 @@ class ScopedDatagrams:
         *,
         on_datagrams: Callable[[list[bytes]], None],
         poll: Poll,
+        unicast: DatagramSockets | None = None,
     ) -> None:
-        """``poll`` gives what is to be sent, and is asked again when there is room."""
+        """``poll`` gives what is to be sent, and is asked again when there is room.
+
+        ``unicast``: what others send this node's datagrams to, if they do; closed at the end.
+        """
         self._interface = interface
         self._options = options
         self._on_datagrams = on_datagrams
         self._poll = poll
         self._loop = asyncio.get_running_loop()
         self._by_port: dict[int, DatagramSockets] = {}
+        """By the port of multicast; ``NO_MULTICAST`` for datagrams to this node alone."""
         self._wanted: dict[int, set[str]] = {}
         """Multicast addresses, by port."""
         self._watched: dict[int, list[int]] = {}
@@ -63,6 +115,9 @@ class ScopedDatagrams:
         self._is_paused = False
         self.refused = 0
         """Addresses that could not be joined or sent to."""
+        if unicast is not None:
+            self._by_port[NO_MULTICAST] = unicast
+            self._watch(NO_MULTICAST)
 
     def close(self) -> None:
         for handle in (self._retry, self._release):
@@ -118,17 +173,8 @@ class ScopedDatagrams:
         if len(self._by_port) >= PORTS_MAX:
             self.refused += 1
             return None
-        options = self._options
         try:
-            sockets = DatagramSockets(
-                interface=self._interface,
-                multicast_port=port,
-                receive_buffer_bytes=options.receive_buffer_bytes,
-                send_buffer_bytes=options.send_buffer_bytes,
-                multicast_ttl=options.multicast_ttl,
-                plain=options.plain_io,
-                faults=options.faults,
-            )
+            sockets = _open_sockets(self._interface, self._options, multicast_port=port)
         except OSError as error:
             self.refused += 1
             NODE.warning("no sockets for multicast port %d: %s", port, error)

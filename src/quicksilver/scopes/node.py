@@ -30,6 +30,8 @@ from quicksilver.scopes.dissemination.frames import (
     parse_datagram,
     parse_frame,
 )
+from quicksilver.scopes.dissemination.holdings import Name
+from quicksilver.scopes.dissemination.outlets import LOSSY_PROTOCOL
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
 from quicksilver.scopes.link_uses import LinkUses
@@ -114,6 +116,7 @@ class ScopeNode:
         """
         self.counters: Counter[str] = Counter()
         self.name = name
+        self._is_lossy = place is not None and place.protocol == LOSSY_PROTOCOL
         self.manager = ScopeManager(
             name=name,
             address=address,
@@ -124,6 +127,7 @@ class ScopeNode:
             config=config,
             now=now,
         )
+        self.manager.count_traffic = self._count_traffic
         self._forwarder: Forwarder | None = None
         """None until the node's scope is known."""
         self.agents: Agents | None = None
@@ -215,13 +219,57 @@ class ScopeNode:
         channels that it has to work are not open.
         """
         forwarder = self.forwarder
-        if number > forwarder.flush_mark(topic) or not forwarder.is_stable(topic, number):
-            return False
+        is_sent = number <= forwarder.flush_mark(topic)
+        return is_sent and forwarder.is_stable(topic, number) and self._is_carried(topic)
+
+    def is_everywhere(self, topic: str, sender: Sender, number: int) -> bool | None:
+        """At a gateway: whether all messages of a node of its network below a number are
+        everywhere, as ``is_stable`` says it; None: they have not all come here."""
+        if self.manager.find_topic(topic) is None:
+            return True  # No other network has the topic.
+        if self.agents is not None and self.agents.state.stable(Name(topic, sender)) >= number:
+            return True  # Another gateway may have heard them.
+        stream = self.forwarder.holdings.find(topic, sender)
+        if stream is None or stream.high < number:
+            return None
+        return self.forwarder.is_stable(topic, number, sender) and self._is_carried(topic)
+
+    def _is_carried(self, topic: str) -> bool:
+        """Whether this node does for a topic all that it has to."""
         known = self.manager.find_topic(topic)
         if known is None:
             return True
+        if not known.is_ordered or (known.is_recovered_above and not self.is_recovered(topic)):
+            return False
         channels = [source.channel for source in known.sources if source.waits]
-        return known.is_ordered and self.forwarder.is_carried(topic, channels)
+        return self.forwarder.is_carried(topic, channels)
+
+    def is_recovered(self, topic: str) -> bool:
+        """Whether agents here serve a topic."""
+        return self.forwarder.has_agents(topic)
+
+    def is_rooted(self, topic: str) -> bool:
+        """Whether a topic's root knows that this node takes part: it has given it a session."""
+        known = self.manager.find_topic(topic)
+        return known is not None and bool(known.sessions.followed)
+
+    def is_connected(self, topic: str) -> bool:
+        """Whether all that follows from what is wanted of a topic is done here.
+
+        Its owners know, channels that begin and end at this node are open, and agents are here.
+        Then what is published anywhere comes here, and what is published here has its way to all
+        who are connected already.
+        """
+        known = self.manager.find_topic(topic)
+        if known is None or not self.is_rooted(topic):
+            return False
+        wanted = self._wants.get(topic, (False, False))
+        is_known = all(k or not w for k, w in zip(known.known_above, wanted, strict=True))
+        if not is_known or (known.is_recovered_above and not self.is_recovered(topic)):
+            return False
+        # Along channels that lose messages nothing is opened.
+        targets = [] if self._is_lossy else [target.channel for target in known.targets]
+        return self.forwarder.is_open([each.channel for each in known.sources], targets)
 
     # Inputs
 
@@ -390,6 +438,9 @@ class ScopeNode:
         return say.FRAME_BYTES_MAX if conn in self._conns.of_manager else FRAME_BYTES_MAX
 
     # Parts
+
+    def _count_traffic(self) -> dict[str, int]:
+        return {} if self._forwarder is None else self._forwarder.count_traffic()
 
     def _become_member(self, scope: str) -> None:
         self._forwarder = Forwarder(

@@ -145,10 +145,13 @@ class Forwarder:
         """Return the number after the last message that was published here."""
         return self._batches.next_number(topic)
 
-    def is_stable(self, topic: str, number: int) -> bool:
-        """Whether all messages of this node below a number are everywhere (``windows``)."""
+    def is_stable(self, topic: str, number: int, sender: Sender | None = None) -> bool:
+        """Whether all messages of a sender below a number are everywhere (``windows``).
+
+        None: this node's own.
+        """
         self._send_batches()
-        return number <= self._windows.stable_mark(topic)
+        return number <= self._windows.stable_mark(topic, sender)
 
     def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
         """Raise ``MessageTooLargeError`` if ``publish`` would."""
@@ -157,6 +160,10 @@ class Forwarder:
     def is_recovered(self, topic: str) -> bool:
         """Whether agents here recover messages of a topic."""
         return self._windows.is_recovered(topic)
+
+    def has_agents(self, topic: str) -> bool:
+        """Whether agents here serve a topic, be it that its session wants nothing repaired."""
+        return self._windows.has_agents(topic)
 
     def set_repaired(self, topic: str, *, is_repaired: bool) -> None:
         """Say whether messages of a topic that are missing are waited for, if agents are here.
@@ -175,6 +182,11 @@ class Forwarder:
     def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
         """Whether agents here recover messages of a topic, or else channels have been opened."""
         return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
+
+    def is_open(self, sources: Iterable[Channel], targets: Iterable[Channel]) -> bool:
+        """Whether channels that begin and end here have been opened."""
+        outlets, inlets = self._outlets, self._inlets
+        return all(map(outlets.is_ready, sources)) and all(map(inlets.is_open, targets))
 
     # Inputs from other protocols and from recovery
 
@@ -396,6 +408,23 @@ class Forwarder:
             return None
         self._send_batches()
         return self._windows.poll_opened()
+
+    def count_traffic(self) -> dict[str, int]:
+        """Return how many messages this node has carried, and how many wait for others.
+
+        ``unstable``: its own that others may lack, of topics with agents; ``early``: of others,
+        that wait for one before them which is missing.
+        """
+        counts = dict.fromkeys(("published", "unstable", "early"), 0)
+        for name, stream in self.holdings.streams.items():
+            counts["early"] += stream.early_count
+            if name.sender == self.sender:
+                counts["published"] += stream.high
+                if self._windows.has_agents(name.topic):
+                    counts["unstable"] += max(0, stream.high - stream.stable)
+        for kind in ("delivered", "forwarded", "repaired", "repairs_given", "gaps"):
+            counts[kind] = self.counters[kind]
+        return counts
 
     def poll_lost(self) -> Channel | None:
         """Return a channel that does not reach its target any more, or None.

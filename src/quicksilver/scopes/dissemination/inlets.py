@@ -81,6 +81,10 @@ class Inlets:
         known = self._known.get(key_of(channel))
         return known is not None and known.target == channel.target
 
+    def is_open(self, channel: Channel) -> bool:
+        """Whether the source of a channel that ends here has opened it."""
+        return key_of(channel) in self._inlets.get(channel.topic, {})
+
     def handle_open(self, link: int, channel: Channel) -> None:
         if not self.knows(channel):
             self._answers.append((link, CloseChannel(channel)))

@@ -260,15 +260,30 @@ class Outlets:
                 return True
         return False
 
-    def taken_mark(self, topic: str) -> int:
-        """Return below which number the same channels have taken all of the node's messages."""
+    def taken_mark(self, topic: str, sender: Sender) -> int:
+        """Return below which number the same channels have taken all of a sender's messages."""
         mark = VALUE_MAX
         for source in self._waited_for(topic):
+            if sender != self._own:
+                mark = min(mark, self._queued_mark(source, sender))
+                continue
             if source.own:
                 mark = min(mark, source.own[0][0])
             if source.own_lost is not None:
                 mark = min(mark, source.own_lost)
         return mark
+
+    def _queued_mark(self, source: _Source, sender: Sender) -> int:
+        """Return the first message of another sender that waits; this looks at the whole queue."""
+        if not source.is_ready:
+            return 0  # Its target is asked what it lacks.
+        assert isinstance(source.where, Link)
+        for frame, _ in self._wires[source.where].out:
+            if isinstance(frame, Carry) and frame.channel == source.channel:
+                packet = frame.packet
+                if packet.sender == sender:
+                    return packet.number
+        return VALUE_MAX
 
     def _waited_for(self, topic: str) -> Iterator[_Source]:
         for source in self._by_topic.get(topic, {}).values():

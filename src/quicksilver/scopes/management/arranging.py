@@ -267,6 +267,7 @@ class Arranger:
         topic.sources, topic.targets, topic.media = orders.sources, orders.targets, orders.media
         topic.sessions.handle_told(orders.sessions)
         topic.is_ordered, topic.is_recovered_above = True, orders.recovers
+        topic.known_above = orders.is_publisher, orders.is_subscriber
         self._note_topic_domain(topic)
         self.note_change(topic.name)
 

@@ -29,6 +29,10 @@ SEATS_BYTES_MAX = 512 << 10
 topics of a part that has more are cut into several domains."""
 
 
+RING = "ring"
+"""The protocol in which each member talks to the next one."""
+
+
 class Party(NamedTuple):
     """A domain of a member."""
 
@@ -73,6 +77,16 @@ class Domain:
     is_top: bool = False
     is_part: bool = True
     """True: its seats are members; False: parts of the scope."""
+
+    @property
+    def used_protocol(self) -> str:
+        """The protocol, or a star in place of a ring that cannot be closed.
+
+        A ring's token goes from each to the next, and of two who cannot be dialled neither
+        reaches the other. The others have a first member whom all can dial, if anybody can be.
+        """
+        hidden = sum(not seat.address for seat in self.seats)
+        return "star" if self.protocol == RING and hidden > 1 else self.protocol
 
     @property
     def seat_name(self) -> str:

@@ -132,6 +132,8 @@ class ScopeManager:
             grace_s_max=config.grace_s_max,
         )
         self._strangers = Strangers(config.silent_s)
+        self.count_traffic: Callable[[], Mapping[str, int]] = dict
+        """Of a node: what it has carried, for whoever asks for an account of it."""
         self._visitors: dict[int, None] = {}
         self._owners = Owners(owners)
         self._out: deque[tuple[int, Message]] = deque()
@@ -426,6 +428,7 @@ class ScopeManager:
             self._owners,
             self._arranger,
             None if self._place is None else Node(self._carrier, self._hosting),
+            self.count_traffic,
         )
 
     def _tell_found(self) -> None:

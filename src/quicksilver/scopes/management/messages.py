@@ -21,7 +21,7 @@ from quicksilver.scopes.names import Address, Name, Path
 from quicksilver.scopes.posts import SEATS_MAX, DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised whenever an old manager could misread a new message."""
 
 FRAME_BYTES_MAX = 1 << 20
@@ -179,6 +179,9 @@ class Orders(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """The oldest first; none: the owner does not know them yet."""
     recovers: bool = False
     """Whether the member's domain for the topic belongs to one of the owner's."""
+    is_publisher: bool = False
+    is_subscriber: bool = False
+    """What the member wants, as far as all owners know it: these orders follow from that."""
     is_first: bool = True
     is_last: bool = True
     """What does not fit into a frame comes in parts, and counts once the last is here."""

@@ -43,7 +43,8 @@ class Plan:
     """Pairs of members that reach each other through a third one."""
 
     def orders(self, topic: Topic, member: str) -> Orders:
-        work = self.work[member]
+        work, part = self.work[member], topic.parts[member]
+        knows_publisher, knows_subscriber = topic.known_above
         return Orders(
             topic.name,
             tuple(work.sources),
@@ -51,6 +52,8 @@ class Plan:
             tuple(work.media),
             topic.sessions.sessions,
             topic.party_of(member) is not None,
+            is_publisher=part.publishes and knows_publisher,
+            is_subscriber=part.subscribes and knows_subscriber,
         )
 
 
@@ -76,7 +79,10 @@ def plan_topic(scope: str, topic: Topic, addresses: Mapping[str, str], *, waits:
         for (source, target), rules in filters.items():
             channel = Channel(scope, (source,), (target,), topic.name, origin)
             if not (addresses[source] or addresses[target]):
-                plan.refused[str(channel)] = "neither end can be dialled, nor anybody between"
+                plan.refused[str(channel)] = (
+                    "neither end can be dialled, nor anybody between: let a member of "
+                    f"{scope} that can be dialled take part in {topic.name} as well"
+                )
                 continue
             to_target, to_source = addresses[target], ""
             if not to_target:
@@ -133,7 +139,7 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
         # Without an address the target comes by itself, and must be able to.
         worker = workers.choose(_end_name(source.channel), dialable=not source.address)
         if worker is None:
-            plan.refused[str(source.channel)] = "the target has to dial, and nobody here can be"
+            plan.refused[str(source.channel)] = _describe_hidden(source.channel.source[-1], topic)
             continue
         carriers.add(worker)
         channel = handed_on(source.channel, worker, of_source=True)
@@ -143,7 +149,7 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
     for target in topic.targets:
         worker = workers.choose(_end_name(target.channel), dialable=not target.address)
         if worker is None:
-            plan.refused[str(target.channel)] = "the source has to dial, and nobody here can be"
+            plan.refused[str(target.channel)] = _describe_hidden(target.channel.target[-1], topic)
             continue
         entries.add(worker)
         channel = handed_on(target.channel, worker, of_source=False)
@@ -156,6 +162,13 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
             path = (*medium.path, worker)
             plan.work[worker].media.append(Medium(medium.scope, medium.where, path))
     return carriers, entries
+
+
+def _describe_hidden(scope: str, topic: Topic) -> str:
+    return (
+        f"the other end has to dial, and no member of {scope} with {topic.name} can be dialled: "
+        "let one that can be take part as well, or put the hidden members below its owner"
+    )
 
 
 def handed_on(channel: Channel, worker: str, *, of_source: bool) -> Channel:
