@@ -110,10 +110,9 @@ class TwinNode:
 
         def begin() -> None:
             self._flush_number += 1
-            waiting = {group for group, outbox in self._outbox.items() if outbox}
             goals = {
                 group: self.sent[group] + len(self._outbox[group])
-                for group in sorted({*self.sent, *waiting})
+                for group in sorted(self.joined | self.opened)
             }
             self.flushes[self._flush_number] = goals, done
 
@@ -152,6 +151,9 @@ class TwinNode:
             self.member_since.pop(self.cluster.group_id(group), None)
             self.cluster.watching.on_left(self.cluster.as_sim_node(self), (group,))
         publishes = is_joined or group in self.opened
+        if not publishes:
+            for goals, _ in self.flushes.values():
+                goals.pop(group, None)  # Whoever leaves waits for nobody.
         life.node.want(topic, publishes=publishes, subscribes=is_joined, now=self.cluster.now)
         if publishes and topic in self._rooted:
             self.ready.add(group)
@@ -171,9 +173,7 @@ class TwinNode:
             payload = outbox.popleft()
             first = self.sent[group]
             self.sent[group] = first + 1
-            self.cluster.watching.on_sent(
-                self.cluster.as_sim_node(self), group, first, (payload,)
-            )
+            self.cluster.watching.on_sent(self.cluster.as_sim_node(self), group, first, (payload,))
             if has_envelope(first, every):
                 message = encode_enveloped(envelope_for(payload), payload)
                 self.cluster.scopes.put(self.scoped, topic, [message], ENVELOPED)
