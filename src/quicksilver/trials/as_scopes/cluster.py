@@ -140,9 +140,11 @@ class TwinCluster:
         """Some time has passed."""
         for node in self.alive():
             ways = (node.index, GMS_INDEX), (GMS_INDEX, node.index)
-            if not all(self.network.passes(*way) for way in ways):
+            is_heard = all(self.network.passes(*way) for way in ways)
+            if not is_heard:
                 node.scoped.is_disturbed = True  # Its manager may take it for dead.
-            node.look()
+            is_frozen = node.scoped.host.is_frozen
+            node.look(is_told=is_heard and not is_frozen and SCOPE in self.scopes.managers)
         for watcher in self.scopes.watchers:
             watcher.on_look()
         self.watching.on_look()

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 NEVER = float("inf")
 
+INFORMED_S = 3.0
+"""So long after a manager reaches a node again it has told it who is in its topics: connections
+that were lost are noticed, and made again."""
+
 
 class TwinHost:
     """The process of a node, as far as faults have to do with it."""
@@ -75,6 +79,8 @@ class TwinNode:
         self.flushes: dict[int, tuple[dict[str, int], Callable[[], None]]] = {}
         """Up to which number messages have to be everywhere."""
         self._flush_number = 0
+        self._told_since = cluster.now
+        life.informed_at = cluster.now
 
     def __repr__(self) -> str:
         return f"node {self.index}.{self.life}"
@@ -218,12 +224,21 @@ class TwinNode:
             case _:
                 pass
 
-    def look(self) -> None:
+    def look(self, *, is_told: bool) -> None:
         """Note in which topics it has to get everything from soon on, and which flushes are over.
 
-        A join counts from when the manager knows of it: it may be away.
+        A join counts from when the manager knows of it: it may be away. ``is_told``: whether
+        the manager reaches this node; if not, messages go to those whom it knows of.
         """
         life, now = self.scoped, self.cluster.now
+        if not is_told:
+            self._told_since = NEVER
+        elif self._told_since == NEVER:
+            self._told_since = now
+        if now >= self._told_since + INFORMED_S:
+            life.informed_at = None
+        elif life.informed_at is None:
+            life.informed_at = now
         for topic, since in life.settled_at.items():
             if since == NEVER and self.cluster.is_member(life, topic):
                 life.settled_at[topic] = now + SETTLED_S

@@ -27,6 +27,11 @@ from quicksilver.trials.trial import (
 from quicksilver.trials.watch import Violation
 
 
+def draw(seed: int) -> Plan:
+    """Return the engine's trial that a seed stands for, without what is left out."""
+    return strip(draw_plan(seed))
+
+
 def run_trial(plan: Plan, *, make_node: Callable[..., ScopeNode] = ScopeNode) -> Verdict:
     """Run a plan on scopes, without what is left out, and judge it."""
     plan = strip(plan)
@@ -83,4 +88,4 @@ def _judge(plan: Plan, twins: TwinCluster, found: list[Violation]) -> Verdict:
 
 def run_seed(seed: int) -> SeedResult:
     """Run one seed."""
-    return judge_seed(seed, lambda: run_trial(draw_plan(seed)))
+    return judge_seed(seed, lambda: run_trial(draw(seed)))

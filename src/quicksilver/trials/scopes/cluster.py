@@ -30,9 +30,10 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message, and when it was sent."""
+    """A message, and when it was sent: by whoever was settled in the topic by then it is owed."""
 
     at: float
+    """Earlier than in truth if the sender had not been told since who came."""
     message: bytes
 
 
@@ -49,6 +50,8 @@ class NodeLife:
         self.settled_at: dict[str, float] = {}
         """Since when it has to get everything, by topic."""
         self.delivered = 0
+        self.informed_at: float | None = None
+        """Until when it was told who is in its topics; None: it still is."""
         self.is_disturbed = False
         """True once a fault has befallen it or its network."""
         self.host: Host
@@ -243,7 +246,8 @@ class ScopeCluster:
         first = node.node.publish(topic, messages, attributes, self.now)
         sent = self.sent.setdefault((topic, node.sender), [])
         assert first == len(sent)
-        sent.extend(Sent(self.now, message) for message in messages)
+        at = self.now if node.informed_at is None else node.informed_at
+        sent.extend(Sent(at, message) for message in messages)
         for watcher in self.watchers:
             watcher.on_sent(node, topic, first, messages)
 

@@ -176,7 +176,7 @@ class Host:
             self.internet.events.at(until, lambda: self._thaw_at(until))
 
     def _thaw_at(self, until: float) -> None:
-        if until == self._frozen_until:
+        if until == self._frozen_until and not self.is_dead:
             self.thaw()
 
     def thaw(self) -> None:
