@@ -60,6 +60,7 @@ from quicksilver.scopes.routing import Channel
 from quicksilver.scopes.sessions.control import is_control
 from quicksilver.scopes.sessions.keys import KeyRing
 from quicksilver.scopes.sessions.multiplexer import Multiplexer
+from quicksilver.scopes.sessions.stays import Stays
 
 COPIES_BYTES = 64 << 20
 """Memory for copies and for messages that came early."""
@@ -133,6 +134,7 @@ class ScopeNode:
         self.agents: Agents | None = None
         self._sessions: Multiplexer | None = None
         self._keys = keys or KeyRing()
+        self._stays = Stays()
         self._life = life
         self._copies_bytes_max = copies_bytes_max
         self._window_bytes = window_bytes
@@ -170,6 +172,9 @@ class ScopeNode:
 
     def want(self, topic: str, *, publishes: bool, subscribes: bool, now: float) -> None:
         """Say what the applications want of a topic; ``TopicFailed`` may follow."""
+        if self.subscribes(topic) and not subscribes and self._forwarder is not None:
+            streams = self._forwarder.holdings.of_topic(topic).items()
+            self._stays.handle_left(topic, {sender: stream.low for sender, stream in streams})
         if publishes or subscribes:
             self._wants[topic] = publishes, subscribes
         else:
@@ -407,8 +412,9 @@ class ScopeNode:
         deliveries = self._sessions.deliveries
         while deliveries:
             told = deliveries.popleft()
-            if self.subscribes(told.topic):
-                return told
+            lacking = self._stays.lacking(told) if self.subscribes(told.topic) else None
+            if lacking is not None:
+                return lacking
         return None
 
     def poll_event(self) -> NodeEvent | None:

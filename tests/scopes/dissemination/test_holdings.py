@@ -199,6 +199,21 @@ def test_any_cuts_in_any_order_are_the_same_messages(arriving: list[tuple[int, i
     assert len(fresh) == len(set(fresh))
 
 
+def test_of_its_own_stream_nothing_is_missing_to_a_node_that_comes_back() -> None:
+    """Others may still be agreeing on it, and nobody can give it what it made itself."""
+    holdings = Holdings(1 << 20, A)
+    holdings.begin(T, A, 0)
+    holdings.take(run(0, 5))
+    holdings.forget_topic(T)
+    assert not holdings.streams
+    assert holdings.begin(T, A, 3).low == 5
+    other = Sender("P", "B", 1)
+    holdings.begin(T, other, 0)
+    holdings.take(run(0, 5, other))
+    holdings.forget_topic(T)
+    assert holdings.begin(T, other, 3).low == 3
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(400, 4_000), st.booleans())
 def test_within_any_budget_all_is_delivered_once_in_order(

@@ -238,5 +238,6 @@ def test_names_of_protocols() -> None:
     assert parse_protocol("tree") == ("tree", 3)
     assert parse_protocol("tree:5") == ("tree", 5)
     assert parse_protocol("gossip:4") == ("gossip", 4)
-    for bad in ("", "ring:2", "tree:0", "tree:x", "tree:", "tree:99999", "unknown"):
+    assert parse_protocol("ring:5") == ("ring", 5)
+    for bad in ("", "ring:1", "star:2", "tree:0", "tree:x", "tree:", "tree:99999", "unknown"):
         assert parse_protocol(bad) is None

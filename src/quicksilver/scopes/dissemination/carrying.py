@@ -178,4 +178,6 @@ class Carrier:
                 self._events.append(MechanismClosed(topic, medium.scope))
         for medium in wanted:
             if medium not in before:
-                self._events.append(MechanismOpened(topic, medium.scope, medium.where, medium.path))
+                self._events.append(
+                    MechanismOpened(topic, medium.scope, medium.where, medium.path, medium.to)
+                )

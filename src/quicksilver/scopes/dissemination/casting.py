@@ -92,8 +92,11 @@ class Mechanisms:
         """
         for scope, each in self._by_topic.get(packet.topic, {}).items():
             record = cast(packet.record, scope, each.path[0]) if packet.record else None
-            if record is not None and each.where.mechanism == MECHANISM:
-                self._datagrams.send(each.where, Cast(scope, first, packet.moved(record)))
+            if record is None:
+                continue
+            for where in each.to or (each.where,):
+                if where.mechanism == MECHANISM:
+                    self._datagrams.send(where, Cast(scope, first, packet.moved(record)))
 
     def knows_any(self, topic: str) -> bool:
         return topic in self._by_topic

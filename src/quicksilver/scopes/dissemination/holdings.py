@@ -210,6 +210,8 @@ class Holdings:
         self.arrived: dict[Name, None] = {}
         """Streams that have got something since somebody took note of it."""
         self._by_topic: dict[str, dict[Sender, Stream]] = {}
+        self._own_lows: dict[str, int] = {}
+        """How far this node's own streams were in topics that it has left."""
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """Copies that everybody has, oldest first …"""
         self._unstable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
@@ -232,7 +234,10 @@ class Holdings:
         if stream is None:
             if len(self.streams) >= STREAMS_MAX:
                 self._forget(next(iter(self.streams)))
-            stream = Stream(first, is_own=sender == self._own)
+            is_own = sender == self._own
+            stream = Stream(
+                max(first, self._own_lows.pop(topic, 0)) if is_own else first, is_own=is_own
+            )
             self.streams[Name(topic, sender)] = stream
             self._by_topic.setdefault(topic, {})[sender] = stream
         elif first < stream.low and not stream.is_begun:
@@ -343,7 +348,13 @@ class Holdings:
         return self._by_topic.get(topic, {})
 
     def forget_topic(self, topic: str) -> None:
-        """This node has left a topic."""
+        """This node has left a topic.
+
+        If it comes back its own stream goes on where it was, and none of that is missing here.
+        """
+        own = None if self._own is None else self.find(topic, self._own)
+        if own is not None:
+            self._own_lows[topic] = own.low
         for sender in list(self._by_topic.get(topic, {})):
             self._forget(Name(topic, sender))
 

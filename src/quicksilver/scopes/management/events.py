@@ -124,6 +124,8 @@ class MechanismOpened:
     where: External
     path: tuple[str, ...]
     """The scope's member that this node stands for, and so on down to this node."""
+    to: tuple[External, ...] = ()
+    """Where it sends; empty: to where it listens."""
 
 
 @dataclass(frozen=True, slots=True)

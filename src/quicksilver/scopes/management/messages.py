@@ -36,6 +36,7 @@ ENDS_MAX = 10_000
 
 SESSIONS_MAX = 4
 MEDIA_MAX = 64
+REGIONS_MAX = 64
 """Sessions of a topic at one time, and mechanisms that a member uses for one topic."""
 
 ROWS_MAX = 200
@@ -134,8 +135,11 @@ class Medium(msgspec.Struct, frozen=True, array_like=True):
 
     scope: Name
     where: External
+    """Where it listens …"""
     path: Path
     """The scope's member, then who it was handed to, down to a node."""
+    to: Annotated[tuple[External, ...], msgspec.Meta(max_length=REGIONS_MAX)] = ()
+    """… and where it sends; empty: to where it listens."""
 
 
 class Flavour(msgspec.Struct, frozen=True, array_like=True):

@@ -16,11 +16,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.dissemination.filters import Filter
 from quicksilver.scopes.dissemination.policies.base import Edge
 from quicksilver.scopes.management.messages import Medium, Orders, Source, Target
 from quicksilver.scopes.management.topics import Topic
 from quicksilver.scopes.routing import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """The regions of a scope that a topic goes to, each by a mechanism of its own."""
+
+    of_member: Mapping[str, External]
+    """Where members listen …"""
+    rest: External
+    """… and those who are in no region."""
+    to: tuple[External, ...]
+    """Where whoever sends to the topic sends."""
 
 
 @dataclass(slots=True)
@@ -57,9 +70,17 @@ class Plan:
         )
 
 
-def plan_topic(scope: str, topic: Topic, addresses: Mapping[str, str], *, waits: bool) -> Plan:
+def plan_topic(
+    scope: str,
+    topic: Topic,
+    addresses: Mapping[str, str],
+    regions: Regions | None = None,
+    *,
+    waits: bool,
+) -> Plan:
     """Return what each member has to do; ``addresses`` are those of members' managers, empty
-    for those who cannot be dialled."""
+    for those who cannot be dialled. ``regions``: those of the topic, where it goes to each of
+    them by a mechanism of its own."""
     plan = Plan({member: Work() for member in topic.parts})
     workers = _Workers(topic, addresses)
     carriers, entries = _hand_out(topic, plan, workers)
@@ -89,8 +110,11 @@ def plan_topic(scope: str, topic: Topic, addresses: Mapping[str, str], *, waits:
                 to_source = addresses[source]
             plan.work[source].sources.append(Source(channel, tuple(rules), to_target, waits))
             plan.work[target].targets.append(Target(channel, to_source))
-    if topic.where is not None:
-        for member in [m for m, p in parts if p.is_member]:
+    for member in [m for m, p in parts if p.is_member]:
+        if regions is not None:
+            own = regions.of_member.get(member, regions.rest)
+            plan.work[member].media.append(Medium(scope, own, (member,), regions.to))
+        elif topic.where is not None:
             plan.work[member].media.append(Medium(scope, topic.where, (member,)))
     return plan
 
@@ -160,7 +184,7 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
             carriers.add(worker)
             entries.add(worker)
             path = (*medium.path, worker)
-            plan.work[worker].media.append(Medium(medium.scope, medium.where, path))
+            plan.work[worker].media.append(Medium(medium.scope, medium.where, path, medium.to))
     return carriers, entries
 
 

@@ -57,6 +57,8 @@ class Topic:
         """… and mechanisms of scopes above that it has a part in."""
         self.where: External | None = None
         """The mechanism between this scope's own members, if its policy is one …"""
+        self.goes_to_regions = False
+        """Whether each part of the scope has a mechanism to itself, for all its topics …"""
         self.refused = ""
         """… or why it cannot be used."""
         self.told_problems: dict[str, str] = {}

@@ -30,9 +30,10 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message, and when it was sent."""
+    """A message, and when it was sent: by whoever was settled in the topic by then it is owed."""
 
     at: float
+    """Earlier than in truth if the sender had not been told since who came."""
     message: bytes
 
 
@@ -49,6 +50,8 @@ class NodeLife:
         self.settled_at: dict[str, float] = {}
         """Since when it has to get everything, by topic."""
         self.delivered = 0
+        self.informed_at: float | None = None
+        """Until when it was told who is in its topics; None: it still is."""
         self.is_disturbed = False
         """True once a fault has befallen it or its network."""
         self.host: Host
@@ -122,7 +125,8 @@ class ScopeCluster:
         for node in self.plan.nodes:
             self.start_node(node.name)
 
-    def start_manager(self, name: str) -> None:
+    def start_manager(self, name: str, *, index: int | None = None) -> None:
+        """``index``: its host's in the network, if not the next one."""
         scope = self.scopes[name]
         machine: list[ManagerMachine] = []
 
@@ -135,7 +139,12 @@ class ScopeCluster:
             return machine[0]
 
         host = self.internet.add(
-            scope.network, name, make, lambda: None, is_behind_nat=scope.is_behind_nat
+            scope.network,
+            name,
+            make,
+            lambda: None,
+            is_behind_nat=scope.is_behind_nat,
+            index=index,
         )
         self.managers[name] = host, machine[0]
 
@@ -154,7 +163,8 @@ class ScopeCluster:
 
             host.do(change)
 
-    def start_node(self, name: str) -> NodeLife:
+    def start_node(self, name: str, *, index: int | None = None) -> NodeLife:
+        """``index``: its host's in the network, if not the next one."""
         plan = self._plans[name]
         before = self.nodes.get(name)
         node = NodeLife(self, plan, 1 if before is None else before.life + 1)
@@ -171,7 +181,12 @@ class ScopeCluster:
         self.nodes[name] = node
         self.lives.append(node)
         node.host = self.internet.add(
-            scope.network, name, make, lambda: self._take(node), is_behind_nat=scope.is_behind_nat
+            scope.network,
+            name,
+            make,
+            lambda: self._take(node),
+            is_behind_nat=scope.is_behind_nat,
+            index=index,
         )
         for topic in plan.joins:
             self.join(node, topic)
@@ -215,16 +230,26 @@ class ScopeCluster:
         """Let a node send messages, unless it has to wait."""
 
         def put() -> None:
-            if not node.node.may_publish(topic):
-                return
-            first = node.node.publish(topic, messages, None, self.now)
-            sent = self.sent.setdefault((topic, node.sender), [])
-            assert first == len(sent)
-            sent.extend(Sent(self.now, message) for message in messages)
-            for watcher in self.watchers:
-                watcher.on_sent(node, topic, first, messages)
+            if node.node.may_publish(topic):
+                self.put(node, topic, messages)
 
         node.host.do(put)
+
+    def put(
+        self,
+        node: NodeLife,
+        topic: str,
+        messages: list[bytes],
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        """Publish messages, in a node's process, for which there is room."""
+        first = node.node.publish(topic, messages, attributes, self.now)
+        sent = self.sent.setdefault((topic, node.sender), [])
+        assert first == len(sent)
+        at = self.now if node.informed_at is None else node.informed_at
+        sent.extend(Sent(at, message) for message in messages)
+        for watcher in self.watchers:
+            watcher.on_sent(node, topic, first, messages)
 
     def _take(self, node: NodeLife) -> None:
         """Take what a node delivers and tells."""
