@@ -265,11 +265,15 @@ class ScopedCore(CoreBase[ScopedSink]):
         try:
             await wait_first(stop, self._server.wait_failed)
         finally:
+            self._server.call(self._leave_all)
             self._datagrams.close()
             self._frames.close()
             # What was flushed may be on its way through the last buffers of this process.
             self._server.call(self._frames.finish)
             await self._server.close(LINGER_S)
+
+    def _leave_all(self) -> None:
+        self._machine.finish(asyncio.get_running_loop().time())
 
     def _pause(self, paused: bool) -> None:
         """The application is behind: messages stay in the kernel, and senders wait."""

@@ -195,6 +195,14 @@ class ScopeNode:
         """Subscribe and publish no more."""
         self.want(topic, publishes=False, subscribes=False, now=now)
 
+    def finish(self, now: float) -> None:
+        """This process is about to end: leave all topics, so that nobody waits for this node."""
+        for topic in self._wants:
+            self.manager.subscribe(topic, publishes=False, subscribes=False, now=now)
+        self._wants.clear()
+        self.manager.finish(now)
+        self._turn(now)
+
     def subscribes(self, topic: str) -> bool:
         """Whether the applications want the messages of a topic."""
         return self._wants.get(topic, (False, False))[1]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Record
-from quicksilver.stdx.ranges import RangeSet
+from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 EARLY_MAX = 4096
 """Packets of one sender that wait for a gap before them to be filled."""
@@ -60,6 +60,7 @@ class Stream:
     __slots__ = (
         "_early",
         "ask_at",
+        "away",
         "copies",
         "early",
         "early_count",
@@ -79,6 +80,8 @@ class Stream:
         """All before were delivered or passed over, or were not for this node."""
         self.stable = 0
         """All who are waited for have everything below."""
+        self.away = VALUE_MAX
+        """Below ``stable`` if somebody was away and has to get what is stable from here on."""
         self.copies: deque[Packet] = deque()
         """Delivered messages, kept for others: without gaps, up to ``low``."""
         self.early: dict[int, Packet] = {}
@@ -117,9 +120,10 @@ class Stream:
     def beginning(self) -> int:
         """Return where the stream begins for somebody who has nothing of it.
 
-        What all have that were waited for is not for those who came later.
+        What all have that were waited for is not for those who came later, but for those who
+        were away.
         """
-        return max(self.kept, min(self.stable, self.low))
+        return max(self.kept, min(self.stable, self.low, self.away))
 
     def has(self, number: int) -> bool:
         """Whether a message was here once."""
@@ -311,6 +315,12 @@ class Holdings:
                 del unstable[key]
                 self._stable[key] = None
             at += 1
+
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None:
+        """Whoever knows nothing of a stream begins here, though more is stable."""
+        stream = self.find(topic, sender)
+        if stream is not None:
+            stream.away = mark
 
     def copies(self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int) -> list[Packet]:
         """Return what is here of some messages, as much of it as fits.

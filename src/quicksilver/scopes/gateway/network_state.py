@@ -70,6 +70,9 @@ class NetworkState:
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None:
         self._holdings.handle_stable(topic, sender, mark)
 
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None:
+        self._holdings.handle_away(topic, sender, mark)
+
     def _limit(self, name: Name, stream: Stream) -> LowerStream:
         confirmed = self._confirmed(*name)
         if confirmed is None or confirmed >= stream.low or not self._is_counted(name):

@@ -320,6 +320,15 @@ class ScopeManager:
         self._locator.handle_timeout(now)
         self._schedule(now)
 
+    def finish(self, now: float) -> None:
+        """This process is about to end: say what was to be worked out soon.
+
+        Owners keep a scope for a while after its manager has ended, with what it wanted last.
+        """
+        if WorkOut() in self._timers:
+            self._timers.cancel(WorkOut())
+            self._arranger.work_out(now)
+
     # Outputs
 
     def poll_saved(self) -> Saved | None:

@@ -273,6 +273,7 @@ class Agents:
 
     def handle_timeout(self, now: float) -> None:
         self._now = now
+        self.state.handle_timeout(now)
         for hosted in list(self.hosted.values()):
             hosted.agent.handle_timeout(now)
         self._settle(now)
@@ -281,6 +282,7 @@ class Agents:
 
     def next_timeout(self) -> float | None:
         times = [hosted.agent.next_timeout() for hosted in self.hosted.values()]
+        times.append(self.state.next_timeout())
         return min((time for time in times if time is not None), default=None)
 
     def poll_message(self) -> tuple[Link | External, bytes] | None:

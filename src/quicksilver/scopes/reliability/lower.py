@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
-from quicksilver.scopes.reliability.records import Kind, Own
+from quicksilver.scopes.reliability.records import Kind, Own, Return
+from quicksilver.scopes.reliability.returns import RETURN_S, Returns
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 
@@ -48,6 +49,8 @@ class LowerState(Protocol):
 
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None: ...
 
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None: ...
+
 
 Value = TypeVar("Value")
 
@@ -67,6 +70,7 @@ class NodeState:
         self._lost: dict[Name, int] = {}
         self._counted: dict[Name, None] = {}
         """Streams in which this node was counted as one that is waited for: it stays so."""
+        self._returns = Returns()
         self.given_up: deque[tuple[str, Sender, int]] = deque()
         """Streams and marks below which what is missing cannot be had."""
         self.risen: dict[Name, None] = {}
@@ -123,7 +127,11 @@ class NodeState:
             _put(self._lost, name, lost)
         stream = self.lower.find(*name)
         lost = self.lost(name)
-        if stream is None or not self.subscribes(name.topic) or lost <= stream.low:
+        if stream is not None and not self.subscribes(name.topic) and stream.kept == stream.low:
+            lost = self.stable(name)  # Nobody here waits for it, and nothing goes with it.
+        elif stream is None or not self.subscribes(name.topic):
+            return
+        if lost <= stream.low:
             return
         is_new = (*name, lost) not in self.given_up and len(self.given_up) < STREAMS_MAX
         if is_new and stream.missing(lost):
@@ -141,8 +149,11 @@ class NodeState:
             if not is_receiver:
                 return Own(Kind.NEUTRAL)
             # What is stable was for those who were here before.
-            self.lower.begin(*name, self.stable(name))
-            self.lower.handle_stable(*name, self.stable(name))
+            stable = self.stable(name)
+            known = self._returns.find(name)
+            self.lower.begin(*name, stable if known is None else min(stable, known[1]))
+            self.lower.handle_stable(*name, stable)
+            self._tell_away(name)
             stream = self.lower.find(*name)
             assert stream is not None
         low, high = stream.low, stream.high
@@ -157,6 +168,31 @@ class NodeState:
             else:
                 _put(self._counted, name, None)
         return Own(kind, low=low, need=low, high=high, kept=kept, some=some)
+
+    # Members that are away
+
+    def note_away(self, name: Name, mark: int, until: float) -> None:
+        """Until a time, a member may come back that lacks what follows a number."""
+        self._returns.note(name, mark, until)
+        self._tell_away(name)
+
+    def find_return(self, name: Name, now: float) -> Return | None:
+        """Return where a member begins that knows nothing of a stream, if somebody is away."""
+        known = self._returns.find(name)
+        if known is None or known[0] <= now:
+            return None
+        return Return(min(known[0] - now, RETURN_S), known[1])
+
+    def _tell_away(self, name: Name) -> None:
+        known = self._returns.find(name)
+        self.lower.handle_away(*name, VALUE_MAX if known is None else known[1])
+
+    def next_timeout(self) -> float | None:
+        return self._returns.next_timeout()
+
+    def handle_timeout(self, now: float) -> None:
+        for name in self._returns.expire(now):
+            self._tell_away(name)
 
     def is_counted(self, name: Name) -> bool:
         return name in self._counted
@@ -176,6 +212,7 @@ class NodeState:
         return stream.missing(ranges.last() + 1).intersection(ranges)
 
     def forget_topic(self, topic: str) -> None:
+        self._returns.forget_topic(topic)
         tables: list[dict[Name, Any]]
         tables = [self._stable, self._lost, self._counted, self.active, self.risen]
         for table in tables:

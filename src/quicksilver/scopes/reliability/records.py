@@ -18,6 +18,7 @@ import msgspec
 from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Mark, Sender
 from quicksilver.scopes.names import Name as ScopeName
+from quicksilver.scopes.reliability.returns import RETURN_S
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 RECORDS_MAX = 64
@@ -41,6 +42,13 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 Segments = Annotated[tuple[Segment, ...], msgspec.Meta(max_length=SEGMENTS_MAX + 1)]
+
+
+class Return(msgspec.Struct, frozen=True, array_like=True):
+    """Members that were away may come back for some time, and begin at a number."""
+
+    left_s: Annotated[float, msgspec.Meta(ge=0.0, le=RETURN_S)]
+    mark: Mark
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -78,6 +86,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     """Below this something seems to be lost: members say afresh what they have."""
     cleared: Mark = VALUE_MAX
     """Below this, everybody so far has said so since it was doubted."""
+    returns: Return | None = None
+    """Where a member begins that knows nothing of the stream, if not after what is stable."""
     hidden: object = None
     """How the value came about: only simulations write it (dissertation 3.2.15)."""
 
@@ -192,6 +202,7 @@ def blank(record: Record) -> Record:
         record.agreed,
         record.offered,
         doubt=record.doubt,
+        returns=record.returns,
     )
 
 
@@ -218,6 +229,7 @@ def merge(one: Record, other: Record) -> Record:
         limit,
         min(one.doubt, other.doubt),
         min(one.cleared, other.cleared),
+        one.returns or other.returns,
     )
 
 

@@ -148,6 +148,17 @@ class ScopeCluster:
         )
         self.managers[name] = host, machine[0]
 
+    def end_node(self, name: str) -> None:
+        """Let a node's process end as its user wants it to."""
+        node = self.nodes[name]
+        node.host.do(lambda: node.node.finish(self.now))
+        node.host.kill()
+
+    def end_manager(self, name: str) -> None:
+        host, machine = self.managers.pop(name)
+        host.do(lambda: machine.manager.finish(self.now))
+        host.kill()
+
     def kill_manager(self, name: str) -> None:
         host, _ = self.managers.pop(name)
         host.kill()
