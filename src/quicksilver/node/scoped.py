@@ -133,6 +133,7 @@ class ScopedCore(CoreBase[ScopedSink]):
     # Life
 
     def start(self) -> None:
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> ScopeUnreachableError:
@@ -145,6 +146,7 @@ class ScopedCore(CoreBase[ScopedSink]):
             return
         self.is_closed = True
         self.thread.stop()
+        self._end()
         self._listener.close()
         self._end_all(ClosedError("the node"))
 
