@@ -41,7 +41,7 @@ from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
-from quicksilver.net.host import CoreThread, tune_collector
+from quicksilver.net.host import CoreThread
 from quicksilver.net.interfaces import (
     Interface,
     InterfaceError,
@@ -67,7 +67,6 @@ from quicksilver.node.other_networks import OtherNetworks
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.sinks import DroppingSink, GroupSink, PatternSink
-from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID
 
@@ -142,7 +141,6 @@ class NodeCore(CoreBase[GroupSink]):
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
         )
         self._requests: dict[int, Future[dict[str, int]]] = {}
-        self._is_started = False
         self._is_no_gms = False
         """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
@@ -152,12 +150,7 @@ class NodeCore(CoreBase[GroupSink]):
 
     def start(self) -> None:
         """Start the core thread and wait until the GMS has let the node in."""
-        options = self.options
-        if options.tune_gc:
-            tune_collector()
-        if options.switch_interval_s is not None:
-            SWITCH_INTERVAL.enter(options.switch_interval_s)
-        self._is_started = True
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> GmsUnreachableError:
@@ -186,8 +179,7 @@ class NodeCore(CoreBase[GroupSink]):
         self.thread.stop()
         if self._spill is not None:
             self._spill.close()
-        if self.options.switch_interval_s is not None and self._is_started:
-            SWITCH_INTERVAL.leave()
+        self._end()
         self._end_all(ClosedError("the node"))
         if self._is_started:
             self._log.closed()

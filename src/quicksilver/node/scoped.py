@@ -136,6 +136,7 @@ class ScopedCore(CoreBase[ScopedSink]):
     # Life
 
     def start(self) -> None:
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> ScopeUnreachableError:
@@ -148,6 +149,7 @@ class ScopedCore(CoreBase[ScopedSink]):
             return
         self.is_closed = True
         self.thread.stop()
+        self._end()
         self._listener.close()
         if self._unicast is not None and self._datagrams is None:
             self._unicast.close()  # The thread did not come so far.

@@ -1,24 +1,27 @@
 """Datagrams of a node of a scope, on its event loop: to single nodes, and by IP multicast.
 
 Nothing is opened before it is needed, but what others send single datagrams to. Each scope that
-uses multicast has a port of its own, and each port has sockets of its own.
+uses multicast has a port of its own, and each port has sockets of its own. What is longer than
+the interface carries travels in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
-from quicksilver.net.interfaces import Interface
+from quicksilver.net.interfaces import Interface, datagram_bytes_max
 from quicksilver.net.listening import open_listener
 from quicksilver.net.sockopts import PortError
 from quicksilver.node.log import NODE
 from quicksilver.node.options import NodeOptions
 from quicksilver.scopes.dissemination.channels import External, Link
+from quicksilver.scopes.dissemination.pieces import Cutter, Joiner
 from quicksilver.stdx.text import printable
 from quicksilver.wire.ids import Address
 
@@ -39,6 +42,9 @@ TRIES_MAX = 16
 
 PORTS_MAX = 64
 """Scopes with multicast that one node can be in."""
+
+ADDRESSES_MAX = 1024
+"""Places to send to that are remembered; forgotten together."""
 
 Take = Callable[[bytes], None]
 Poll = Callable[[], tuple[Link | External, bytes] | None]
@@ -103,6 +109,12 @@ class ScopedDatagrams:
         self._on_datagrams = on_datagrams
         self._poll = poll
         self._loop = asyncio.get_running_loop()
+        limit = datagram_bytes_max(interface)
+        own = int.from_bytes(os.urandom(8), "little")
+        self._cutter = Cutter(min(options.packet_bytes or limit, limit), own)
+        self._joiner = Joiner()
+        self._addresses: dict[Link | External, Address | None] = {}
+        """What places to send to were understood as."""
         self._by_port: dict[int, DatagramSockets] = {}
         """By the port of multicast; ``NO_MULTICAST`` for datagrams to this node alone."""
         self._wanted: dict[int, set[str]] = {}
@@ -129,7 +141,7 @@ class ScopedDatagrams:
         self._by_port.clear()
 
     def counters(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
+        totals: dict[str, int] = dict(self._joiner.counters)
         for sockets in self._by_port.values():
             for name, count in asdict(sockets.counters).items():
                 totals[name] = totals.get(name, 0) + int(count)
@@ -208,10 +220,7 @@ class ScopedDatagrams:
         arrived = sockets.receive_multicast(RECEIVE_MAX) + sockets.receive_unicast(RECEIVE_MAX)
         found: list[bytes] = []
         for data, segment, _ in arrived:
-            if segment:
-                found += (data[at : at + segment] for at in range(0, len(data), segment))
-            else:
-                found.append(data)
+            found += self._joiner.take(data, segment)
         if found:
             self._on_datagrams(found)
         self._watch_faults(port)
@@ -262,14 +271,24 @@ class ScopedDatagrams:
             if polled is None:
                 break
             where, data = polled
-            address = _parse(where.address if isinstance(where, Link) else where.name)
+            address = self._find_address(where)
             if address is None:
                 self.refused += 1
             elif self._unsent and self._unsent[-1][0] == address:
-                self._unsent[-1][1].append(data)
+                self._unsent[-1][1].extend(self._cutter.cut(data))
             else:
-                self._unsent.append((address, [data]))
+                self._unsent.append((address, self._cutter.cut(data)))
         return bool(self._unsent)
+
+    def _find_address(self, where: Link | External) -> Address | None:
+        try:
+            return self._addresses[where]
+        except KeyError:
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            text = where.address if isinstance(where, Link) else where.name
+            address = self._addresses[where] = _parse(text)
+            return address
 
 
 def _parse(text: str) -> Address | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quicksilver.scopes.dissemination.holdings import Holdings
+from quicksilver.scopes.dissemination.holdings import STABLE_SHARE, Holdings
 from quicksilver.scopes.dissemination.packets import (
     MESSAGES_MAX,
     Gap,
@@ -175,6 +175,25 @@ class Model:
         return ready
 
 
+def test_of_what_everybody_has_little_is_kept() -> None:
+    """A part of the budget, the newest; what somebody may lack has all of it."""
+    size = run(100, 101).size()
+    holdings = Holdings(40 * size * STABLE_SHARE)
+    holdings.begin(T, A, 100)
+    for number in range(100, 200):
+        holdings.take(run(number, number + 1))
+    stream = holdings.of_topic(T)[A]
+    holdings.handle_stable(T, A, 130)
+    assert stream.kept == 100, "there is room for 40"
+    holdings.handle_stable(T, A, 190)
+    assert stream.kept == 150
+    assert holdings.bytes == 50 * size
+    for number in range(200, 330):
+        holdings.take(run(number, number + 1))
+    assert stream.kept == 170, "for what somebody may lack there is more"
+    assert holdings.bytes == holdings.bytes_max
+
+
 spans = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1]))
 
 
@@ -235,6 +254,7 @@ def test_within_any_budget_all_is_delivered_once_in_order(
         if is_stable and rng.random() < 0.2:
             holdings.handle_stable(T, A, rng.randint(0, len(got)))
         assert 0 <= holdings.early_bytes <= holdings.bytes <= budget
+        assert 0 <= holdings._stable_bytes <= budget // STABLE_SHARE
         stream = holdings.of_topic(T).get(A)
         if stream is not None:
             kept = numbers(list(stream.copies))
@@ -242,3 +262,4 @@ def test_within_any_budget_all_is_delivered_once_in_order(
     assert got == list(range(100))
     holdings.forget_topic(T)
     assert (holdings.bytes, holdings.early_bytes, holdings.streams) == (0, 0, {})
+    assert holdings._stable_bytes == 0

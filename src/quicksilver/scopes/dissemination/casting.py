@@ -22,8 +22,9 @@ from quicksilver.scopes.dissemination.packets import Packet
 from quicksilver.scopes.management.events import MechanismOpened
 from quicksilver.scopes.routing import cast
 
-WAITING_BYTES_MAX = 8 << 20
-"""Datagrams that wait to be sent; past it what is to be sent is dropped."""
+WAITING_BYTES_MAX = 16 << 20
+"""Datagrams that wait to be sent; past it what is to be sent is dropped. A window of what a node
+publishes fits in with room to spare (``forwarder.WINDOW_BYTES``)."""
 
 MECHANISM = "multicast"
 """The kind of mechanism that takes datagrams: its name is an address and a port."""

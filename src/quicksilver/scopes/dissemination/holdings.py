@@ -29,6 +29,10 @@ EARLY_MAX = 4096
 EARLY_ASK = 64
 """With so many early messages whoever may have the missing ones is asked for them."""
 
+STABLE_SHARE = 4
+"""Copies that everybody has may take one part in so many of the budget: they are for few, and
+memory that is used again soon is faster than fresh memory."""
+
 STREAMS_MAX = 10_000
 """Streams of one node; past it the one that was quiet for longest is forgotten."""
 
@@ -218,6 +222,7 @@ class Holdings:
         """How far this node's own streams were in topics that it has left."""
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """Copies that everybody has, oldest first …"""
+        self._stable_bytes = 0
         self._unstable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """… and the others …"""
         self._unstable_own: OrderedDict[tuple[Stream, int], None] = OrderedDict()
@@ -314,7 +319,9 @@ class Holdings:
             if key in unstable:
                 del unstable[key]
                 self._stable[key] = None
+                self._stable_bytes += copies[at].size()
             at += 1
+        self._make_room()
 
     def handle_away(self, topic: str, sender: Sender, mark: int) -> None:
         """Whoever knows nothing of a stream begins here, though more is stable."""
@@ -378,8 +385,16 @@ class Holdings:
         """Keep copies of what was just delivered; their bytes were counted on arrival."""
         for packet in packets:
             stream.copies.append(packet)
-            ages = self._stable if packet.stop <= stream.stable else self._unstable_of(stream)
-            ages[stream, packet.number] = None
+            if packet.stop <= stream.stable:
+                self._stable[stream, packet.number] = None
+                self._stable_bytes += packet.size()
+            else:
+                self._unstable_of(stream)[stream, packet.number] = None
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self._stable_bytes > self.bytes_max // STABLE_SHARE:
+            self._drop(next(iter(self._stable))[0])
         while self.bytes > self.bytes_max:
             # What came early is needed, and stays.
             self._drop(next(iter(self._stable or self._unstable or self._unstable_own))[0])
@@ -390,11 +405,13 @@ class Holdings:
     def _drop(self, stream: Stream) -> None:
         packet = stream.copies.popleft()
         key = stream, packet.number
+        size = packet.size()
         if key in self._stable:
             del self._stable[key]
+            self._stable_bytes -= size
         else:
             del self._unstable_of(stream)[key]
-        self.bytes -= packet.size()
+        self.bytes -= size
 
     def _forget(self, name: Name) -> None:
         stream = self.streams.pop(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quicksilver.scopes.dissemination.holdings import STABLE_SHARE
 from quicksilver.scopes.dissemination.packets import Gap, Sender
 from quicksilver.trials.scopes.cluster import NodeLife, ScopeCluster
 from quicksilver.trials.scopes.watch import ScopeWatcher
@@ -35,7 +36,7 @@ class Complete(ScopeWatcher):
         living = self.cluster.living()
         senders = {node.sender for node in living}
         size = sum(len(each.message) for sent in self.cluster.sent.values() for each in sent)
-        is_all_kept = size < self.cluster.plan.copies_bytes
+        is_all_kept = size < self.cluster.plan.copies_bytes // STABLE_SHARE
         for (topic, sender), sent in self.cluster.sent.items():
             readers = [node for node in living if topic in node.joined and node.sender != sender]
             owed: set[int] = set()
