@@ -197,10 +197,16 @@ BUGS = [
 ]
 
 
+# Those of ``test_members`` and seed 4 of ``test_agreement`` are tests of their own.
+@pytest.mark.slow
+@pytest.mark.parametrize("find", [shift_of_seats, holder_falls_silent, settle_after_loss])
+def test_without_the_bug_all_is_well(find: Callable[[], None]) -> None:
+    find()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_found(bug: Planted, monkeypatch: Patch) -> None:
-    bug.find()
     bug.plant(monkeypatch)
     with pytest.raises(AssertionError):
         bug.find()

@@ -151,8 +151,11 @@ def join(
     found = [segment for segment in first if segment.start < limit]
     known = ranges_of(found)
     for segment in second:
-        left = RangeSet([(segment.start, min(segment.stop, limit))]).difference(known)
-        found += [Segment(start, stop, segment.member) for start, stop in left]
+        begin, end = segment.start, min(segment.stop, limit)
+        # As a rule both say the same: nothing is left.
+        if not known.contains_range(begin, end):
+            left = RangeSet([(begin, end)]).difference(known)
+            found += [Segment(start, stop, segment.member) for start, stop in left]
     found.sort(key=lambda segment: segment.start)
     merged: list[Segment] = []
     for segment in found:

@@ -207,11 +207,9 @@ class NodeMachine:
     def take_stable(self) -> Iterator[tuple[str, Sender, int]]:
         """Yield which streams of topics that the node has joined are stable elsewhere now."""
         for name, stream in self.node.forwarder.holdings.streams.items():
-            if is_control(name.sender):
+            # Asked after every input: of most streams there is nothing new.
+            if stream.stable == self._marks.get(name, 0) or is_control(name.sender):
                 continue
-            key = name.topic, name.sender
-            if not self.node.subscribes(name.topic):
-                continue
-            if stream.stable != self._marks.get(key, 0):
-                self._marks[key] = stream.stable
+            if self.node.subscribes(name.topic):
+                self._marks[name] = stream.stable
                 yield name.topic, name.sender, stream.stable
