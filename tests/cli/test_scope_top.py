@@ -82,6 +82,24 @@ def test_what_is_no_number_counts_nothing(tree: Told) -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
+def test_a_member_behind_nat_is_not_called_away() -> None:
+    """Nobody outside can ask it, and that is no fault of it."""
+    with (
+        managing("campus") as (address, _),
+        managing("campus/home", "--owner", address, "--behind-nat"),
+    ):
+        for _ in range(100):
+            lines = run("scope", "tree", "--manager", address).stdout.splitlines()
+            if len(lines) > 1:
+                break
+        assert lines[1] == "└─ campus/home: behind NAT: ask its manager there"
+        done = run("doctor", "--json", "--gms", address)
+        findings = json.loads(done.stdout.splitlines()[-1])["findings"]
+        assert not [each for each in findings if each["check"] == "member"]
+
+
+@pytest.mark.integration
+@pytest.mark.slow
 def test_a_manager_is_asked_by_top_and_by_doctor() -> None:
     """Both take its address where they take that of a GMS."""
     with (

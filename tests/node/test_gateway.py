@@ -20,6 +20,7 @@ from quicksilver.node.gateway import GatewayOptions, OtherScopeError, serve_gate
 from quicksilver.wire.envelope import CARRIED_SENDER
 from tests.node.managers import managing
 from tests.node.service import connect, run, running_gms, take, until
+from tests.node.test_cancellation import cancel_everywhere
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -312,6 +313,46 @@ def test_a_node_that_closes_tells_what_other_networks_may_lack() -> None:
             with pytest.raises(UnconfirmedError, match="other networks have them"):
                 await alice.close(timeout=1)
             two.resume("g2")
+
+    with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
+        one.start("g1")
+        two.start("g2")
+        run(work(one, two), 60)
+
+
+def test_a_flush_across_networks_may_be_cancelled_at_any_point() -> None:
+    """Also while the gateways are asked: the next flush asks anew."""
+
+    async def work(one: Network, two: Network) -> None:
+        async with connect(one.gms, name="alice") as alice, connect(two.gms, name="bob") as bob:
+            out, far = await alice.open(TOPIC), Reader(await bob.join(TOPIC))
+            count = 0
+
+            async def send() -> None:
+                nonlocal count
+                await out.send(b"%09d" % count)
+                count += 1
+
+            while far.last("alice") < 0:
+                await send()
+                await asyncio.sleep(0.02)
+
+            async def flush() -> None:
+                await send()
+                await alice.flush()
+
+            async def after() -> None:
+                assert await alice.flush(timeout=10) == ()
+                await until(lambda: far.last("alice") == count - 1)
+
+            assert await cancel_everywhere(flush, after) >= 1
+            for delay_s in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3):
+                flushing = asyncio.ensure_future(flush())
+                await asyncio.wait((flushing,), timeout=delay_s)
+                flushing.cancel()
+                await asyncio.gather(flushing, return_exceptions=True)
+                await after()
+            assert not alice.core.requests._pending
 
     with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
         one.start("g1")

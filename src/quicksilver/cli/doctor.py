@@ -114,7 +114,7 @@ def check_scope(address: str) -> list[Finding]:
     """See how it stands with a scope and those below it; nothing where a GMS answers."""
     import asyncio
 
-    from quicksilver.cli.scope_view import InspectError, look
+    from quicksilver.cli.scope_view import NOT_ASKED, InspectError, look
     from quicksilver.net.diagnosis import Finding
 
     try:
@@ -141,7 +141,7 @@ def check_scope(address: str) -> list[Finding]:
         detail = f"{row.name} in {name}: {row.facts['refused']}"
         fix = f"quicksilver scope explain {row.name} --manager {address}"
         findings.append(Finding("topic", False, detail, fix))
-    missing = [told for told in below if told.problem]
+    missing = [told for told in below if told.problem not in ("", NOT_ASKED)]
     for told in missing[:SHOWN_MAX]:
         detail = f"{told.name} at {told.address or '?'}: {told.problem}"
         findings.append(Finding("member", False, detail, "see whether it runs, and its log"))

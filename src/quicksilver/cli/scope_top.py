@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from quicksilver.cli.scope_view import Told, look
+from quicksilver.cli.scope_view import NOT_ASKED, Told, look
 from quicksilver.stdx.units import format_rate
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _state(told: Told, meter: ScopeMeter) -> Any:
     from quicksilver.cli.screen import styled
 
     if told.problem:
-        return styled(told.problem, "red")
+        return styled(told.problem, "yellow" if told.problem == NOT_ASKED else "red")
     if meter.rates.get(told.name, {}).get("gaps"):
         return styled("misses messages", "red")
     away = [row for row in _rows(told, "owner") if row.facts.get("state") != "connected"]

@@ -88,7 +88,8 @@ class Node(NodeBase):
             await self._wait(core.welcome)
         except BaseException:
             self._core = None
-            await asyncio.to_thread(core.close)
+            # In a thread of its own: whoever is cancelled here leaves it at work.
+            await asyncio.shield(asyncio.to_thread(core.close))
             raise
 
     async def __aexit__(
