@@ -105,10 +105,12 @@ class TwinCluster:
     def is_settled(self) -> bool:
         return all(node.joined | node.opened <= node.ready for node in self.alive())
 
-    def is_member(self, life: NodeLife, topic: str) -> bool:
-        """Whether the manager knows that a node subscribes to a topic."""
+    def is_member(self, life: NodeLife, topic: str) -> bool | None:
+        """Whether the manager knows that a node subscribes to a topic; None: it is away."""
         known = self.scopes.managers.get(SCOPE)
-        found = None if known is None else known[1].manager.find_topic(topic)
+        if known is None:
+            return None
+        found = known[1].manager.find_topic(topic)
         part = None if found is None else found.parts.get(life.plan.name)
         return part is not None and part.subscribes
 

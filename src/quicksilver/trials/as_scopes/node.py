@@ -227,7 +227,8 @@ class TwinNode:
     def look(self, *, is_told: bool) -> None:
         """Note in which topics it has to get everything from soon on, and which flushes are over.
 
-        A join counts from when the manager knows of it: it may be away. ``is_told``: whether
+        A join counts from when the manager knows of it: it may be away. Whoever was counted out
+        is owed what is sent from when it is counted again, as with the engine. ``is_told``: whether
         the manager reaches this node; if not, messages go to those whom it knows of.
         """
         life, now = self.scoped, self.cluster.now
@@ -240,8 +241,11 @@ class TwinNode:
         elif life.informed_at is None:
             life.informed_at = now
         for topic, since in life.settled_at.items():
-            if since == NEVER and self.cluster.is_member(life, topic):
+            is_member = self.cluster.is_member(life, topic)
+            if since == NEVER and is_member:
                 life.settled_at[topic] = now + SETTLED_S
+            elif is_member is False and life.is_disturbed:
+                life.settled_at[topic] = NEVER
         for number, (goals, done) in list(self.flushes.items()):
             stable = (life.node.is_stable(topic_of(g), goal) for g, goal in goals.items())
             if not life.host.is_frozen and all(stable):
