@@ -520,6 +520,8 @@ class ScopeNode:
                 self.manager.want_peers(sought.domain, [sought.member], now)
             while (given_up := self.agents.poll_given_up()) is not None:
                 forwarder.pass_over(*given_up)
+            while (begun := self.agents.poll_begun()) is not None:
+                forwarder.skip(*begun)
         self._tell_arrived(forwarder, now)
         return is_busy
 

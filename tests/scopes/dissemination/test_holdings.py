@@ -113,6 +113,26 @@ class TestCopies:
         holdings.take(run(0, 10))
         assert numbers(holdings.copies(T, A, RangeSet([(4, 10)]), 1)) == [4]
 
+    def test_what_is_not_for_this_node_is_skipped_if_nothing_was_delivered(self) -> None:
+        holdings = Holdings(1 << 20)
+        holdings.begin(T, A, 3)
+        for first, stop in ((5, 8), (10, 20), (25, 30)):
+            assert not holdings.take(run(first, stop)).ready
+        assert numbers(holdings.skip(T, A, 12)) == list(range(12, 20))
+        stream = holdings.find(T, A)
+        assert stream is not None
+        assert (stream.kept, stream.low, stream.high) == (12, 20, 30)
+        kept = run(12, 20).size() + run(25, 30).size()
+        assert (holdings.bytes, holdings.early_bytes) == (kept, run(25, 30).size())
+        assert holdings.skip(T, A, 40) == [], "it has begun"
+        assert numbers(holdings.take(run(20, 25)).ready) == list(range(20, 30))
+
+    def test_a_stream_that_was_said_to_begin_somewhere_begins_no_earlier(self) -> None:
+        holdings = Holdings(1 << 20)
+        holdings.begin(T, A, 20)
+        assert holdings.skip(T, A, 20) == []
+        assert holdings.begin(T, A, 10).low == 20
+
     def test_copies_that_everybody_has_go_first(self) -> None:
         room = 10 * run(10, 20).size()
         holdings = Holdings(room)

@@ -94,6 +94,33 @@ def send_to(world: World, sender: str, count: int, *receivers: str) -> None:
     world.run(0.0)
 
 
+@pytest.mark.parametrize("is_told_earlier", [False, True])
+def test_who_is_new_is_not_given_what_somebody_else_has_missed(is_told_earlier: bool) -> None:
+    """Also if the node that its messages come from says where those begin who were away."""
+    world = World(Scope("top", "ring", list("abc")))
+    world.publish("a", 10)
+    world.run(2.0)
+    world.leave("top", "c")
+    world.publish("a", 10)
+    world.run(2.0)
+    name = Name(TOPIC, world.nodes["a"].sender)
+    giver = world.nodes["b"].holdings.find(*name)
+    assert giver is not None
+    assert giver.beginning() == 10
+    world.join("top", "late")
+    late = world.nodes["late"]
+    if is_told_earlier:
+        world.run(0.2)
+        late.holdings.begin(*name, giver.beginning())
+    packet = world.nodes["a"].publish(5, world.now)
+    late.take(packet, world.now)
+    settle(world)
+    stream = late.holdings.find(*name)
+    assert stream is not None
+    assert (stream.kept, stream.low) == (20, 25)
+    assert not late.gaps
+
+
 def test_after_a_while_nobody_is_expected_back() -> None:
     """Then whoever comes is new, and begins after what is stable."""
     world = World(Scope("top", "ring", list("abc")))

@@ -96,6 +96,12 @@ class Recorded(Holdings):
             self.begun[Name(topic, sender)] = stream.low
         return stream
 
+    def skip(self, topic: str, sender: Sender, first: int) -> list[Packet]:
+        stream = self.find(topic, sender)
+        if stream is not None and not stream.is_begun:
+            self.begun[Name(topic, sender)] = max(first, stream.low)
+        return super().skip(topic, sender, first)
+
 
 class Node:
     """One node: what it has, and its agents."""
@@ -343,6 +349,8 @@ class World:
                     if isinstance(each, Gap):
                         node.gaps.setdefault(name, RangeSet()).add(each.first, each.last + 1)
                 node.agents.handle_arrived(topic, sender, self.now)
+            while (begun := node.agents.poll_begun()) is not None:
+                node.holdings.skip(*begun)
             while (stable := node.agents.poll_stable()) is not None:
                 self._check_mark(node, *stable)
             while (out := node.agents.poll_message()) is not None:

@@ -28,7 +28,8 @@ def changing(seed: int) -> Plan:
             (plan.seconds * 0.7, "total"),
         )
     ]
-    faults = sorted((*plan.faults, *changes), key=lambda fault: fault.at)
+    others = [fault for fault in plan.faults if not isinstance(fault, ChangeSession)]
+    faults = sorted((*others, *changes), key=lambda fault: fault.at)
     return msgspec.structs.replace(plan, faults=tuple(faults))
 
 

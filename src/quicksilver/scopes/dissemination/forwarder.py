@@ -253,6 +253,11 @@ class Forwarder:
             self.holdings.arrived[Name(topic, sender)] = None
             self._deliver(self.holdings.pass_over(topic, sender, mark))
 
+    def skip(self, topic: str, sender: Sender, first: int) -> None:
+        """Recovery says that a stream of which nothing was delivered begins here for this node."""
+        if sender != self.sender:
+            self._deliver(self.holdings.skip(topic, sender, first))
+
     # Inputs
 
     def handle_event(self, event: Event) -> None:

@@ -182,6 +182,17 @@ class Stream:
         self.early_count += len(packet.messages)
         self._early.add(packet.number, packet.stop)
 
+    def early_bytes(self) -> int:
+        return sum(packet.size() for packet in self.early.values())
+
+    def forget_early(self, stop: int) -> None:
+        """Forget early messages below a number."""
+        early, self.early, self.early_count = self.early, {}, 0
+        self._early = RangeSet()
+        for packet in early.values():
+            if packet.stop > stop:
+                self.take_early(_trimmed(packet, stop, packet.stop))
+
     def advance(self, number: int) -> list[Packet]:
         """Go on at a number; return the early packets up to the next message that is missing."""
         self.is_begun = True
@@ -305,6 +316,23 @@ class Holdings:
             self._keep(stream, ready)
         return told
 
+    def skip(self, topic: str, sender: Sender, first: int) -> list[Packet]:
+        """What comes before a number is not for this node, if nothing was delivered yet.
+
+        From now on the stream does not begin earlier. Return what is delivered now.
+        """
+        stream = self.find(topic, sender)
+        if stream is None or stream.is_begun or first < stream.low:
+            return []
+        self.early_bytes -= stream.early_bytes()
+        self.bytes -= stream.early_bytes()
+        stream.forget_early(first)
+        self.early_bytes += stream.early_bytes()
+        self.bytes += stream.early_bytes()
+        ready = self._advance(stream, first)
+        self._keep(stream, ready)
+        return ready
+
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None:
         """All who are waited for have everything below a number: its copies may go first."""
         stream = self.find(topic, sender)
@@ -418,7 +446,7 @@ class Holdings:
         self.arrived.pop(name, None)
         while stream.copies:
             self._drop(stream)
-        size = sum(packet.size() for packet in stream.early.values())
+        size = stream.early_bytes()
         self.bytes -= size
         self.early_bytes -= size
         others = self._by_topic[name.topic]

@@ -38,6 +38,10 @@ class _Limited:
     def kept(self) -> int:
         return self._stream.kept
 
+    @property
+    def is_begun(self) -> bool:
+        return self._stream.is_begun
+
     def missing(self, high: int) -> RangeSet:
         return self._stream.missing(high)
 

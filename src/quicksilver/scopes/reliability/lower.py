@@ -31,6 +31,9 @@ class LowerStream(Protocol):
     @property
     def kept(self) -> int: ...
 
+    @property
+    def is_begun(self) -> bool: ...
+
     def missing(self, high: int) -> RangeSet: ...
 
 
@@ -71,6 +74,9 @@ class NodeState:
         self._counted: dict[Name, None] = {}
         """Streams in which this node was counted as one that is waited for: it stays so."""
         self._returns = Returns()
+        self._joined_at: dict[str, float] = {}
+        self.begun: deque[tuple[str, Sender, int]] = deque()
+        """Streams that were taken to begin earlier than they do for this node."""
         self.given_up: deque[tuple[str, Sender, int]] = deque()
         """Streams and marks below which what is missing cannot be had."""
         self.risen: dict[Name, None] = {}
@@ -148,14 +154,17 @@ class NodeState:
         if stream is None:
             if not is_receiver:
                 return Own(Kind.NEUTRAL)
-            # What is stable was for those who were here before.
-            stable = self.stable(name)
-            known = self._returns.find(name)
-            self.lower.begin(*name, stable if known is None else min(stable, known[1]))
-            self.lower.handle_stable(*name, stable)
+            self.lower.begin(*name, self._beginning(name))
+            self.lower.handle_stable(*name, self.stable(name))
             self._tell_away(name)
             stream = self.lower.find(*name)
             assert stream is not None
+        if is_receiver and not stream.is_begun and name not in self._counted:
+            # It may have been told where those begin who were away.
+            first = self._beginning(name)
+            is_told = (*name, first) in self.begun or len(self.begun) >= STREAMS_MAX
+            if stream.low <= first and not is_told:
+                self.begun.append((*name, first))
         low, high = stream.low, stream.high
         some = RangeSet([(low, high)] if high > low else []).difference(stream.missing(high))
         kept = stream.kept if stream.kept < low else VALUE_MAX
@@ -171,21 +180,34 @@ class NodeState:
 
     # Members that are away
 
+    def note_joined(self, topic: str, now: float) -> None:
+        """This node takes part in a topic."""
+        self._joined_at.setdefault(topic, now)
+
+    def _beginning(self, name: Name) -> int:
+        """Return where a stream begins for this node, which knows nothing of it.
+
+        What is stable was for those who were here before.
+        """
+        mark = self._returns.find(name, self._joined_at.get(name.topic, 0.0))
+        return self.stable(name) if mark is None else min(mark, self.stable(name))
+
     def note_away(self, name: Name, mark: int, until: float) -> None:
         """Until a time, a member may come back that lacks what follows a number."""
         self._returns.note(name, mark, until)
         self._tell_away(name)
 
-    def find_return(self, name: Name, now: float) -> Return | None:
-        """Return where a member begins that knows nothing of a stream, if somebody is away."""
-        known = self._returns.find(name)
-        if known is None or known[0] <= now:
-            return None
-        return Return(min(known[0] - now, RETURN_S), known[1])
+    def returns_of(self, name: Name, now: float) -> tuple[Return, ...]:
+        """Return where members begin that were away, and know nothing of a stream."""
+        return tuple(
+            Return(min(until - now, RETURN_S), mark)
+            for until, mark in self._returns.of_stream(name)
+            if until > now
+        )
 
     def _tell_away(self, name: Name) -> None:
-        known = self._returns.find(name)
-        self.lower.handle_away(*name, VALUE_MAX if known is None else known[1])
+        marks = self._returns.of_stream(name)
+        self.lower.handle_away(*name, marks[0][1] if marks else VALUE_MAX)
 
     def next_timeout(self) -> float | None:
         return self._returns.next_timeout()
@@ -213,6 +235,7 @@ class NodeState:
 
     def forget_topic(self, topic: str) -> None:
         self._returns.forget_topic(topic)
+        self._joined_at.pop(topic, None)
         tables: list[dict[Name, Any]]
         tables = [self._stable, self._lost, self._counted, self.active, self.risen]
         for table in tables:

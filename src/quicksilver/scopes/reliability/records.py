@@ -18,7 +18,7 @@ import msgspec
 from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Mark, Sender
 from quicksilver.scopes.names import Name as ScopeName
-from quicksilver.scopes.reliability.returns import RETURN_S
+from quicksilver.scopes.reliability.returns import MARKS_MAX, RETURN_S
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 RECORDS_MAX = 64
@@ -86,8 +86,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     """Below this something seems to be lost: members say afresh what they have."""
     cleared: Mark = VALUE_MAX
     """Below this, everybody so far has said so since it was doubted."""
-    returns: Return | None = None
-    """Where a member begins that knows nothing of the stream, if not after what is stable."""
+    returns: Annotated[tuple[Return, ...], msgspec.Meta(max_length=MARKS_MAX)] = ()
+    """Where members begin that were away, and know nothing of the stream."""
     hidden: object = None
     """How the value came about: only simulations write it (dissertation 3.2.15)."""
 

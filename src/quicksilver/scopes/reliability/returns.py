@@ -4,8 +4,7 @@ What is stable was for those who were there, and whoever joins a topic begins af
 that was passed over for a while was there, too. Of streams that it knows it says itself what it
 lacks; of one that began while it was away it knows nothing, and must not take itself for new.
 So when a domain passes a member over, or has lost one, all who take part note where its streams
-were then, and for how long it may still come back. Whoever joins in that time is given a
-little more than it needs.
+were then, and for how long it may still come back. It counts for those who had joined before.
 """
 
 from __future__ import annotations
@@ -41,10 +40,14 @@ class Returns:
         if self._expires_at is None or until < self._expires_at:
             self._expires_at = until
 
-    def find(self, name: Name) -> tuple[float, int] | None:
-        """Return until when members may come back, and the number that they begin at."""
-        marks = self._marks.get(name)
-        return marks[0] if marks else None
+    def of_stream(self, name: Name) -> list[tuple[float, int]]:
+        """Return until when members may come back, and the numbers that they begin at."""
+        return self._marks.get(name, [])
+
+    def find(self, name: Name, joined_at: float) -> int | None:
+        """Return where a member begins that was there from a time on, or None: it is new."""
+        marks = (mark for until, mark in self.of_stream(name) if joined_at <= until - RETURN_S)
+        return next(marks, None)
 
     def next_timeout(self) -> float | None:
         return self._expires_at

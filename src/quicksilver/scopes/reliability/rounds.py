@@ -218,7 +218,7 @@ class StreamRounds(Folding[Gathered]):
                 topic.agreed,
                 topic.offered,
                 doubt=topic.doubt,
-                returns=self._node.find_return(name, now),
+                returns=self._node.returns_of(name, now),
             )
             records.append(self._fold(record))
         return Gathered(tuple(records))
@@ -251,7 +251,7 @@ class StreamRounds(Folding[Gathered]):
         for name in self._lower_active():
             if name not in present and len(records) < RECORDS_MAX:
                 stable, lost = self._node.stable(name), self._node.lost(name)
-                agreed, returns = self._find(name).agreed, self._node.find_return(name, now)
+                agreed, returns = self._find(name).agreed, self._node.returns_of(name, now)
                 own = Record(name.topic, name.sender, stable, lost, agreed, returns=returns)
                 records.append(msgspec.structs.replace(self._fold(own), is_partial=True))
         return Gathered(tuple(records))
@@ -279,8 +279,8 @@ class StreamRounds(Folding[Gathered]):
 
     def _learn_marks(self, record: Record, now: float) -> None:
         """Take what a record says of all nodes, whatever the domain."""
-        if record.returns is not None:
-            self._node.note_away(record.name, record.returns.mark, now + record.returns.left_s)
+        for each in record.returns:
+            self._node.note_away(record.name, each.mark, now + each.left_s)
         self._node.learn(record.name, record.stable, record.lost)
 
     def hear(self, content: Gathered, origin: int, now: float) -> None:

@@ -9,11 +9,14 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.events import SessionInstalled
 from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.scopes.node_parts import NodeEvent
+from quicksilver.scopes.sessions.keys import KEY_BYTES, KeyRing
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.scopes.internet import Host, Internet
 from quicksilver.trials.scopes.machines import ManagerMachine, NodeMachine
 from quicksilver.trials.scopes.plan import NodePlan, Plan
@@ -110,6 +113,14 @@ class ScopeCluster:
         self._make_node = make_node
         self.saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
+        self._keys = {
+            name: blake2b(name.encode(), digest_size=KEY_BYTES).digest()
+            for name in plan.key_names()
+        }
+        self._flavours: dict[tuple[str, int], Flavour] = {}
+        """What each session of a topic promises …"""
+        self._sessions: dict[tuple[str, Sender], dict[int, int]] = {}
+        """… and in which one each message was delivered."""
         self._digest = blake2b(digest_size=16)
 
     @property
@@ -185,7 +196,7 @@ class ScopeCluster:
             seed = self.rng.derive(f"node {name} {node.life}").bits64()
             node.machine = NodeMachine(
                 plan, scope, node.life, self._config, seed, self.plan.copies_bytes, now,
-                make_node=self._make_node,
+                keys=KeyRing(self._keys), make_node=self._make_node,
             )  # fmt: skip
             return node.machine
 
@@ -281,6 +292,8 @@ class ScopeCluster:
     def _deliver(self, node: NodeLife, packet: Packet) -> None:
         if packet.topic not in node.joined:
             return  # it only sends to the topic, or has just left it
+        sessions = self._sessions.setdefault((packet.topic, packet.sender), {})
+        sessions.update(dict.fromkeys(range(packet.number, packet.stop), packet.session))
         for watcher in self.watchers:
             watcher.on_packet(node, packet)
         for number, message in enumerate(packet.messages, packet.number):
@@ -291,6 +304,8 @@ class ScopeCluster:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
     def _tell(self, node: NodeLife, event: NodeEvent) -> None:
+        if isinstance(event, SessionInstalled):
+            self._flavours[event.topic, event.number] = event.flavour
         for watcher in self.watchers:
             watcher.on_event(node, event)
 
@@ -305,6 +320,25 @@ class ScopeCluster:
     def undisturbed(self) -> list[NodeLife]:
         """Return the nodes that no fault has befallen."""
         return [node for node in self.living() if not node.is_disturbed]
+
+    def is_repaired(self, topic: str, sender: Sender, number: int) -> bool:
+        """Whether a message was sent in a session that promises to repair it."""
+        session = self._sessions.get((topic, sender), {}).get(number)
+        node = self.nodes[sender.node]
+        if session is None and node.sender == sender:
+            ranges = RangeSet([(number, number + 1)])
+            for packet in node.forwarder.holdings.copies(topic, sender, ranges, 1):
+                session = packet.session
+        flavour = None if session is None else self._flavours.get((topic, session))
+        return flavour is None or flavour.reliability == "repair"
+
+    def is_busy_with_sessions(self) -> bool:
+        """Whether sessions change, or messages wait for their places in an order."""
+        return any(
+            known.is_root and known.sessions.is_changing()
+            for _, machine in self.managers.values()
+            for known in machine.manager.topics()
+        ) or any(node.node.sessions.next_timeout() is not None for node in self.living())
 
     def spoken(self) -> int:
         """Return how many frames and datagrams were sent, besides signs of life."""
