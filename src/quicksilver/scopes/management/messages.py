@@ -21,7 +21,7 @@ from quicksilver.scopes.names import Address, Name, Path
 from quicksilver.scopes.posts import SEATS_MAX, DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised whenever an old manager could misread a new message."""
 
 FRAME_BYTES_MAX = 1 << 20
