@@ -49,6 +49,10 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True):
         size = len(body) // self.count
         return [body[at : at + size] for at in range(0, len(body), size)]
 
+    def lengths(self) -> tuple[int, ...]:
+        """Return how long each message is."""
+        return self.sizes or (len(self.body) // self.count,) * self.count
+
     def part(self, start: int, stop: int) -> Bundle:
         """Return the messages from one place up to another; some must be."""
         if start == 0 and stop >= self.count:

@@ -17,6 +17,7 @@ from quicksilver.scopes.dissemination.frames import (
     Datagram,
     LossyCarry,
     encode,
+    with_packet,
 )
 from quicksilver.scopes.dissemination.packets import CUT_BYTES, Packet
 from quicksilver.scopes.management.events import MechanismOpened
@@ -61,7 +62,7 @@ class Datagrams:
         for part in packet.bundle.cut(bytes_max):
             moved = packet.cut(number, number + part.count)
             number = moved.stop
-            self.send(where, _with_packet(datagram, moved))
+            self.send(where, with_packet(datagram, moved))
 
     def _put(self, where: Link | External, data: bytes) -> None:
         if len(data) > DATAGRAM_BYTES_MAX:
@@ -79,12 +80,6 @@ class Datagrams:
         where, data = self._waiting.popleft()
         self._bytes -= len(data)
         return where, data
-
-
-def _with_packet(datagram: LossyCarry | Cast, packet: Packet) -> Datagram:
-    if isinstance(datagram, Cast):
-        return Cast(datagram.scope, datagram.first, packet)
-    return LossyCarry(datagram.channel, datagram.first, packet)
 
 
 class Mechanisms:
