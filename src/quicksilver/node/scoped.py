@@ -50,6 +50,7 @@ from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.packets import Gap
+from quicksilver.scopes.dissemination.pieces import Joined
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
@@ -283,12 +284,12 @@ class ScopedCore(CoreBase[ScopedSink]):
         if self._datagrams is not None:
             self._datagrams.pause(paused=paused)
 
-    def _take_datagrams(self, found: list[bytes]) -> None:
+    def _take_datagrams(self, found: list[Joined]) -> None:
         now = asyncio.get_running_loop().time()
 
         def take() -> None:
-            for data in found:
-                self._machine.handle_datagram(data, now)
+            for data, holes in found:
+                self._machine.handle_datagram(data, now, holes)
 
         assert self._server is not None
         self._server.call(take)

@@ -21,7 +21,7 @@ from quicksilver.net.sockopts import PortError
 from quicksilver.node.log import NODE
 from quicksilver.node.options import NodeOptions
 from quicksilver.scopes.dissemination.channels import External, Link
-from quicksilver.scopes.dissemination.pieces import Cutter, Joiner
+from quicksilver.scopes.dissemination.pieces import Cutter, Joined, Joiner
 from quicksilver.stdx.text import printable
 from quicksilver.wire.ids import Address
 
@@ -96,7 +96,7 @@ class ScopedDatagrams:
         interface: Interface,
         options: NodeOptions,
         *,
-        on_datagrams: Callable[[list[bytes]], None],
+        on_datagrams: Callable[[list[Joined]], None],
         poll: Poll,
         unicast: DatagramSockets | None = None,
     ) -> None:
@@ -218,7 +218,7 @@ class ScopedDatagrams:
     def _receive(self, port: int) -> None:
         sockets = self._by_port[port]
         arrived = sockets.receive_multicast(RECEIVE_MAX) + sockets.receive_unicast(RECEIVE_MAX)
-        found: list[bytes] = []
+        found: list[Joined] = []
         for data, segment, _ in arrived:
             found += self._joiner.take(data, segment)
         if found:

@@ -26,6 +26,7 @@ from quicksilver.scopes.dissemination.frames import (
     Have,
     Probe,
     encode,
+    find_intact,
     is_link_frame,
     parse_datagram,
     parse_frame,
@@ -347,12 +348,19 @@ class ScopeNode:
             self._forwarder.handle_writable(where)
         self._now = now
 
-    def handle_datagram(self, data: bytes, now: float) -> None:
+    def handle_datagram(
+        self, data: bytes, now: float, holes: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """A datagram has come; ``holes``: where parts of it are missing (``pieces``)."""
         frame = parse_datagram(data)
         if frame is None or self._forwarder is None:
-            self.counters["malformed"] += 1
+            self.counters["malformed"] += not holes
         elif not isinstance(frame, AgentSays):
-            self._forwarder.handle_datagram(frame, now)
+            intact = find_intact(frame, data, holes) if holes else [frame]
+            for each in intact:
+                self._forwarder.handle_datagram(each, now)
+        elif holes:
+            pass  # What an agent says is understood as a whole, or not at all.
         elif frame.node != self.name and self.agents is not None:
             self.agents.handle_message(frame.node, frame.data, now)
         self._turn(now)

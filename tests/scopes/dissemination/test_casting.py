@@ -163,7 +163,7 @@ class TestLossyLinks:
         """A gateway's packets, or tags of filters, may make a packet too long."""
         counters = node("A").counters
         waiting = casting.Datagrams(counters)
-        big = Packet(T, A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"x" * 30_000,) * 5)
+        big = Packet.of(T, A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"x" * 30_000,) * 5)
         waiting.send(UDP, LossyCarry(AB, 0, big))
         numbers = []
         while (out := waiting.poll()) is not None:
@@ -190,23 +190,23 @@ class TestLossyLinks:
                     LossyCarry(
                         Channel("P", ("Z",), ("B",), T, "Z"),
                         0,
-                        Packet(T, A, 0, 0, 0, (Entry("P", "Z", "B"),), {}, (b"",)),
+                        Packet.of(T, A, 0, 0, 0, (Entry("P", "Z", "B"),), {}, (b"",)),
                     )
                 ),
                 "unknown_channels",
             ),
-            (encode(LossyCarry(AB, 0, Packet(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
+            (encode(LossyCarry(AB, 0, Packet.of(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
             (
-                encode(Cast("Q", 0, Packet(T, A, 0, 0, 0, (Entry("Q", "A", "A"),), {}, (b"",)))),
+                encode(Cast("Q", 0, Packet.of(T, A, 0, 0, 0, (Entry("Q", "A", "A"),), {}, (b"",)))),
                 "unknown_mechanisms",
             ),
             (
-                encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (Entry("P", "A", "C"),), {}, (b"",)))),
+                encode(Cast("P", 0, Packet.of(T, A, 0, 0, 0, (Entry("P", "A", "C"),), {}, (b"",)))),
                 "forged",
             ),
-            (encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
+            (encode(Cast("P", 0, Packet.of(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
             (
-                encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)))),
+                encode(Cast("P", 0, Packet.of(T, A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)))),
                 "echoes",
             ),
         ],
@@ -233,7 +233,7 @@ class TestMechanisms:
         nodes["C"].handle_event(SourceOpened(outward, (ALL,), Link("udp", "e", "E")))
         z = Sender("Q", "Z", 1)
         record = (Entry("X", "Q", "P"), Entry("P", "A", "A"))
-        packet = Packet(T, z, 0, 0, 0, record, {}, (b"hello",))
+        packet = Packet.of(T, z, 0, 0, 0, record, {}, (b"hello",))
         hear(nodes["A"], encode(LossyCarry(inward, 0, packet)), 0.0)
         out = nodes["A"].poll_datagram()
         assert out is not None

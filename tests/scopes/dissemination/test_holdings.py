@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quicksilver.scopes.dissemination.holdings import STABLE_SHARE, Holdings
-from quicksilver.scopes.dissemination.packets import (
-    MESSAGES_MAX,
-    Gap,
-    Packet,
-    Sender,
-    cut_messages,
-)
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Entry
 from quicksilver.stdx.ranges import RangeSet
 
@@ -27,14 +19,14 @@ A = Sender("P", "A", 1)
 def run(first: int, stop: int, sender: Sender = A) -> Packet:
     """A packet whose messages say their numbers."""
     messages = tuple(b"%d" % number for number in range(first, stop))
-    return Packet(T, sender, first, 7, 0, (Entry("P", "A", "B"),), {}, messages)
+    return Packet.of(T, sender, first, 7, 0, (Entry("P", "A", "B"),), {}, messages)
 
 
 def numbers(packets: list[Packet]) -> list[int]:
     """The numbers of messages, which must be what the messages themselves say."""
     found = []
     for packet in packets:
-        assert [int(message) for message in packet.messages] == list(
+        assert [int(message) for message in packet.split()] == list(
             range(packet.number, packet.stop)
         )
         found += range(packet.number, packet.stop)
@@ -72,22 +64,6 @@ class TestRuns:
         holdings.take(run(5, 9))
         assert holdings.pass_over(T, A, 7) == [Gap(T, A, 2, 4), run(5, 9)]
         assert holdings.streams[T, A].kept == 5  # type: ignore[index]  # a name is a pair
-
-    @pytest.mark.parametrize("count", [0, 1, 5, MESSAGES_MAX, MESSAGES_MAX + 1, 5000])
-    @pytest.mark.parametrize("size", [0, 10, 1000, 30_000, 100_000])
-    @pytest.mark.parametrize("longer", [0, 7], ids=["equally long", "not equally long"])
-    def test_messages_are_cut_into_few_packets_that_fit(
-        self, count: int, size: int, longer: int
-    ) -> None:
-        messages = [b"x" * size] * min(count, 20_000_000 // (size + 1))
-        messages[1::3] = [b"y" * (size + longer)] * len(messages[1::3])
-        runs = list(cut_messages(messages))
-        assert [message for each in runs for message in each] == messages
-        assert all(len(each) <= MESSAGES_MAX for each in runs)
-        assert all(sum(map(len, each)) <= 56_000 or len(each) == 1 for each in runs)
-        for one, two in pairwise(runs):
-            is_full = len(one) == MESSAGES_MAX
-            assert is_full or sum(map(len, one + two[:1])) + 5 * len(one) + 5 > 56_000
 
 
 class TestCopies:

@@ -46,7 +46,7 @@ def post(members: str = "abc", *, view: int = 1, protocol: str = "star", member:
 
 
 def publish(agents: Agents, number: int, now: float) -> None:
-    packet = Packet(TOPIC, SENDER, number, 0, 0, begin("top", "a"), {}, (b"x",))
+    packet = Packet.of(TOPIC, SENDER, number, 0, 0, begin("top", "a"), {}, (b"x",))
     agents.state.lower.take(packet)  # type: ignore[attr-defined]
     agents.handle_arrived(TOPIC, SENDER, now)
 

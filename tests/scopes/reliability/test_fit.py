@@ -63,7 +63,7 @@ def delivered(forwarder: Forwarder) -> list[bytes | str]:
     found: list[bytes | str] = []
     while (each := forwarder.poll_delivery()) is not None:
         if isinstance(each, Packet):
-            found += each.messages
+            found += each.split()
         elif isinstance(each, Gap):
             found.append(f"{each.first} to {each.last} are lost")
     return found

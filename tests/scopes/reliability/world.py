@@ -141,7 +141,9 @@ class Node:
         first = self.next.get(topic, 0)
         self.next[topic] = first + count
         messages = tuple(f"{self.name} {n}".encode() for n in range(first, first + count))
-        packet = Packet(topic, self.sender, first, first, 0, begin("top", self.name), {}, messages)
+        packet = Packet.of(
+            topic, self.sender, first, first, 0, begin("top", self.name), {}, messages
+        )
         self.take(packet, now)
         return packet
 

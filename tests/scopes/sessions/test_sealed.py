@@ -37,7 +37,7 @@ def test_messages_are_sealed_on_the_way_and_open_at_the_end() -> None:
 
     def spy() -> object:
         told = poll()
-        got.extend(told.messages if isinstance(told, Packet) else ())
+        got.extend(told.split() if isinstance(told, Packet) else ())
         return told
 
     network.nodes["H"].poll_delivery = spy  # type: ignore[method-assign, assignment]

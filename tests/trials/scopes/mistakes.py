@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from quicksilver.scopes.dissemination.bundles import bundle
 from quicksilver.scopes.dissemination.holdings import Holdings, Stream
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management import messages as say
@@ -146,7 +147,7 @@ def delivers_without_order() -> AbstractContextManager[None]:
 def turns_packets_round() -> AbstractContextManager[None]:
     def moved(self: Packet, record: Any, attributes: Any = None) -> Packet:
         found = whole(self, record, attributes)
-        return msgspec.structs.replace(found, messages=found.messages[::-1])
+        return msgspec.structs.replace(found, bundle=bundle(found.split()[::-1]))
 
     whole = Packet.moved
     return patched(Packet, "moved", moved)

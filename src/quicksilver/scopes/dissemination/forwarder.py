@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from quicksilver.scopes.dissemination.batches import Batches, check_messages
+from quicksilver.scopes.dissemination.bundles import cut_messages
 from quicksilver.scopes.dissemination.carrying import key_of
 from quicksilver.scopes.dissemination.casting import Datagrams, Mechanisms
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -38,7 +39,6 @@ from quicksilver.scopes.dissemination.packets import (
     Gap,
     Packet,
     Sender,
-    cut_messages,
 )
 from quicksilver.scopes.dissemination.windows import Windows
 from quicksilver.scopes.management.events import (
@@ -243,7 +243,7 @@ class Forwarder:
             self.counters["forged"] += 1
             return False
         fresh = self._take(moved, now)
-        self.counters["repaired"] += sum(len(each.messages) for each in fresh)
+        self.counters["repaired"] += sum(each.count for each in fresh)
         return bool(fresh)
 
     def pass_over(self, topic: str, sender: Sender, mark: int) -> None:
@@ -501,7 +501,7 @@ class Forwarder:
     def _take(self, packet: Packet, now: float) -> list[Packet]:
         """Take what is new of a packet, deliver and forward it; return it."""
         if packet.sender == self.sender:
-            self.counters["duplicates"] += len(packet.messages)
+            self.counters["duplicates"] += packet.count
             return []
         taken: Taken = self.holdings.take(packet)
         stream = self.holdings.find(packet.topic, packet.sender)
@@ -514,10 +514,10 @@ class Forwarder:
             self._deliver(taken.ready)
         count = 0
         for each in taken.fresh:
-            count += len(each.messages)
+            count += each.count
             self._forward(each)
-        if count < len(packet.messages):
-            self.counters["duplicates"] += len(packet.messages) - count
+        if count < packet.count:
+            self.counters["duplicates"] += packet.count - count
         return taken.fresh
 
     def _deliver(self, told: Sequence[Packet | Gap]) -> None:
@@ -529,7 +529,7 @@ class Forwarder:
                 self.counters["gaps"] += 1
                 gaps[each.topic] = None
             else:
-                self.counters["delivered"] += len(each.messages)
+                self.counters["delivered"] += each.count
         if gaps:
             self._outlets.say_given(gaps)
 

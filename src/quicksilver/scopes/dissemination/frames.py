@@ -15,7 +15,8 @@ those of managers are below ``TAG_MIN``, those of links are not. So a node liste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
@@ -152,3 +153,40 @@ def parse_datagram(data: bytes) -> Datagram | None:
         return _decode_datagram(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def find_intact(
+    datagram: LossyCarry | Cast, data: bytes, holes: Sequence[tuple[int, int]]
+) -> list[LossyCarry | Cast]:
+    """Return what is left of a datagram of which parts of ``data`` are missing.
+
+    Its messages are at the end. Those that are all there come in packets of their own; nothing
+    comes if what is missing begins before the messages.
+    """
+    packet = datagram.packet
+    body = packet.bundle.body
+    start = len(data) - len(body)
+    if not data.endswith(body) or any(hole[0] < start for hole in holes):
+        return []
+    ends = list(accumulate(packet.bundle.lengths(), initial=start))
+    found: list[LossyCarry | Cast] = []
+    first = 0
+    for hole_start, hole_stop in [*holes, (len(data) + 1, len(data) + 1)]:
+        # The first message that ends in the hole or after it, and the first that begins after it.
+        stop = first
+        while stop < packet.count and ends[stop + 1] <= hole_start:
+            stop += 1
+        if stop > first:
+            part = packet.cut(packet.number + first, packet.number + stop)
+            found.append(with_packet(datagram, part))
+        first = max(first, stop)
+        while first < packet.count and ends[first] < hole_stop:
+            first += 1
+    return found
+
+
+def with_packet(datagram: LossyCarry | Cast, packet: Packet) -> LossyCarry | Cast:
+    """Return a datagram with other messages."""
+    if isinstance(datagram, Cast):
+        return Cast(datagram.scope, datagram.first, packet)
+    return LossyCarry(datagram.channel, datagram.first, packet)

@@ -179,7 +179,7 @@ class Stream:
 
     def take_early(self, packet: Packet) -> None:
         self.early[packet.number] = packet
-        self.early_count += len(packet.messages)
+        self.early_count += packet.count
         self._early.add(packet.number, packet.stop)
 
     def early_bytes(self) -> int:
@@ -199,7 +199,7 @@ class Stream:
         ready = []
         while (packet := self.early.pop(number, None)) is not None:
             ready.append(packet)
-            self.early_count -= len(packet.messages)
+            self.early_count -= packet.count
             number = packet.stop
         if self._early:
             self._early.discard_below(number)
@@ -459,7 +459,7 @@ def _shortened(packet: Packet, size: int, bytes_max: int) -> Packet:
     """Return as many messages of a packet as fit, at least one."""
     room = bytes_max - (size - packet.payload_bytes())
     count = 0
-    for message in packet.messages:
+    for message in packet.split():
         room -= len(message)
         if room < 0:
             break

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quicksilver.scopes.dissemination.packets import Packet, Sender, cut_messages
+from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.wire.envelope import (
     CARRIED_AFTER,
     CARRIED_SENDER,
@@ -58,8 +58,8 @@ def open_messages(packet: Packet) -> list[tuple[int, Envelope, bytes] | None]:
     """Return number, envelope and body of each message of a packet; None for void ones."""
     form = packet.attributes.get(FORM)
     if form == VOID[FORM]:
-        return [None] * len(packet.messages)
-    numbered = enumerate(packet.messages, packet.number)
+        return [None] * packet.count
+    numbered = enumerate(packet.split(), packet.number)
     if form != ENVELOPED[FORM]:
         return [(number, EMPTY, body) for number, body in numbered]
     opened = [(number, parse_enveloped(payload)) for number, payload in numbered]
@@ -82,11 +82,11 @@ def encode_incoming(
         head = encode_run_head(Envelope(None, headers, Kind.CARRIED))
         room = bytes_max - len(head) - RUN_OVERHEAD
         payloads, number = [], packet.number
-        for run in cut_messages(packet.messages, room):
-            payloads.append(encode_run(head, number, sequence, run))
-            number += len(run)
-            sequence += len(run)
-        return payloads, len(packet.messages)
+        for run in packet.bundle.cut(room):
+            payloads.append(encode_run(head, number, sequence, run.count, run.sizes, run.body))
+            number += run.count
+            sequence += run.count
+        return payloads, packet.count
     payloads = []
     for opened in open_messages(packet):
         if opened is None:
@@ -95,7 +95,7 @@ def encode_incoming(
         extra = headers if after is None else {**headers, CARRIED_AFTER: str(after)}
         after = None
         head = _encode_head(envelope, extra)
-        payloads.append(encode_run(head, number, sequence + len(payloads), (body,)))
+        payloads.append(encode_run(head, number, sequence + len(payloads), 1, (), body))
     return payloads, len(payloads)
 
 

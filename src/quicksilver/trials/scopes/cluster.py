@@ -296,7 +296,7 @@ class ScopeCluster:
         sessions.update(dict.fromkeys(range(packet.number, packet.stop), packet.session))
         for watcher in self.watchers:
             watcher.on_packet(node, packet)
-        for number, message in enumerate(packet.messages, packet.number):
+        for number, message in enumerate(packet.split(), packet.number):
             node.delivered += 1
             self.delivered += 1
             self._note(f"{node} got {packet.topic} {packet.sender.node} {number}")
