@@ -243,7 +243,7 @@ class _Process:
             forwarder=self._machine.forwarder,
             run_bytes=lan.run_bytes,
         )
-        self._questions = Questions(self._machine.is_everywhere)
+        self._questions = Questions(self._machine.promised.is_everywhere)
         await self._lan.start()
         self._note_scopes()
         self._server.call(self._turn)
@@ -416,7 +416,7 @@ class _Process:
         if not self._questions.is_asked:
             self._loop.call_later(ANSWER_S, self._look)
         marks = dict(asked.question.marks)
-        speaks_for_all = all(map(self._machine.is_recovered, marks))
+        speaks_for_all = all(map(self._machine.forwarder.has_agents, marks))
         sender = gateway.sender_of(asked.node, asked.name)
         ticket = asked.request, speaks_for_all
         self._questions.handle_asked(ticket, sender, marks, self._loop.time())
