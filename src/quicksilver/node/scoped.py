@@ -454,7 +454,8 @@ class ScopedCore(CoreBase[ScopedSink]):
                 **self._forwarder.counters,
                 "malformed_envelopes": self._sources.malformed,
                 "missing": self.missing,
-                "pending_bytes": self.session.waiting_bytes(),
+                "pending_bytes": self.session.waiting_bytes()
+                + self._forwarder.pending_bytes(self.session.lanes),
                 "resent": self._forwarder.counters["repairs_given"],
                 "unconfirmed": 0,
             },
