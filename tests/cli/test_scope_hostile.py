@@ -225,7 +225,7 @@ def test_an_owner_that_lies_is_contained() -> None:
         thread.join()
 
 
-def test_a_forged_record_or_sender_is_dropped_and_counted() -> None:
+def test_a_forged_record_or_sender_is_dropped() -> None:
     """Somebody who names a channel that ends at a node still cannot speak for another scope."""
     with managing("lan") as (address, _), pair(address, "lan/t") as (one, sending, receiving):
         sending.send(b"true")

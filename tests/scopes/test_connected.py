@@ -27,7 +27,7 @@ def connect(network: Network, name: str, what: str) -> None:
     """Let a node want something, and wait until it has it."""
     network.want(name, T, what)
     for _ in range(1000):
-        if network.nodes[name].is_connected(T):
+        if network.nodes[name].promised.is_connected(T):
             return
         network.run(0.005)
     raise AssertionError(f"{name} is never connected")
@@ -72,7 +72,7 @@ def test_who_wants_more_waits_until_all_owners_know() -> None:
     network = campus("star", "none")
     connect(network, "A", "p")
     network.want("A", T, "ps")
-    assert not network.nodes["A"].is_connected(T), "nobody knows yet that it subscribes"
+    assert not network.nodes["A"].promised.is_connected(T), "nobody knows yet that it subscribes"
     connect(network, "A", "ps")
     connect(network, "E", "p")
     assert network.publish("E", T) == Counter("A")
@@ -85,5 +85,5 @@ def test_who_does_not_answer_keeps_others_unconnected() -> None:
     network.hang("A")
     network.want("B", T, "s")
     network.run(0.5)
-    assert network.nodes["B"].is_rooted(T)
-    assert not network.nodes["B"].is_connected(T)
+    assert network.nodes["B"].promised.is_rooted(T)
+    assert not network.nodes["B"].promised.is_connected(T)

@@ -173,4 +173,4 @@ def test_two_networks_behind_nat_are_recovered_through_a_third(recovery: str, hi
             if name != sender:
                 numbers = [number for who, number in network.got[name] if who == sender]
                 assert numbers == list(range(20)), (name, sender)
-    assert all(network.nodes[name].is_stable(T, 20) for name in "ACE")
+    assert all(network.nodes[name].promised.is_stable(T, 20) for name in "ACE")

@@ -51,6 +51,9 @@ COPIES_BYTES = 32 << 20
 FLUSH_S = 0.02
 """How long what was brought in is collected before it is confirmed."""
 
+TOGETHER_S = 0.005
+"""Questions are looked at so long after something that may answer them: more may come."""
+
 ANSWER_S = 0.5
 """How often questions are looked at that nothing that came has answered."""
 
@@ -166,6 +169,8 @@ class _Process:
         self._is_flushing = False
         self._questions: Questions[tuple[Request, bool]] | None = None
         """Of nodes that flush, with whether this gateway speaks for all."""
+        self._looking: asyncio.TimerHandle | None = None
+        """When questions are looked at."""
         self._last_problem = "no answer"
         self.missing = 0
         """Messages that nobody could give any more."""
@@ -243,7 +248,7 @@ class _Process:
             forwarder=self._machine.forwarder,
             run_bytes=lan.run_bytes,
         )
-        self._questions = Questions(self._machine.is_everywhere)
+        self._questions = Questions(self._machine.promised.is_everywhere)
         await self._lan.start()
         self._note_scopes()
         self._server.call(self._turn)
@@ -281,8 +286,7 @@ class _Process:
                 self._handle_gap(delivery)
         if has_deliveries or self._held is not None:
             self._turn()
-        else:
-            self._answer()
+        self._look_soon()
 
     def _handle_event(self, event: object) -> None:
         match event:
@@ -321,7 +325,6 @@ class _Process:
         self._bring(lan, gateway)
         while (said := gateway.poll_said()) is not None:
             lan.say(said)
-        self._answer()
         if gateway.conflict is not None and not self._ended.done():
             other = gateway.conflict
             self._ended.set_exception(
@@ -413,13 +416,12 @@ class _Process:
     def _take_question(self, gateway: Gateway, asked: Asked) -> None:
         assert self._questions is not None
         assert self._machine is not None
-        if not self._questions.is_asked:
-            self._loop.call_later(ANSWER_S, self._look)
         marks = dict(asked.question.marks)
-        speaks_for_all = all(map(self._machine.is_recovered, marks))
+        speaks_for_all = all(map(self._machine.forwarder.has_agents, marks))
         sender = gateway.sender_of(asked.node, asked.name)
         ticket = asked.request, speaks_for_all
         self._questions.handle_asked(ticket, sender, marks, self._loop.time())
+        self._look_soon()
 
     def _answer(self) -> None:
         """Answer what can be answered now."""
@@ -433,12 +435,26 @@ class _Process:
             else:
                 lan.answer(request, request.answer(FOR_ALL if speaks_for_all else FOR_ITSELF))
 
+    def _look_soon(self) -> None:
+        """Something has changed: see what can be answered now, after whatever comes with it."""
+        due = self._loop.time() + TOGETHER_S
+        if self._questions is None or not self._questions.is_asked:
+            return
+        if self._looking is None or self._looking.when() > due:
+            self._look_at(due)
+
+    def _look_at(self, when: float) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = self._loop.call_at(when, self._look)
+
     def _look(self) -> None:
+        self._looking = None
         if self._server is None or self._questions is None or self._ended.done():
             return
         self._server.call(self._answer)
         if self._questions.is_asked:
-            self._loop.call_later(ANSWER_S, self._look)
+            self._look_at(self._loop.time() + ANSWER_S)
 
     # Confirming what was brought in
 

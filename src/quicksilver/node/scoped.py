@@ -191,7 +191,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         names = (*(sink.name for sink in sinks), *change.leaving, *change.closing)
         for topic in dict.fromkeys(names):
             self._say_wants(topic)
-            if topic in self._joining and self._machine.is_rooted(topic):
+            if topic in self._joining and self._machine.promised.is_rooted(topic):
                 self._limit_wait(topic)
         if not sinks:
             settle(future, {})
@@ -332,7 +332,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         if self._datagrams is not None:
             self._datagrams.send()
         if self._joining:
-            for topic in list(filter(machine.is_connected, self._joining)):
+            for topic in list(filter(machine.promised.is_connected, self._joining)):
                 self._handle_joined(topic)
         if self._flushes:
             self._settle_flushes()
@@ -430,7 +430,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 
     def _settle_flushes(self) -> None:
-        is_stable = self._machine.is_stable
+        is_stable = self._machine.promised.is_stable
         waiting = []
         for goals, future in self._flushes:
             left = {topic: goal for topic, goal in goals.items() if not is_stable(topic, goal)}
@@ -446,7 +446,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         for topic, goal in sorted(self._goals().items()):
             stream = self._forwarder.holdings.find(topic, self._forwarder.sender)
             low = 0 if stream is None else min(stream.stable, goal)
-            if not self._machine.is_stable(topic, goal) and low < goal:
+            if not self._machine.promised.is_stable(topic, goal) and low < goal:
                 node, ranges = self.session.node, ((low, goal - 1),)
                 found.append(Unconfirmed(Reason.CLOSED, node, topic, goal - low, ranges, ()))
         return tuple(found)
@@ -461,7 +461,8 @@ class ScopedCore(CoreBase[ScopedSink]):
                 **self._forwarder.counters,
                 "malformed_envelopes": self._sources.malformed,
                 "missing": self.missing,
-                "pending_bytes": self.session.waiting_bytes(),
+                "pending_bytes": self.session.waiting_bytes()
+                + self._forwarder.pending_bytes(self.session.lanes),
                 "resent": self._forwarder.counters["repairs_given"],
                 "unconfirmed": 0,
             },

@@ -31,7 +31,6 @@ from quicksilver.scopes.dissemination.frames import (
     parse_datagram,
     parse_frame,
 )
-from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.outlets import LOSSY_PROTOCOL
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
@@ -56,6 +55,7 @@ from quicksilver.scopes.node_parts import (
     WindowOpened,
     make_agents,
 )
+from quicksilver.scopes.promised import Promised
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.routing import Channel
 from quicksilver.scopes.sessions.control import is_control
@@ -133,6 +133,7 @@ class ScopeNode:
         self._forwarder: Forwarder | None = None
         """None until the node's scope is known."""
         self.agents: Agents | None = None
+        self._promised: Promised | None = None
         self._sessions: Multiplexer | None = None
         self._keys = keys or KeyRing()
         self._stays = Stays()
@@ -161,6 +162,13 @@ class ScopeNode:
         if self._forwarder is None:
             raise NotJoinedError
         return self._forwarder
+
+    @property
+    def promised(self) -> Promised:
+        """How it stands with this node's topics. Raises ``NotJoinedError``."""
+        if self._promised is None:
+            raise NotJoinedError
+        return self._promised
 
     @property
     def sessions(self) -> Multiplexer:
@@ -225,65 +233,6 @@ class ScopeNode:
     def flush_mark(self, topic: str) -> int:
         """Return the number after the last message that was published here."""
         return self.sessions.flush_mark(topic)
-
-    def is_stable(self, topic: str, number: int) -> bool:
-        """Whether all messages of this node below a number are everywhere.
-
-        Nothing is while the node is yet to be told what it has to do for the topic, or while
-        channels that it has to work are not open.
-        """
-        forwarder = self.forwarder
-        is_sent = number <= forwarder.flush_mark(topic)
-        return is_sent and forwarder.is_stable(topic, number) and self._is_carried(topic)
-
-    def is_everywhere(self, topic: str, sender: Sender, number: int) -> bool | None:
-        """At a gateway: whether all messages of a node of its network below a number are
-        everywhere, as ``is_stable`` says it; None: they have not all come here."""
-        if self.manager.find_topic(topic) is None:
-            return True  # No other network has the topic.
-        if self.agents is not None and self.agents.state.stable(Name(topic, sender)) >= number:
-            return True  # Another gateway may have heard them.
-        stream = self.forwarder.holdings.find(topic, sender)
-        if stream is None or stream.high < number:
-            return None
-        return self.forwarder.is_stable(topic, number, sender) and self._is_carried(topic)
-
-    def _is_carried(self, topic: str) -> bool:
-        """Whether this node does for a topic all that it has to."""
-        known = self.manager.find_topic(topic)
-        if known is None:
-            return True
-        if not known.is_ordered or (known.is_recovered_above and not self.is_recovered(topic)):
-            return False
-        channels = [source.channel for source in known.sources if source.waits]
-        return self.forwarder.is_carried(topic, channels)
-
-    def is_recovered(self, topic: str) -> bool:
-        """Whether agents here serve a topic."""
-        return self.forwarder.has_agents(topic)
-
-    def is_rooted(self, topic: str) -> bool:
-        """Whether a topic's root knows that this node takes part: it has given it a session."""
-        known = self.manager.find_topic(topic)
-        return known is not None and bool(known.sessions.followed)
-
-    def is_connected(self, topic: str) -> bool:
-        """Whether all that follows from what is wanted of a topic is done here.
-
-        Its owners know, channels that begin and end at this node are open, and agents are here.
-        Then what is published anywhere comes here, and what is published here has its way to all
-        who are connected already.
-        """
-        known = self.manager.find_topic(topic)
-        if known is None or not self.is_rooted(topic):
-            return False
-        wanted = self._wants.get(topic, (False, False))
-        is_known = all(k or not w for k, w in zip(known.known_above, wanted, strict=True))
-        if not is_known or (known.is_recovered_above and not self.is_recovered(topic)):
-            return False
-        # Along channels that lose messages nothing is opened.
-        targets = [] if self._is_lossy else [target.channel for target in known.targets]
-        return self.forwarder.is_open([each.channel for each in known.sources], targets)
 
     # Inputs
 
@@ -473,12 +422,19 @@ class ScopeNode:
             window_bytes=self._window_bytes,
         )
         sessions = self._sessions = Multiplexer(
-            self._forwarder, self.subscribes, self.is_stable, self._keys, self.counters
+            self._forwarder,
+            self.subscribes,
+            lambda *asked: self.promised.is_stable(*asked),  # noqa: PLW0108  # made after this
+            self._keys,
+            self.counters,
         )
         self.agents = self._make_agents(
             self._forwarder,
             lambda topic: self.subscribes(topic) and sessions.repairs(topic),
             self._seed,
+        )
+        self._promised = Promised(
+            self.manager, self._forwarder, self.agents, self._wants, is_lossy=self._is_lossy
         )
 
     def _turn(self, now: float) -> None:

@@ -414,6 +414,11 @@ class Forwarder:
         self._send_batches()
         return self._windows.poll_opened()
 
+    def pending_bytes(self, topics: Iterable[str]) -> int:
+        """Return how much this node has published to topics and others may lack."""
+        self._send_batches()
+        return self._windows.pending_bytes(topics)
+
     def count_traffic(self) -> dict[str, int]:
         """Return how many messages this node has carried, and how many wait for others.
 

@@ -13,6 +13,7 @@ So without recovery a slow node further away holds up nobody.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.holdings import Holdings
@@ -122,6 +123,10 @@ class Windows:
             return self._outlets.taken_mark(topic, sender)
         stream = self._holdings.find(topic, sender)
         return VALUE_MAX if stream is None else stream.stable
+
+    def pending_bytes(self, topics: Iterable[str]) -> int:
+        """Return how much of the node's own messages in packets is not known to be everywhere."""
+        return sum(map(self._waiting_bytes, topics))
 
     def _waiting_bytes(self, topic: str) -> int:
         if topic not in self._recovered:

@@ -45,8 +45,8 @@ class _Asked(NamedTuple, Generic[Ticket]):
 class Questions(Generic[Ticket]):
     """The questions that wait at one gateway.
 
-    The caller's duty: ``poll_answer`` until it returns None after every input, and at the
-    latest a second after that while ``is_asked``.
+    The caller's duty: while ``is_asked``, soon after every input and once a second, call
+    ``poll_answer`` until it returns None.
     """
 
     def __init__(self, is_everywhere: IsEverywhere) -> None:
