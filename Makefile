@@ -21,6 +21,9 @@ TEST_SEEDS ?= 80
 # The same for trees of scopes.
 SIM_SCOPE_SEEDS ?= 300
 TEST_SCOPE_SEEDS ?= 10
+# The same for the engine's trials on a scope.
+SIM_TWIN_SEEDS ?= 200
+TEST_TWIN_SEEDS ?= 10
 # How long mishaps happen in `make soak`, in seconds.
 SOAK_SECONDS ?= 1800
 # How often `make soak-spark` kills.
@@ -88,6 +91,7 @@ unit: setup ## tests that need no network, in parallel
 seeds: $(CLI) ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)
 	$(BIN)/quicksilver sim --scopes --seeds $(TEST_SCOPE_SEEDS)
+	$(BIN)/quicksilver sim --as-scopes --seeds $(TEST_TWIN_SEEDS)
 
 # Seeds only compute, so they take what another target leaves of the processors, and no more:
 # `nice` keeps them from delaying tests that use real time. They print when they are done.
@@ -117,6 +121,7 @@ docs-blocks: setup ## every block of code of every page, the long ones too; prin
 sim: $(CLI) ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
 	$(BIN)/quicksilver sim --seeds $(SIM_SEEDS)
 	$(BIN)/quicksilver sim --scopes --seeds $(SIM_SCOPE_SEEDS)
+	$(BIN)/quicksilver sim --as-scopes --seeds $(SIM_TWIN_SEEDS)
 
 bench: $(CLI) ## quicksilver's own benchmarks
 	$(BIN)/quicksilver bench suite

@@ -165,6 +165,8 @@ class TestRegions:
         assert ways["B"].where == ways["C"].where != before
         assert ways["A"].where == before
         assert {*ways["C"].to} == {ways["A"].where, ways["B"].where}
+        closed = [e for e in network.events["C"] if isinstance(e, MechanismClosed)]
+        assert not closed, "who only sends elsewhere goes on listening where it does"
 
     def test_of_very_many_regions_all_listen_at_the_address_of_the_topic(self) -> None:
         letters = [chr(0x4E00 + place) for place in range(REGIONS_MAX)]

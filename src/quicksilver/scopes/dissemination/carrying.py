@@ -173,8 +173,9 @@ class Carrier:
     def _handle_media(
         self, topic: str, before: tuple[Medium, ...], wanted: tuple[Medium, ...]
     ) -> None:
+        scopes = {medium.scope for medium in wanted}
         for medium in before:
-            if medium not in wanted:
+            if medium.scope not in scopes:
                 self._events.append(MechanismClosed(topic, medium.scope))
         for medium in wanted:
             if medium not in before:

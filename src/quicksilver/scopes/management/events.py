@@ -117,7 +117,8 @@ class ChannelRefused:
 
 @dataclass(frozen=True, slots=True)
 class MechanismOpened:
-    """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
+    """This node sends the messages of a topic into a mechanism of a scope, and listens there;
+    in place of the one that it used before, if any."""
 
     topic: str
     scope: str
