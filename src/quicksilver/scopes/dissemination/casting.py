@@ -66,8 +66,8 @@ class Datagrams:
 
 def _with_packet(datagram: LossyCarry | Cast, packet: Packet) -> Datagram:
     if isinstance(datagram, Cast):
-        return Cast(datagram.scope, datagram.first, packet)
-    return LossyCarry(datagram.channel, datagram.first, packet)
+        return Cast(datagram.scope, datagram.first, packet, datagram.missed)
+    return LossyCarry(datagram.channel, datagram.first, packet, datagram.missed)
 
 
 class Mechanisms:
@@ -85,15 +85,16 @@ class Mechanisms:
         if scopes.pop(scope, None) is not None and not scopes:
             del self._by_topic[topic]
 
-    def carry(self, packet: Packet, first: int) -> None:
+    def carry(self, packet: Packet, first: int, missed: int) -> None:
         """Give a packet to the mechanisms of scopes where it originated at this node's member.
 
-        ``first``: where its stream begins for those who have nothing of it.
+        ``first``: where its stream begins for those who have nothing of it; ``missed``: for
+        those of them who were away meanwhile.
         """
         for scope, each in self._by_topic.get(packet.topic, {}).items():
             record = cast(packet.record, scope, each.path[0]) if packet.record else None
             if record is not None and each.where.mechanism == MECHANISM:
-                self._datagrams.send(each.where, Cast(scope, first, packet.moved(record)))
+                self._datagrams.send(each.where, Cast(scope, first, packet.moved(record), missed))
 
     def knows_any(self, topic: str) -> bool:
         return topic in self._by_topic
