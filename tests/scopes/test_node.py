@@ -404,6 +404,8 @@ class FakeAgents:
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         return self.given_up.popleft() if self.given_up else None
 
+    def poll_begun(self) -> None: ...
+
     def poll_sought(self) -> None: ...
 
 

@@ -181,9 +181,13 @@ class ScopeNode:
 
     def want(self, topic: str, *, publishes: bool, subscribes: bool, now: float) -> None:
         """Say what the applications want of a topic; ``TopicFailed`` may follow."""
-        if self.subscribes(topic) and not subscribes and self._forwarder is not None:
-            streams = self._forwarder.holdings.of_topic(topic).items()
-            self._stays.handle_left(topic, {sender: stream.low for sender, stream in streams})
+        forwarder = self._forwarder
+        if forwarder is not None and subscribes != self.subscribes(topic):
+            if subscribes:
+                forwarder.note_subscribed(topic, now)
+            else:
+                streams = forwarder.holdings.of_topic(topic).items()
+                self._stays.handle_left(topic, {sender: stream.low for sender, stream in streams})
         if publishes or subscribes:
             self._wants[topic] = publishes, subscribes
         else:
@@ -355,8 +359,7 @@ class ScopeNode:
 
     def poll_close(self) -> int | None:
         """Return a connection to end, after what is to be said on it; or None."""
-        closing = self.manager.poll_close()
-        if closing is not None:
+        if (closing := self.manager.poll_close()) is not None:
             self._conns.of_manager.pop(closing, None)
             return closing
         closes = self._links.closes or self._conns.closes
@@ -558,11 +561,9 @@ class ScopeNode:
         """Move one frame of the agents or the forwarder to its link; False: there is none."""
         if self._forwarder is not None:
             self._tell_arrived(self._forwarder, self._now)
-        if self.agents is not None:
-            said = self.agents.poll_message()
-            if said is not None:
-                self._send_agents(said[0], AgentSays(self.name, said[1]))
-                return True
+        if self.agents is not None and (said := self.agents.poll_message()) is not None:
+            self._send_agents(said[0], AgentSays(self.name, said[1]))
+            return True
         if self._forwarder is None:
             return False
         answer = self._forwarder.poll_answer()
@@ -617,5 +618,5 @@ class ScopeNode:
             self._conns.closes.append(conn)
 
     def _is_needed(self, where: Link) -> bool:
-        has_channels = self._forwarder is not None and self._forwarder.has_link(where)
-        return has_channels or where in self._uses
+        forwarder = self._forwarder
+        return where in self._uses or (forwarder is not None and forwarder.has_link(where))

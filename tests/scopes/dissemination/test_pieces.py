@@ -28,6 +28,7 @@ from quicksilver.scopes.dissemination.pieces import (
     Joiner,
 )
 from quicksilver.scopes.routing import Entry
+from quicksilver.stdx.ranges import VALUE_MAX
 
 ETHERNET = 1472
 
@@ -129,7 +130,7 @@ def test_messages_between_holes_are_taken(sizes: list[int], is_even: bool, seed:
     sizes = sizes[:1] * len(sizes) if is_even else sizes
     messages = [bytes(rng.choices(b"abc", k=size)) for size in sizes]
     packet = Packet.of("P/T", A, 100, 7, 0, (Entry("P", "A", "A"),), {"k": "v"}, messages)
-    whole = encode(Cast("P", 5, packet))
+    whole = encode(Cast("P", 5, VALUE_MAX, packet))
     if not ETHERNET < len(whole) <= DATAGRAM_BYTES_MAX:
         return
     pieces = cutter().cut(whole)

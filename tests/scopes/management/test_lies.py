@@ -224,9 +224,9 @@ def lie(rng: Random) -> ChannelFrame:
 
 def lie_in_datagram(rng: Random) -> LossyCarry | Cast:
     if rng.random() < 0.5:
-        return LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), draw_packet(rng))
+        return LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), VALUE_MAX, draw_packet(rng))
     at = rng.choice(["n1", "n2", "n3"])
-    return Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), draw_packet(rng, at))
+    return Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), VALUE_MAX, draw_packet(rng, at))
 
 
 def lie_to_recovery(rng: Random, node: Forwarder, now: float) -> None:

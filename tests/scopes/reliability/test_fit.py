@@ -57,6 +57,8 @@ class Pair:
                 while (given_up := agents.poll_given_up()) is not None:
                     forwarder.pass_over(*given_up)
                     agents.handle_arrived(*given_up[:2], self.now)
+                while (begun := agents.poll_begun()) is not None:
+                    forwarder.skip(*begun)
 
 
 def delivered(forwarder: Forwarder) -> list[bytes | str]:

@@ -106,12 +106,12 @@ def test_who_is_new_is_not_given_what_somebody_else_has_missed(is_told_earlier: 
     name = Name(TOPIC, world.nodes["a"].sender)
     giver = world.nodes["b"].holdings.find(*name)
     assert giver is not None
-    assert giver.beginning() == 10
+    assert (giver.beginning(), giver.missed()) == (20, 10)
     world.join("top", "late")
     late = world.nodes["late"]
     if is_told_earlier:
         world.run(0.2)
-        late.holdings.begin(*name, giver.beginning())
+        late.holdings.begin(*name, giver.missed())
     packet = world.nodes["a"].publish(5, world.now)
     late.take(packet, world.now)
     settle(world)

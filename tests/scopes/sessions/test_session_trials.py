@@ -34,6 +34,13 @@ def changing(seed: int) -> Plan:
 
 
 @pytest.mark.slow
+def test_who_comes_into_an_order_that_goes_on_is_told_what_it_misses() -> None:
+    """It gets the end of the session before, and what was ordered before it came is not for it:
+    a gap in the middle of a sender's messages."""
+    assert run_trial(draw_plan(162), checks=(Order,)).violations == ()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed",
     [

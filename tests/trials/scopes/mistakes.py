@@ -280,7 +280,7 @@ def keeps_the_dead() -> AbstractContextManager[None]:
 
 
 def delivers_before_its_turn() -> AbstractContextManager[None]:
-    def handle_item(self: TotalOrder, item: Any, now: float) -> None:
+    def handle_item(self: TotalOrder, item: Any, now: float, *, follows: bool = False) -> None:
         self.out.append(item)
 
     return patched(TotalOrder, "handle_item", handle_item)

@@ -97,10 +97,11 @@ class Mechanisms:
         if scopes.pop(scope, None) is not None and not scopes:
             del self._by_topic[topic]
 
-    def carry(self, packet: Packet, first: int) -> None:
+    def carry(self, packet: Packet, first: int, missed: int) -> None:
         """Give a packet to the mechanisms of scopes where it originated at this node's member.
 
-        ``first``: where its stream begins for those who have nothing of it.
+        ``first``: where its stream begins for those who have nothing of it; ``missed``: for
+        those of them who were away meanwhile.
         """
         for scope, each in self._by_topic.get(packet.topic, {}).items():
             record = cast(packet.record, scope, each.path[0]) if packet.record else None
@@ -108,7 +109,8 @@ class Mechanisms:
                 continue
             for where in each.to or (each.where,):
                 if where.mechanism == MECHANISM:
-                    self._datagrams.send(where, Cast(scope, first, packet.moved(record)))
+                    moved = packet.moved(record)
+                    self._datagrams.send(where, Cast(scope, first, missed, moved))
 
     def knows_any(self, topic: str) -> bool:
         return topic in self._by_topic

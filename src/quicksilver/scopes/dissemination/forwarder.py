@@ -64,6 +64,9 @@ from quicksilver.scopes.routing import (
 )
 from quicksilver.stdx.ranges import VALUE_MAX
 
+NEW_S = 3.0
+"""Who has joined a topic so lately was not away."""
+
 WINDOW_BYTES = 8 << 20
 """What a node may publish to a topic before others have it."""
 
@@ -98,6 +101,7 @@ class Forwarder:
         self._node = node
         self._record = begin(scope, node)
         self._batches = Batches(self.sender, self._record)
+        self._subscribed_at: dict[str, float] = {}
         self._answers: deque[tuple[int, ChannelFrame]] = deque()
         self._deliveries: deque[Packet | Gap] = deque()
         datagrams = Datagrams(self.counters)
@@ -187,6 +191,14 @@ class Forwarder:
         """Whether channels that begin and end here have been opened."""
         outlets, inlets = self._outlets, self._inlets
         return all(map(outlets.is_ready, sources)) and all(map(inlets.is_open, targets))
+
+    def note_subscribed(self, topic: str, now: float) -> None:
+        """The applications of this node want the messages of a topic from now on."""
+        self._subscribed_at[topic] = now
+
+    def _is_new(self, topic: str, now: float) -> bool:
+        """Whether this node cannot have missed anything of a topic yet."""
+        return now < self._subscribed_at.get(topic, now) + NEW_S
 
     # Inputs from other protocols and from recovery
 
@@ -284,6 +296,7 @@ class Forwarder:
                 self._batches.set_session(topic, number)
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
+                self._subscribed_at.pop(topic, None)
                 self._windows.handle_left(topic)
             case _:
                 pass
@@ -298,7 +311,8 @@ class Forwarder:
             case CloseChannel(channel):
                 self._inlets.handle_close(link, channel)
             case Begin():
-                if not self._inlets.handle_begin(link, frame):
+                is_new = self._is_new(frame.channel.topic, now)
+                if not self._inlets.handle_begin(link, frame, is_new=is_new):
                     self.counters["unexpected"] += 1
             case Given():
                 told = self._inlets.handle_given(link, frame)
@@ -343,6 +357,8 @@ class Forwarder:
             self.counters["forged"] += 1
         elif packet.sender != self.sender:
             first = min(datagram.first, packet.number)
+            if not self._is_new(packet.topic, now):
+                first = min(first, datagram.missed)
             stream = self.holdings.begin(packet.topic, packet.sender, first)
             stream.is_lossy = True
             self._take(packet, now)
@@ -541,6 +557,4 @@ class Forwarder:
     def _forward(self, packet: Packet) -> None:
         self._outlets.carry(packet)
         if self._mechanisms.knows_any(packet.topic):
-            stream = self.holdings.find(packet.topic, packet.sender)
-            first = packet.number if stream is None else min(stream.beginning(), packet.number)
-            self._mechanisms.carry(packet, first)
+            self._mechanisms.carry(packet, *self.holdings.beginning_of(packet))

@@ -25,6 +25,7 @@ from quicksilver.scopes.dissemination.holdings import STREAMS_MAX
 from quicksilver.scopes.dissemination.packets import Mark, Packet, Sender
 from quicksilver.scopes.names import Name
 from quicksilver.scopes.routing import Channel
+from quicksilver.stdx.ranges import VALUE_MAX
 
 FRAME_BYTES_MAX = 16 << 20
 """The longest frame that a node accepts."""
@@ -72,6 +73,8 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=68):
     channel: Channel
     sender: Sender
     first: Mark
+    missed: Mark = VALUE_MAX
+    """Before ``first`` if the target was away meanwhile and is to get what follows this."""
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag=69):
@@ -108,6 +111,8 @@ class LossyCarry(msgspec.Struct, frozen=True, array_like=True, tag=73):
     channel: Channel
     first: Mark
     """Where the stream begins for a target that has nothing of it."""
+    missed: Mark
+    """As in ``Begin``."""
     packet: Packet
 
 
@@ -119,6 +124,8 @@ class Cast(msgspec.Struct, frozen=True, array_like=True, tag=74):
 
     scope: Name
     first: Mark
+    missed: Mark
+    """As in ``Begin``."""
     packet: Packet
 
 
@@ -188,5 +195,5 @@ def find_intact(
 def with_packet(datagram: LossyCarry | Cast, packet: Packet) -> LossyCarry | Cast:
     """Return a datagram with other messages."""
     if isinstance(datagram, Cast):
-        return Cast(datagram.scope, datagram.first, packet)
-    return LossyCarry(datagram.channel, datagram.first, packet)
+        return Cast(datagram.scope, datagram.first, datagram.missed, packet)
+    return LossyCarry(datagram.channel, datagram.first, datagram.missed, packet)

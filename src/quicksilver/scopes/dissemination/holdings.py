@@ -124,9 +124,12 @@ class Stream:
     def beginning(self) -> int:
         """Return where the stream begins for somebody who has nothing of it.
 
-        What all have that were waited for is not for those who came later, but for those who
-        were away.
+        What all have that were waited for is not for those who came later.
         """
+        return max(self.kept, min(self.stable, self.low))
+
+    def missed(self) -> int:
+        """Return where it begins for those who have nothing of it because they were away."""
         return max(self.kept, min(self.stable, self.low, self.away))
 
     def has(self, number: int) -> bool:
@@ -382,11 +385,20 @@ class Holdings:
         """Yield copies of a topic's messages that somebody lacks, each sender's in order.
 
         ``lows``: what comes next there, by sender. Of others, the newest life of a sender
-        included, everything is lacking from where the stream begins.
+        included, everything is lacking from where the stream begins, or what was missed of it.
         """
         for sender, stream in list(self._by_topic.get(topic, {}).items()):
             low = lows.get(sender)
-            yield from stream.given([(stream.beginning() if low is None else low, stream.high)])
+            yield from stream.given([(stream.missed() if low is None else low, stream.high)])
+
+    def beginning_of(self, packet: Packet) -> tuple[int, int]:
+        """Return where a packet's stream begins for those who have nothing of it, and for those
+        of them who were away."""
+        stream = self.find(packet.topic, packet.sender)
+        if stream is None:
+            return packet.number, packet.number
+        first = min(stream.beginning(), packet.number)
+        return first, min(stream.missed(), first)
 
     def of_topic(self, topic: str) -> dict[Sender, Stream]:
         """Return the streams of a topic, by sender."""

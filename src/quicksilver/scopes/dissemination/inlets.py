@@ -104,14 +104,18 @@ class Inlets:
             for key in [key for key, inlet in inlets.items() if inlet.link == link]:
                 self._shut(key)
 
-    def handle_begin(self, link: int, begin: Begin) -> bool:
-        """A stream begins; False: nobody of this link may say so."""
+    def handle_begin(self, link: int, begin: Begin, *, is_new: bool) -> bool:
+        """A stream begins; False: nobody of this link may say so.
+
+        ``is_new``: this node takes part since a short time ago, and has missed nothing.
+        """
         inlet = self._find(link, begin.channel)
         if inlet is None:
             return False
         if begin.sender == self._own:
             return True
-        self._holdings.begin(begin.channel.topic, begin.sender, begin.first)
+        first = begin.first if is_new else min(begin.first, begin.missed)
+        self._holdings.begin(begin.channel.topic, begin.sender, first)
         if len(inlet.given) >= STREAMS_MAX:
             inlet.given.clear()
         inlet.given.setdefault(begin.sender, 0)

@@ -386,8 +386,8 @@ class Outlets:
             forwarded(packet.record, source.channel), attributes if is_tagged else None
         )
         if is_lossy:
-            first = self._beginning(packet)
-            self._datagrams.send(where, LossyCarry(source.channel, first, moved))
+            first, missed = self._holdings.beginning_of(packet)
+            self._datagrams.send(where, LossyCarry(source.channel, first, missed, moved))
             return
         self._queue(source, where, moved)
 
@@ -415,8 +415,5 @@ class Outlets:
         if len(source.begun) >= STREAMS_MAX:
             source.begun.clear()
         source.begun[packet.sender] = None
-        self._say(where, Begin(source.channel, packet.sender, self._beginning(packet)))
-
-    def _beginning(self, packet: Packet) -> int:
-        stream = self._holdings.find(packet.topic, packet.sender)
-        return packet.number if stream is None else min(stream.beginning(), packet.number)
+        first, missed = self._holdings.beginning_of(packet)
+        self._say(where, Begin(source.channel, packet.sender, first, missed))

@@ -284,10 +284,13 @@ class Multiplexer:
     def _take(self, item: Packet | Gap, now: float) -> None:
         """Bring messages to their session."""
         known = self._find(item.topic)
-        session = known.last.get(item.sender, known.newest)
+        before = known.last.get(item.sender)
+        session = known.newest if before is None else before
         if isinstance(item, Packet):
             session = item.session
             known.last[item.sender] = session
+            if before is not None and before < session:
+                known.following.setdefault(session, set()).add(item.sender)
             if len(known.last) > SENDERS_MAX:
                 del known.last[next(iter(known.last))]
         stack = known.stacks.get(session)
@@ -320,7 +323,8 @@ class Multiplexer:
                     stack.queue.append(each)
                     self._busy[item.topic] = None
                 else:
-                    stack.order.handle_item(each, now)
+                    follows = each.sender in known.following.get(stack.number, ())
+                    stack.order.handle_item(each, now, follows=follows)
                     self._busy[item.topic] = None
             elif stack.queue or not all(s.is_settled() for s in _before(known, stack)):
                 stack.queue.append(each)

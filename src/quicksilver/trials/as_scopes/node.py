@@ -192,7 +192,7 @@ class TwinNode:
         cluster = self.cluster
         node = cluster.as_sim_node(self)
         group = cluster.group_id(packet.topic.removeprefix(f"{SCOPE}/"))
-        payloads = list(packet.messages)
+        payloads = list(packet.bundle.split())
         if packet.attributes.items() >= ENVELOPED.items():
             opened = [parse_enveloped(message) for message in payloads]
             good = [each for each in opened if each is not None]
@@ -247,7 +247,7 @@ class TwinNode:
             elif is_member is False and life.is_disturbed:
                 life.settled_at[topic] = NEVER
         for number, (goals, done) in list(self.flushes.items()):
-            stable = (life.node.is_stable(topic_of(g), goal) for g, goal in goals.items())
+            stable = (life.node.promised.is_stable(topic_of(g), goal) for g, goal in goals.items())
             if not life.host.is_frozen and all(stable):
                 del self.flushes[number]
                 self.cluster.handle_flushed(self, goals)
