@@ -241,13 +241,9 @@ class _Process:
         assert self._machine is not None
         assert self._server is not None
         node = replace(self._options.node, name=name_node(scope, self._name))
-        self._lan = lan = Lan(self._options.gms, node, self._take_lan)
-        self._gateway = Gateway(
-            scope=scope,
-            name=self._name,
-            forwarder=self._machine.forwarder,
-            run_bytes=lan.run_bytes,
-        )
+        self._lan = Lan(self._options.gms, node, self._take_lan)
+        forwarder = self._machine.forwarder
+        self._gateway = Gateway(scope=scope, name=self._name, forwarder=forwarder)
         self._questions = Questions(self._machine.promised.is_everywhere)
         await self._lan.start()
         self._note_scopes()

@@ -27,7 +27,7 @@ from quicksilver.node.requests import Request, Sink, split_requests
 from quicksilver.scopes.dissemination.packets import LINK_CUT_BYTES
 from quicksilver.scopes.gateway.messages import GROUP, Question, parse_question
 from quicksilver.wire.envelope import Envelope
-from quicksilver.wire.packets import OVERHEAD_SINGLE, Messages
+from quicksilver.wire.packets import Messages
 
 WAITING_BYTES_MAX = 8 << 20
 """What the network has brought and the event loop has not taken yet."""
@@ -117,12 +117,6 @@ class Lan:
         self.core.requests.answers.attach(self)
         sinks = [_GatewaysSink(self, GROUP), Sink(serve_attendance(GROUP))]
         await asyncio.wrap_future(self.core.subscribe(join=sinks))
-
-    @property
-    def run_bytes(self) -> int:
-        """How long a message may be that shares a packet with no other."""
-        packet_bytes = self.core.session.engine.environment.config.packet_bytes
-        return packet_bytes - OVERHEAD_SINGLE
 
     async def close(self) -> None:
         await asyncio.to_thread(self.core.close)

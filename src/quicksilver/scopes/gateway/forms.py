@@ -38,7 +38,8 @@ SESSION = "scope.session"
 """Header of a carried message that belongs to a session: its number."""
 
 RUN_BYTES = 56_000
-"""About how long runs are; the host of a gateway knows what fits into a packet of its network."""
+"""About how long runs are. Where packets are shorter a run is a large message of several packets:
+with runs of 1,472 bytes each message had an envelope, and cost a member 8.6 us instead of 5.1."""
 
 
 def name_sender(sender: Sender) -> str:

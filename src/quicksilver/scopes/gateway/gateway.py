@@ -53,8 +53,8 @@ class Gateway:
     def __init__(
         self, *, scope: str, name: str, forwarder: Forwarder, run_bytes: int = RUN_BYTES
     ) -> None:
-        """``name``: this gateway as a member of its scope. ``run_bytes``: how long a message is
-        that fills a packet of the network; several that come in go as one of this length."""
+        """``name``: this gateway as a member of its scope. ``run_bytes``: messages that come in go
+        into the network as messages of about this length."""
         self.counters: Counter[str] = Counter()
         self.conflict: OtherScope | None = None
         self._scope = scope
