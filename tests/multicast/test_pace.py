@@ -340,3 +340,75 @@ def test_a_delay_is_measured_only_while_packets_follow_each_other() -> None:
     assert gauge.measure(2, 2.004) == pytest.approx(0.004)
     assert gauge.least_s == pytest.approx(0.004)
     assert gauge.measure(2, 2.5) is None
+
+
+def decide(pacer: Pacer, step: int, delay_s: float, arrived_bytes: int, **more: int) -> None:
+    """Give a pacer what two decisions later it decides by."""
+    for half in range(2):
+        pacer.is_holding = True
+        pacer.handle_report(
+            delay_s=delay_s,
+            heard=4 * step + 2 * half,
+            sent=4 * step + 2 * half + 1,
+            senders=2,
+            arrived_bytes=arrived_bytes,
+            now=step * 0.02 + half * 0.01,
+            **more,
+        )
+
+
+def test_what_a_stream_gave_up_is_not_taken_for_the_share_of_another() -> None:
+    """What arrives follows a pace with a delay. In between the other sender, which hardly sends
+    anything, seemed to have the difference, and the stream gave way to it again and again."""
+    gauge = DelayGauge()
+    gauge.least_s = 0.002
+    pacer = Pacer(120e6, gauge, packet_bytes=PACKET)
+    pacer.state = Sharing()
+    arrived = 0
+    for step in range(30):
+        arrived += int(0.02 * 122e6)
+        decide(pacer, step, 0.004, arrived)
+        pacer.policy.bytes_per_s = 120e6
+    pacer.handle_loss(0.75)
+    slower = pacer.bytes_per_s
+    for step in range(30, 34):
+        arrived += int(0.02 * (pacer.bytes_per_s + 2e6))
+        decide(pacer, step, 0.004, arrived)
+    assert pacer.bytes_per_s > slower * 1.02, "a quarter of the steps would be less than 1 %"
+
+
+@pytest.mark.parametrize(("round_bytes", "is_queue"), [(0, True), (2 << 20, False)])
+def test_the_time_between_rounds_is_no_queue(round_bytes: int, is_queue: bool) -> None:
+    """At 40 MB/s two megabytes make a round due every 50 ms, and the less is sent the longer it
+    takes: a stream that took that for a queue went at a fifth where half was possible."""
+    gauge = DelayGauge()
+    gauge.least_s = 0.005
+    pacer = Pacer(20e6, gauge, packet_bytes=PACKET)
+    pacer.state = Sharing()
+    arrived = 0
+    for step in range(20):
+        arrived += int(0.02 * 40e6)
+        decide(pacer, step, 0.045, arrived, round_bytes=round_bytes)
+    assert (pacer.bytes_per_s < 20e6) is is_queue
+
+
+def test_senders_whose_windows_open_together_do_not_send_at_once() -> None:
+    """What a pace could not send while the window was full it does not make good."""
+    flow = make_flow()
+    hear(flow, 2, 1.0)
+    assert flow.pacer is not None
+    flow.pacer.policy.bytes_per_s = 150e6
+    flow.pacer.policy.burst_bytes = 150_000
+    now = 1.0
+    while flow.window.pending_bytes < flow.window.window_bytes:
+        now += 1e-3
+        if flow.is_open(now):
+            flow.charge(PACKET, now)
+    assert not flow.is_open(now)
+    now += 0.01
+    flow.release(flow.window.pending_bytes)
+    sent = 0
+    while flow.is_open(now):
+        flow.charge(PACKET, now)
+        sent += PACKET
+    assert sent == PACKET
