@@ -11,7 +11,7 @@ A, B = Sender("X", "A", 1), Sender("X", "B", 1)
 
 def packet(first: int, stop: int, sender: Sender = A, topic: str = "X/t") -> Packet:
     messages = tuple(b"%d" % number for number in range(first, stop))
-    return Packet(topic, sender, first, 0, 0, (), {}, messages)
+    return Packet.of(topic, sender, first, 0, 0, (), {}, messages)
 
 
 def test_what_came_before_is_left_out() -> None:
