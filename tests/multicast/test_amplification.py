@@ -425,23 +425,6 @@ class TestPeers:
         assert times == [0.01, 0.03, 0.07, 0.15]
         assert not peers.unheard_bytes
 
-    def test_who_does_not_listen_is_told_only_once_for_a_while(self) -> None:
-        """Each node of a split network asked each of the other part five times as often."""
-        peers = Peers(1)
-        peers.become(1)
-        said = 0
-        for step in range(10):
-            now = 0.3 * step
-            packet = encode_control(Wake(1, 1, 3, 4, 0, step), 2)
-            peers.stamp(packet, now)
-            while (when := peers.next_timeout()) is not None and when < now + 0.3:
-                for _, again in peers.take_due(when):
-                    peers.stamp(again, when)
-                    said += 1
-            if step == 6:
-                assert peers.take_unheard(2, now + 0.1) == [packet], "a Challenge still counts"
-        assert said == 4 * 2
-
     def test_what_can_be_proven_meanwhile_is_said_with_proof(self) -> None:
         """The Challenge was lost, and something else told the nonce."""
         peers = Peers(1)

@@ -7,7 +7,7 @@ from typing import cast
 
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.multicast.environment import Environment
-from quicksilver.multicast.repair.silence import AGAIN_PER_S, HAIL_S_MAX, Silence
+from quicksilver.multicast.repair.silence import HAIL_S_MAX, Silence
 from quicksilver.wire.control import Hail
 
 
@@ -84,50 +84,6 @@ def test_whoever_has_moved_away_is_asked_no_more() -> None:
     asking.regions.clear()
     assert asking.run(10.0) == 0
     assert asking.silence.silent() == ()
-
-
-class TestSplit:
-    """Half of a large network is out of reach, and the GMS has everybody asked."""
-
-    NODES = tuple(range(2, 202))
-
-    def dispute(self, asking: Asking, seconds: int, answering: tuple[int, ...] = ()) -> int:
-        """Let heartbeats bring the question twice a second; return how often was asked."""
-        before = asking.hails
-        for _ in range(2 * seconds):
-            asking.silence.handle_disputed(self.NODES, asking.now)
-            for _ in range(5):
-                asking.run(0.1)
-                asking.surroundings.drained_at = asking.now
-                for node in answering:
-                    asking.silence.handle_hail(Hail(1, node, True), asking.now)
-        return asking.hails - before
-
-    def test_all_are_asked_at_once(self) -> None:
-        """What is found out depends on it."""
-        asking = Asking(*self.NODES)
-        assert self.dispute(asking, 1) >= 2 * len(self.NODES)
-        assert asking.silence.silent() == self.NODES
-
-    def test_questions_are_repeated_within_a_limit_of_the_node(self) -> None:
-        """Each asked each that is silent five times a second, and all others twice."""
-        asking = Asking(*self.NODES)
-        near = self.NODES[:100]
-        self.dispute(asking, 2, near)
-        assert set(asking.silence.silent()) == set(self.NODES[100:])
-        assert self.dispute(asking, 10, near) <= 10 * 2.2 * AGAIN_PER_S
-
-    def test_few_are_asked_as_often_as_ever(self) -> None:
-        asking = Asking(2, 3)
-        self.dispute(asking, 2)
-        assert self.dispute(asking, 10) >= 10 * 2 * 2
-
-    def test_who_is_back_is_noticed_soon(self) -> None:
-        asking = Asking(*self.NODES)
-        self.dispute(asking, 5)
-        before = asking.hails
-        asking.run(len(self.NODES) / AGAIN_PER_S + 0.1)
-        assert asking.hails - before >= len(self.NODES), "everybody was asked once more"
 
 
 class TestDoubt:

@@ -65,11 +65,6 @@ class RatePolicy:
         self._fill(now)
         self._level -= size
 
-    def forfeit(self, now: float) -> None:
-        """What could have been charged until now is not made good: another limit was closed."""
-        self._fill(now)
-        self._level = min(self._level, 1.0)
-
     def next_open(self, now: float) -> float:
         """Return when it opens, if nothing is charged until then."""
         self._fill(now)

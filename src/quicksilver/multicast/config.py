@@ -150,10 +150,6 @@ class EngineConfig:
             # A text, perhaps: it would end the core at the first message.
             raise ValueError(f"behind is {self.behind!r}: it must be Wait(), Keep() or Drop()")
 
-    def round_bytes(self, buffer_bytes: int) -> int:
-        """How much data makes a round due in a region whose members' kernels hold so much."""
-        return max(32 << 10, min(self.token_bytes, buffer_bytes // 6))
-
     def patience_s(self, failure_timeout_s: float) -> float:
         """How long a sender goes on when nobody in an old view acknowledges anything.
 

@@ -30,10 +30,6 @@ RETRY_S = 0.01
 """… and until then again after this time, then after twice as long: the first words of two
 nodes may be lost, and those who sent them have slower ways to notice."""
 
-DEAF_S = 1.0
-"""A peer that has told no nonce after all of that is told everything only once for so long: who
-said it says it again anyway, and half of a split network would be told five times by each."""
-
 PER_PEER_BYTES = 400
 """What a nonce takes in either table."""
 
@@ -43,16 +39,7 @@ PER_PACKET_BYTES = 160
 class Peers:
     """What this node wants to hear from others, and what others want to hear from it."""
 
-    __slots__ = (
-        "_deaf",
-        "_key",
-        "_mine",
-        "_node",
-        "_retries",
-        "_theirs",
-        "_unheard",
-        "unheard_bytes",
-    )
+    __slots__ = ("_key", "_mine", "_node", "_retries", "_theirs", "_unheard", "unheard_bytes")
 
     def __init__(self, seed: int) -> None:
         self._key = blake2b((seed & ((1 << 64) - 1)).to_bytes(8, "little"), digest_size=32).digest()
@@ -65,8 +52,6 @@ class Peers:
         """Packets that left without proof, and when; few, and not for long."""
         self._retries: dict[int, tuple[float, float]] = {}
         """When to say the newest of them again, by peer, and how long the pause was."""
-        self._deaf: dict[int, float] = {}
-        """Peers that did not listen lately, and until when to tell them things only once."""
         self.unheard_bytes = 0
 
     def become(self, node: int) -> None:
@@ -77,7 +62,6 @@ class Peers:
             self._theirs.clear()
             self._unheard.clear()
             self._retries.clear()
-            self._deaf.clear()
             self.unheard_bytes = 0
 
     # What is sent
@@ -101,8 +85,7 @@ class Peers:
         if self.unheard_bytes + size <= UNHEARD_BYTES_MAX:
             self.unheard_bytes += size
             self._unheard.setdefault(peer, packets).append((now, packet))
-            if now >= self._deaf.get(peer, now):
-                self._retries.setdefault(peer, (now + RETRY_S, RETRY_S))
+            self._retries.setdefault(peer, (now + RETRY_S, RETRY_S))
 
     def take_unheard(self, peer: int, now: float) -> list[bytes]:
         """Return what a peer was sent without proof and did not listen to."""
@@ -138,16 +121,7 @@ class Peers:
             peer, packets = next(iter(self._unheard.items()))
             if packets[0][0] + UNHEARD_S >= now:
                 return
-            if peer in self._retries and peer not in self._theirs:
-                self._note_deaf(peer, now)
             self._forget_unheard(peer)
-
-    def _note_deaf(self, peer: int, now: float) -> None:
-        deaf = self._deaf
-        deaf.pop(peer, None)
-        deaf[peer] = now + DEAF_S
-        while len(deaf) > PEERS_MAX or deaf[next(iter(deaf))] <= now:
-            del deaf[next(iter(deaf))]
 
     # What arrives
 
@@ -180,13 +154,11 @@ class Peers:
         """A node is gone, and its number is never used again."""
         self._mine.pop(peer, None)
         self._theirs.pop(peer, None)
-        self._deaf.pop(peer, None)
 
     def used_bytes(self) -> int:
         """Return about how much all of this takes."""
-        peers = len(self._mine) + len(self._theirs) + len(self._deaf)
-        return PER_PEER_BYTES * peers + self.unheard_bytes
+        return PER_PEER_BYTES * (len(self._mine) + len(self._theirs)) + self.unheard_bytes
 
 
-BYTES_MAX = 3 * PER_PEER_BYTES * (PEERS_MAX + 1) + UNHEARD_BYTES_MAX
+BYTES_MAX = 2 * PER_PEER_BYTES * (PEERS_MAX + 1) + UNHEARD_BYTES_MAX
 """What ``used_bytes`` never exceeds."""

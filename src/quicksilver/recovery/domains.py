@@ -12,12 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-UPPER_FACTOR = 2
-"""How many times as many members as a domain of the lowest level others may have. Whoever
-leads the topmost takes part in one of every level, so each level costs it the time of a token
-twice a round: with one level less, 50 nodes get 98 % of a link instead of 95. Longer rings cost
-time, so they are as short as the number of levels allows."""
-
 Name = tuple[int, int]
 """The level of a domain, counted from the lowest, and its place there."""
 
@@ -46,29 +40,13 @@ class Domain:
         return node
 
 
-def width_above(count: int, size: int) -> int:
-    """Return how many members domains have above ``count`` of them of so many members.
-
-    As few as do, for the least number of levels that the largest allowed would need.
-    """
-    most = UPPER_FACTOR * size
-    levels, reach = 1, most
-    while reach < count:
-        levels += 1
-        reach *= most
-    width = 2
-    while width**levels < count:
-        width += 1
-    return width
-
-
 class Hierarchy:
     """The domains of a list of members, from the lowest level to the one at the top."""
 
     def __init__(
         self, members: tuple[int, ...], size: int, failed: frozenset[int] = frozenset()
     ) -> None:
-        """``size``: members of a domain of the lowest level at most; at least two."""
+        """``size``: members of one domain at most; at least two."""
         assert members
         size = max(2, size)
         self.parts: tuple[tuple[int, ...], ...] = tuple(
@@ -79,9 +57,8 @@ class Hierarchy:
         alive = [tuple(node for node in part if node not in failed) for part in self.parts]
         levels: list[tuple[Domain, ...]] = []
         groups = alive
-        width = width_above(len(groups), size)
         while True:
-            chunks = _chunks(len(groups), width) if len(groups) > 1 else []
+            chunks = _chunks(len(groups), size) if len(groups) > 1 else []
             levels.append(tuple(_domains(len(levels), groups, chunks)))
             if not chunks:
                 break

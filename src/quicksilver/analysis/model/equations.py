@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 
-from quicksilver.recovery.domains import width_above
-
 PARTITION_SIZE = 5
 """Nodes of a ring, unless a cluster is set up otherwise (``partition_size``)."""
 
@@ -78,14 +76,11 @@ def ring_hops(nodes: int, ring_size: int = PARTITION_SIZE) -> float:
     leaders again, up to one ring (``recovery.domains``). A token passes every member
     of a ring; a ring of one needs none.
     """
-    width = max(2, ring_size)
     hops, count = 0.0, nodes
     while count > 1:
-        rings = -(-count // width)
+        rings = -(-count // max(2, ring_size))
         size = count / rings
         hops += size if size > 1 else 0.0
-        if count == nodes:
-            width = width_above(rings, width)
         count = rings
     return hops
 

@@ -76,7 +76,7 @@ class Region:
             and len(self.placement.partitions) == 1
             and self.placement.keeps_whole_partition(environment.node)
         )
-        self.token_bytes = environment.config.round_bytes(environment.receive_share())
+        self.token_bytes = self._token_bytes_for(environment.receive_share())
         """How much data makes a token due."""
         # Senders begin with a small window and wait for the first acknowledgement:
         # without this they lost 50 ms at every change of views.
@@ -329,7 +329,10 @@ class Region:
 
     def handle_buffers(self, buffer_bytes: int) -> None:
         """The region has said how much its members' kernels hold."""
-        self.token_bytes = self._env.config.round_bytes(buffer_bytes)
+        self.token_bytes = self._token_bytes_for(buffer_bytes)
+
+    def _token_bytes_for(self, buffer_bytes: int) -> int:
+        return max(32 << 10, min(self._env.config.token_bytes, buffer_bytes // 6))
 
     # The end of a view
 

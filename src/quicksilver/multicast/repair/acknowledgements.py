@@ -17,14 +17,6 @@ SPACING_S_MAX = 0.005
 """Between two acknowledgements, for each further sender, and at most. Each takes 40 µs of
 the leader: for eight senders after every round, 600 rounds a second, a fifth of its time."""
 
-SPREAD = 0.6
-"""The shortest pause, as a part of the usual one; the longest is twice as long. Were all alike,
-one late round would have all senders acknowledged at the same time from then on: they would
-send at the same time, and tokens wait behind what they send."""
-
-GOLDEN = 0.6180339887498949
-"""Multiples of it, without their whole parts, are spread as evenly as can be."""
-
 SPACING_BUFFER_BYTES_MIN = 8 << 20
 """With smaller receive buffers, senders need every acknowledgement to go on."""
 
@@ -35,8 +27,7 @@ class Acknowledgements:
     def __init__(self, pause_s: float) -> None:
         """``pause_s`` passes before the same is said for the second time."""
         self._pause_s = pause_s
-        self._said: dict[int, tuple[tuple[object, ...], float, float, float]] = {}
-        self._count = 0
+        self._said: dict[int, tuple[tuple[object, ...], float, float]] = {}
 
     def is_news(self, ack: Ack, sender: int, now: float) -> bool:
         """Return whether to send an acknowledgement, and note it as sent if so."""
@@ -50,9 +41,8 @@ class Acknowledgements:
             ack.buffer_bytes,
             ack.senders,
         )
-        said, until, pause, phase = self._said.get(sender, ((), 0.0, 0.0, 0.0))
-        spacing_s = self._spacing_s(ack) * SPREAD * (1 + phase)
-        if said and not ack.drops and now < until - pause + spacing_s:
+        said, until, pause = self._said.get(sender, ((), 0.0, 0.0))
+        if said and not ack.drops and now < until - pause + self._spacing_s(ack):
             return False
         if content != said or ack.drops:
             pause = self._pause_s
@@ -60,8 +50,7 @@ class Acknowledgements:
             return False
         else:
             pause = min(2 * pause, PAUSE_S_MAX)
-        self._count += 1
-        self._said[sender] = (content, now + pause, pause, self._count * GOLDEN % 1.0)
+        self._said[sender] = (content, now + pause, pause)
         return True
 
     def _spacing_s(self, ack: Ack) -> float:

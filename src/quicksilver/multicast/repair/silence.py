@@ -33,11 +33,6 @@ Where more depends on the answer, the GMS has the member asked again at once."""
 PRESSING_S_MAX = 0.2
 """How long a member has that the GMS wants to be asked."""
 
-AGAIN_PER_S = 100
-"""How many questions a node repeats in a second at most, whomever it asks: when a network of
-hundreds is split, each would ask all others several times a second. Members that are silent
-already share them, and so do those that have answered. First questions are asked at once."""
-
 SILENT_S = 0.3
 """A member that was asked and has not answered for so long is silent."""
 
@@ -80,7 +75,7 @@ class Silence:
         self._env = environment
         self._asked: dict[int, Question] = {}
         self._answered: dict[int, float] = {}
-        """When members answered lately, the last one last; at most ``WATCHED_MAX``."""
+        """When members answered lately; at most ``WATCHED_MAX``."""
         self._silent: tuple[int, ...] = ()
         self._doubted_at = -ANSWERED_S
         """When this node last asked others because it doubted that it is heard …"""
@@ -97,30 +92,19 @@ class Silence:
         """Others do not wait for a member: ask it, unless that is being done."""
         if node == self._env.node or node in self._asked or len(self._asked) >= WATCHED_MAX:
             return
-        answered_at = self._answered.get(node)
-        if answered_at is None or now - answered_at >= self._calm_s(now):
+        if now - self._answered.get(node, -CALM_S) >= CALM_S:
             self._asked[node] = Question(now, now, HAIL_S)
-
-    def _calm_s(self, now: float) -> float:
-        """Return for how long members that answered are not asked again."""
-        answered = self._answered
-        # Answers may wait in the kernel if this node stood still.
-        since = min(now, self._env.drained_at) - ANSWERED_S
-        while answered and answered[next(iter(answered))] < since:
-            del answered[next(iter(answered))]
-        return min(ANSWERED_S, max(CALM_S, len(answered) / AGAIN_PER_S))
 
     def handle_disputed(self, nodes: Iterable[int], now: float) -> None:
         """More depends on these, here or at the GMS: what is known of them must be fresh."""
-        pressing_s = max(PRESSING_S_MAX, len(self._silent) / AGAIN_PER_S)
         for node in nodes:
             question = self._asked.get(node)
             if question is None:
                 if self._env.address_of(node) is not None:
                     self.handle_passed_over(node, now)
-            elif question.pause_s > pressing_s:
-                question.pause_s = pressing_s
-                question.ask_at = min(question.ask_at, now + pressing_s)
+            elif question.pause_s > PRESSING_S_MAX:
+                question.pause_s = PRESSING_S_MAX
+                question.ask_at = min(question.ask_at, now + PRESSING_S_MAX)
 
     def handle_unacknowledged(self, since: float, now: float) -> None:
         """A view that ended a while ago does not acknowledge what this node sent to it.
@@ -162,7 +146,6 @@ class Silence:
         if not hail.is_answer:
             self._say(hail.origin, is_answer=True)
         elif self._asked.pop(hail.origin, None) is not None:
-            self._answered.pop(hail.origin, None)
             self._answered[hail.origin] = now
             while len(self._answered) > WATCHED_MAX:
                 del self._answered[next(iter(self._answered))]
@@ -171,7 +154,6 @@ class Silence:
     def handle_timeout(self, now: float) -> None:
         """Ask those whose time it is; note who has been silent for too long."""
         env = self._env
-        silent_share_s = len(self._silent) / AGAIN_PER_S
         for node, question in list(self._asked.items()):
             is_due = now >= question.ask_at
             if (
@@ -181,9 +163,7 @@ class Silence:
             ):
                 del self._asked[node]
             elif is_due:
-                is_silent = now >= question.since + SILENT_S
-                pause_s = max(question.pause_s, silent_share_s if is_silent else 0.0)
-                question.ask_at = now + pause_s
+                question.ask_at = now + question.pause_s
                 question.pause_s = min(2 * question.pause_s, HAIL_S_MAX)
                 self._say(node, is_answer=False)
         found = sorted(n for n, asked in self._asked.items() if now >= asked.since + SILENT_S)

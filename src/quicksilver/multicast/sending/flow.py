@@ -58,10 +58,6 @@ class FlowController:
         self.gauge = DelayGauge()
         self.pacer: Pacer | None = None
         """There are other senders, or were within ``ALONE_S``."""
-        self._was_full = False
-        """The window was closed when last looked at. Acknowledgements come to all senders at
-        the same time: if each made good at its pace what it could not send meanwhile, their
-        bursts would meet in one queue, tokens wait in it, and windows be full again."""
         self._shared_at = 0.0
         self._window_initial = window_initial
         self._packet_bytes = packet_bytes
@@ -82,12 +78,7 @@ class FlowController:
     def is_open(self, now: float) -> bool:
         window = self.window
         if window.pending_bytes >= window.window_bytes:
-            self._was_full = True
             return False
-        if self._was_full:
-            self._was_full = False
-            if self.pacer is not None:
-                self.pacer.policy.forfeit(now)
         if self.pacer is not None and not self.pacer.is_open(now):
             return False
         return self.rate is None or self.rate.is_open(now)
@@ -150,15 +141,14 @@ class FlowController:
         senders: int,
         arrived_bytes: int,
         now: float,
-        round_bytes: int = 0,
         is_slowed: bool = False,
     ) -> None:
         """All receivers have heard of the packets below ``heard``, of ``sent`` in all.
 
         They may have heard of more unless these ``is_newest``. ``senders`` are active, and
-        of all of them so many bytes have arrived; ``round_bytes`` make a round due.
-        ``is_slowed``: a member that was overtaken takes part in rounds, so how long these
-        take says nothing of the network; then the window alone sets the pace, and what is lost.
+        of all of them so many bytes have arrived. ``is_slowed``: a member that was overtaken
+        takes part in rounds, so how long these take says nothing of the network; then the
+        window alone sets the pace, and what is lost.
         """
         if is_slowed:
             self.pacer = None
@@ -181,7 +171,6 @@ class FlowController:
             sent=sent,
             senders=senders,
             arrived_bytes=arrived_bytes,
-            round_bytes=round_bytes,
             now=now,
         )
 

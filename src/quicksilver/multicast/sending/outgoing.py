@@ -323,7 +323,6 @@ class Outgoing:
             sent=stream.next_sequence,
             senders=ack.senders,
             arrived_bytes=ack.arrived_bytes,
-            round_bytes=self.config.round_bytes(ack.buffer_bytes),
             now=now,
             is_slowed=0 < ack.laggard == stream.hold_up.overtaken,
         )

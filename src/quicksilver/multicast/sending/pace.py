@@ -39,10 +39,6 @@ PATIENCE_S = 0.04
 SEARCH = 1.25
 """Growth of a pace that has not met the others' yet, with every decision."""
 
-OVERSHOT = SEARCH**3
-"""By how much a pace is divided at most when it meets them: the delay that it follows is some
-decisions old, and whoever began first would have twice the others' pace for a second."""
-
 STEP = 0.015
 """Part of what arrives of all senders that they together send more with every decision …"""
 
@@ -56,10 +52,6 @@ DELAY_PACKETS = 16
 """What is tolerated above the least delay: this time, or so many times as much, or the time
 that so many packets, and one more of each sender, take to arrive, whichever is most."""
 
-ROUND_S_MAX = 0.05
-"""Rounds of a ring are so far apart at most while anything is to be agreed on; else each comes
-with so many bytes as the region's leader takes (``EngineConfig.round_bytes``)."""
-
 EASE = 0.06
 BRAKE = 0.2
 """What is taken from a pace when the delay is too long, and when it is far too long."""
@@ -67,10 +59,6 @@ BRAKE = 0.2
 FAIRNESS = 16.0
 """A stream that has a tenth more than its share grows by so many tenths less, and is slowed
 down by as many more."""
-
-IMPATIENCE = 2.0
-"""It tolerates less as well, by twice as many tenths: streams do not know the same least delay,
-and one that saw the network only when it was busy would give way last."""
 
 IDLE = 0.25
 """Others that have less than this part of an equal share, on average, do not want theirs."""
@@ -161,8 +149,6 @@ class Pacer:
     def __init__(self, bytes_per_s: float, gauge: DelayGauge, *, packet_bytes: int) -> None:
         self.gauge = gauge
         self._packet_bytes = packet_bytes
-        self._round_bytes = 0
-        """How much data makes a round due in the region."""
         self.state: Searching | Sharing = Searching()
         self.policy = RatePolicy(bytes_per_s, burst_bytes=packet_bytes)
         self.is_holding = False
@@ -177,10 +163,7 @@ class Pacer:
         self._arrived_bytes = 0
         """Of all streams, at the last decision."""
         self._total_bytes_per_s = 0.0
-        """What arrives of all of them together …"""
-        self._own_bytes_per_s = 0.0
-        """… and the pace while it was sent: after a change the newest would make it look as if
-        the others had the difference."""
+        """What arrives of all of them together."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -211,10 +194,8 @@ class Pacer:
         senders: int,
         arrived_bytes: int,
         now: float,
-        round_bytes: int = 0,
     ) -> None:
         """Packets below ``heard`` were heard of, the newest after a delay; ``sent`` exist."""
-        self._round_bytes = round_bytes
         if self._decided_at is None:
             self._begin(sent, arrived_bytes, now)
             return
@@ -243,8 +224,6 @@ class Pacer:
             measured = (arrived_bytes - self._arrived_bytes) / elapsed_s
             before = self._total_bytes_per_s or measured
             self._total_bytes_per_s = before + (measured - before) * SMOOTHING
-            before = self._own_bytes_per_s or self.bytes_per_s
-            self._own_bytes_per_s = before + (self.bytes_per_s - before) * SMOOTHING
 
     def _excess(self, senders: int) -> float:
         """How much more than an equal share this stream takes: 0.1 is a tenth more.
@@ -257,7 +236,7 @@ class Pacer:
             return 0.0
         excess = self.bytes_per_s * senders / total - 1.0
         if senders > 1 and excess > 0.0:
-            others = (total - self._own_bytes_per_s) / (senders - 1)
+            others = (total - self.bytes_per_s) / (senders - 1)
             return 0.0 if others < IDLE * total / senders else excess
         return excess
 
@@ -278,17 +257,13 @@ class Pacer:
             DELAY_FACTOR * (self.gauge.least_s or 0.0),
             (DELAY_PACKETS + senders) * self._packet_bytes / total,
         )
-        # Where data comes slowly, rounds are further apart, and news of one ring waits for
-        # another's: that is no queue, and would be longer still at a lower pace.
-        tolerated_s = max(tolerated_s, min(ROUND_S_MAX, self._round_bytes / total))
-        tolerated_s *= clamp(1.0 - IMPATIENCE * self._excess(senders), 0.7, 1.25)
         is_late = late_s > tolerated_s
         match self.state:
             case Searching():
                 if is_late:
+                    share = total / max(1, senders)
                     pace = self.bytes_per_s
-                    share = pace / (1.0 + self._excess(senders))
-                    self._set(max(pace / OVERSHOT, min(pace / SEARCH, share)))
+                    self._set(max(pace / SEARCH**2, min(pace / SEARCH, share)))
                     self.state = Sharing()
                 elif self.is_holding:
                     self._set(self.bytes_per_s * SEARCH)
