@@ -263,22 +263,28 @@ EVENTS = {
 }
 
 
+KINDS = [["ring", "tree"], ["star"], ["gossip", "ring"], ["requests"]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [20, 22, 24])
 @pytest.mark.parametrize("name", sorted({*EVENTS, "leader_election", "coordinated_phases"}))
 def test_invariants_hold_while_nodes_crash_and_messages_are_lost(name: str, seed: int) -> None:
+    """With seed 24 a node that had started again held a lock that another one had been given."""
     rng = Rng(seed)
-    group = Group(name, 6, kinds=["ring", "tree"], loss=0.05, jitter=3.0, seed=seed)
+    slots = 4 + seed % 4
+    kinds = KINDS[seed % 4]
+    group = Group(name, slots, size=2, kinds=kinds, loss=0.08, jitter=5.0, seed=seed)
     at = 0
-    for step in range(40):
+    for step in range(80):
         for _ in range(2):
             at += 1
-            slot = rng.below(6)
+            slot = rng.below(slots)
             if name in EVENTS and slot in group.running:
                 group.say(slot, *EVENTS[name](rng, slot, at))
-        if step % 8 == 3:
-            group.crash(rng.below(6))
-        for slot in range(6):
-            if slot not in group.running and rng.below(3) == 0:
+        if step % 12 == 3 and len(group.running) > 1:
+            group.crash(rng.below(slots))
+        for slot in range(slots):
+            if slot not in group.running and rng.below(4) == 0:
                 group.start(slot)
         group.run(0.15)

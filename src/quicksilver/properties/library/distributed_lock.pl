@@ -62,10 +62,10 @@ protocol DistributedLock {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    local.Held := if Wants ∧ Decided ≠ {} ∧ max(Decided).second = self
-      ∧ ¬(max(Decided).first ∈ Released) then max(Decided).first else 0; (R13)
     local.Busy := Wants ∧ Accepted ≠ {} ∧ max(Accepted).second = self
-      ∧ ¬(max(Accepted).first ∈ Released); (R14)
+      ∧ ¬(max(Accepted).first ∈ Released); (R13)
+    // Only what it has accepted last: a node that started again may not know yet what was decided.
+    local.Held := if Busy ∧ Newest ⊆ Decided then max(Accepted).first else 0; (R14)
     Busy := [mono, all, strict] children(∨).Busy; (R15)
     local.Waiting := if Wants ∧ ¬Busy then {self} else {}; (R16)
     Waiting := [mono, all, strict] children(top(1)).Waiting; (R17)

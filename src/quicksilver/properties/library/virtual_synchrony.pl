@@ -72,23 +72,25 @@ protocol VirtualSynchrony {
     Number := [mono, all, strict] children(min).Number; (R10)
     Learned := [mono, all, strict] children(min).Learned; (R11)
     Decided ∪= children(∪).Decided; (R12)
-    Received := [mono, all, strict] children(∩).Received; (R13)
-    Done := [mono, all, strict] children(∩).Done; (R14)
-    global.Pending := Received \ Done; (R15)
-    local.Known := Received; (R16)
-    Known := [mono, all, strict] children(∪).Known; (R17)
-    Stopped := [mono, all, strict] children(min).Stopped; (R18)
-    View := [mono, all, strict] children(min).View; (R19)
-    global.Unfinished := Known \ Done; (R20)
-    Unfinished [mono] := parent.Unfinished; (R21)
-    local.Missing := Unfinished \ (Received ∪ Done); (R22)
-    global.Decided ∪= {max(Accepted)}; (R23)
+    // What was delivered before it started, a node has with the state that it takes from others.
+    local.Received ∪= Done; (R13)
+    Received := [mono, all, strict] children(∩).Received; (R14)
+    Done := [mono, all, strict] children(∩).Done; (R15)
+    global.Pending := Received \ Done; (R16)
+    local.Known := Received; (R17)
+    Known := [mono, all, strict] children(∪).Known; (R18)
+    Stopped := [mono, all, strict] children(min).Stopped; (R19)
+    View := [mono, all, strict] children(min).View; (R20)
+    global.Unfinished := Known \ Done; (R21)
+    Unfinished [mono] := parent.Unfinished; (R22)
+    local.Missing := Unfinished \ (Received ∪ Done); (R23)
+    global.Decided ∪= {max(Accepted)}; (R24)
     // Not all have come to the newest; or it is agreed, and not all know it, or nothing new is
     // wanted; or a new number is due.
     global.Proposal := if Newest ≠ {} ∧ max(Newest).first > Number then Newest
       else if Newest ⊆ Accepted
       ∧ (Learned < Number ∨ ¬(Pending ≠ {} ∨ Stopped > View ∧ Unfinished = {})) then Newest
-      else {<Number + 1, (if Pending ≠ {} then min(Pending) else -Stopped)>}; (R24)
+      else {<Number + 1, (if Pending ≠ {} then min(Pending) else -Stopped)>}; (R25)
   }
 
   conditions {
