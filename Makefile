@@ -21,6 +21,9 @@ TEST_SEEDS ?= 80
 # The same for trees of scopes.
 SIM_SCOPE_SEEDS ?= 300
 TEST_SCOPE_SEEDS ?= 10
+# The same for the engine's trials on a scope.
+SIM_TWIN_SEEDS ?= 200
+TEST_TWIN_SEEDS ?= 10
 # How long mishaps happen in `make soak`, in seconds.
 SOAK_SECONDS ?= 1800
 # How often `make soak-spark` kills.
@@ -33,9 +36,13 @@ PEERS_FLAGS ?= --receivers 4 --size 1000 --seconds 3 --rounds 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-# One pip at a time; tests run in parallel by themselves.
+# One pip at a time; tests run in parallel by themselves. `test` lets two targets run side by
+# side where everything is installed already.
+ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
-.PHONY: help setup demo test lint types unit seeds integration spark wheels deploy-check docs docs-blocks sim bench peers soak soak-spark clean
+endif
+TWO := $(MAKE) --no-print-directory -j 2 SIDE_BY_SIDE=yes
+.PHONY: help setup demo test lint types unit seeds seeds-aside integration spark wheels deploy-check docs docs-blocks sim bench peers soak soak-spark clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,7 +71,11 @@ $(LAYERS) $(DEPLOY) $(DOCS): pyproject.toml | $(BIN)/python
 demo: $(CLI) ## a local cluster with injected loss and a crash, in which nothing is missing
 	$(BIN)/quicksilver demo
 
-test: lint types unit seeds integration spark ## everything a change must pass
+test: setup ## everything a change must pass
+	@$(TWO) --output-sync=target lint types
+	@$(MAKE) --no-print-directory unit
+	@$(TWO) integration seeds-aside
+	@$(MAKE) --no-print-directory spark
 
 lint: $(DEV) ## style, format and layers
 	$(BIN)/ruff check
@@ -80,6 +91,13 @@ unit: setup ## tests that need no network, in parallel
 seeds: $(CLI) ## the first seeds of the simulator, the same for everybody
 	$(BIN)/quicksilver sim --seeds $(TEST_SEEDS)
 	$(BIN)/quicksilver sim --scopes --seeds $(TEST_SCOPE_SEEDS)
+	$(BIN)/quicksilver sim --as-scopes --seeds $(TEST_TWIN_SEEDS)
+
+# Seeds only compute, so they take what another target leaves of the processors, and no more:
+# `nice` keeps them from delaying tests that use real time. They print when they are done.
+seeds-aside: $(CLI)
+	@nice -n 19 $(MAKE) --no-print-directory seeds > $(VENV)/seeds.txt 2>&1; \
+	  status=$$?; cat $(VENV)/seeds.txt; exit $$status
 
 # They wait more than they work, and each has ports and a network of its own: three at a time.
 integration: setup ## tests with real sockets and processes
@@ -103,6 +121,7 @@ docs-blocks: setup ## every block of code of every page, the long ones too; prin
 sim: $(CLI) ## seeds of mixed faults over varied clusters, in virtual time (SIM_SEEDS=1000)
 	$(BIN)/quicksilver sim --seeds $(SIM_SEEDS)
 	$(BIN)/quicksilver sim --scopes --seeds $(SIM_SCOPE_SEEDS)
+	$(BIN)/quicksilver sim --as-scopes --seeds $(SIM_TWIN_SEEDS)
 
 bench: $(CLI) ## quicksilver's own benchmarks
 	$(BIN)/quicksilver bench suite

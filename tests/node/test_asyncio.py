@@ -9,6 +9,7 @@ import pytest
 
 import quicksilver
 from quicksilver.trace.sinks import MemoryTrace
+from tests.node.networks import Network
 from tests.node.service import connect, pair, run, take
 
 pytestmark = pytest.mark.integration
@@ -19,35 +20,36 @@ class Quote(msgspec.Struct):
     price: float
 
 
-def test_messages_arrive_in_order_and_numbered(gms: str) -> None:
+def test_messages_arrive_in_order_and_numbered(network: Network) -> None:
     """FIFO per sender, with the sequence of the group visible."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("order")
-            out = await sender.open("order")
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("order"))
+            out = await sender.open(network.name("order"))
+            await network.wait_members(out, 1)
             for number in range(500):
                 await out.send(b"%d" % number)
             got = await take(group, 500)
             assert [m.payload for m in got] == [b"%d" % n for n in range(500)]
             assert [m.sequence for m in got] == list(range(500))
-            assert {m.sender for m in got} == {sender.id}
-            assert {m.group for m in got} == {"order"}
+            assert len({m.sender for m in got}) == 1
+            assert all(network.is_from(message, sender) for message in got)
+            assert {m.group for m in got} == {network.name("order")}
             await sender.flush()
 
     run(work())
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_members_hear_themselves_only_if_they_ask(gms: str, echo: bool) -> None:
+def test_members_hear_themselves_only_if_they_ask(network: Network, echo: bool) -> None:
     """DESIGN: members hear their own messages if they ask to."""
 
     async def work() -> None:
-        async with pair(gms) as (one, other):
-            theirs = await other.join(f"echo-{echo}")
-            mine = await one.join(f"echo-{echo}", echo=echo)
-            await mine.wait_members(2)
+        async with pair(network.address) as (one, other):
+            theirs = await other.join(network.name(f"echo-{echo}"))
+            mine = await one.join(network.name(f"echo-{echo}"), echo=echo)
+            await network.wait_members(mine, 2)
             await mine.send(b"x")
             assert (await take(theirs, 1))[0].payload == b"x"
             assert mine.queued_bytes == 0 or echo
@@ -78,18 +80,20 @@ def test_views_are_events_each_once(gms: str) -> None:
     run(work())
 
 
-def test_a_group_may_be_opened_twice_and_joined_as_well(gms: str) -> None:
+def test_a_group_may_be_opened_twice_and_joined_as_well(network: Network) -> None:
     """Each of them is ready when it is returned, and knows the view."""
 
     async def work() -> None:
-        async with pair(gms) as (one, other):
-            theirs = await other.join("thrice")
+        async with pair(network.address) as (one, other):
+            theirs = await other.join(network.name("thrice"))
             mine, *opened = await asyncio.gather(
-                one.join("thrice"), one.open("thrice"), one.open("thrice")
+                one.join(network.name("thrice")),
+                one.open(network.name("thrice")),
+                one.open(network.name("thrice")),
             )
-            late = await one.open("thrice")
-            await mine.wait_members(2)
-            await late.wait_members(2)
+            late = await one.open(network.name("thrice"))
+            await network.wait_members(mine, 2)
+            await network.wait_members(late, 2)
             for group in (mine, *opened, late):
                 await group.send(b"x")
             assert [m.sequence for m in await take(theirs, 4)] == [0, 1, 2, 3]
@@ -97,14 +101,14 @@ def test_a_group_may_be_opened_twice_and_joined_as_well(gms: str) -> None:
     run(work())
 
 
-def test_a_large_message_is_fragmented_and_whole(gms: str) -> None:
+def test_a_large_message_is_fragmented_and_whole(network: Network) -> None:
     """Messages up to 16 MiB travel in pieces."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("large")
-            out = await sender.open("large")
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("large"))
+            out = await sender.open(network.name("large"))
+            await network.wait_members(out, 1)
             payload = bytes(range(256)) * 12_000
             await out.send(payload)
             await out.send(b"after")
@@ -115,15 +119,15 @@ def test_a_large_message_is_fragmented_and_whole(gms: str) -> None:
     run(work())
 
 
-def test_many_groups_in_one_request(gms: str) -> None:
+def test_many_groups_in_one_request(network: Network) -> None:
     """Joins of many groups are one request; messages find theirs."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            names = [f"many-{n}" for n in range(300)]
+        async with pair(network.address) as (sender, receiver):
+            names = [network.name(f"many-{n}") for n in range(300)]
             groups = await receiver.join_all(names)
             outs = await sender.open_all(names)
-            await outs[-1].wait_members(1)
+            await network.wait_members(outs[-1], 1)
             for out in outs:
                 await out.send(out.name.encode())
             for group in groups:
@@ -133,16 +137,16 @@ def test_many_groups_in_one_request(gms: str) -> None:
     run(work())
 
 
-def test_typed_groups_validate_on_receipt(gms: str) -> None:
+def test_typed_groups_validate_on_receipt(network: Network) -> None:
     """What is not of the type is counted and dropped."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("typed", Quote)
-            good = await sender.open("typed", Quote)
-            await good.wait_members(1)
-            async with connect(gms) as stranger:
-                bad = await stranger.open("typed")
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("typed"), Quote)
+            good = await sender.open(network.name("typed"), Quote)
+            await network.wait_members(good, 1)
+            async with connect(network.address) as stranger:
+                bad = await stranger.open(network.name("typed"))
                 await bad.send(b"\xc1 not a quote")
                 await stranger.flush()
             await good.send(Quote("EURUSD", 1.0842))
@@ -197,17 +201,17 @@ def test_the_pull_form_asks_just_before_sending(gms: str) -> None:
     run(work())
 
 
-def test_callbacks_run_on_the_core_thread_and_may_send(gms: str) -> None:
+def test_callbacks_run_on_the_core_thread_and_may_send(network: Network) -> None:
     """The fastest path: an answer sent from the callback."""
 
     async def work() -> None:
-        async with pair(gms) as (client, server):
-            asked = await server.join("ask")
-            answers = await server.open("answer")
-            mine = await client.join("answer")
-            out = await client.open("ask")
-            await out.wait_members(1)
-            await answers.wait_members(1)
+        async with pair(network.address) as (client, server):
+            asked = await server.join(network.name("ask"))
+            answers = await server.open(network.name("answer"))
+            mine = await client.join(network.name("answer"))
+            out = await client.open(network.name("ask"))
+            await network.wait_members(out, 1)
+            await network.wait_members(answers, 1)
             asked.on_message(lambda message: answers.post(b"re: " + message.payload))
             for number in range(20):
                 await out.send(b"%d" % number)

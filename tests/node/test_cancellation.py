@@ -18,6 +18,7 @@ import pytest
 import quicksilver
 from quicksilver.multicast.config import EngineConfig
 from quicksilver.node.history import HistoryState
+from tests.node.networks import Network
 from tests.node.service import connect, pair, run, take, until
 
 pytestmark = pytest.mark.integration
@@ -138,20 +139,20 @@ def test_joins_that_were_cancelled_leave_nothing_in_the_node(gms: str) -> None:
     run(work(), timeout_s=60)
 
 
-def test_a_cancelled_open_can_be_repeated(gms: str) -> None:
+def test_a_cancelled_open_can_be_repeated(network: Network) -> None:
     async def work() -> None:
-        async with pair(gms) as (node, other):
-            group = await other.join("opened")
+        async with pair(network.address) as (node, other):
+            group = await other.join(network.name("opened"))
 
             async def after() -> None:
                 await settled(node, 0)
-                out = await node.open("opened")
+                out = await node.open(network.name("opened"))
                 await out.send(b"x")
                 assert (await group.receive(timeout=10)).payload == b"x"
                 await node.leave(out)
 
             async def open_() -> None:
-                await node.leave(await node.open("opened"))
+                await node.leave(await node.open(network.name("opened")))
 
             assert await cancel_everywhere(open_, after) >= 2
 
@@ -269,11 +270,11 @@ def test_a_cancelled_send_has_sent_nothing(gms: str) -> None:
     run(work())
 
 
-def test_a_cancelled_flush_leaves_what_it_would_have_told_to_the_next(gms: str) -> None:
+def test_a_cancelled_flush_leaves_what_it_would_have_told_to_the_next(network: Network) -> None:
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("flushed")
-            out = await sender.open("flushed")
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("flushed"))
+            out = await sender.open(network.name("flushed"))
 
             async def flush() -> None:
                 await out.send(b"x")
@@ -315,13 +316,13 @@ def test_a_cancelled_connect_leaves_nothing_open(gms: str) -> None:
     run(work(), timeout_s=60)
 
 
-def test_a_cancelled_close_closes(gms: str) -> None:
+def test_a_cancelled_close_closes(network: Network) -> None:
     """Whoever gives up waiting for the flush still wants the node gone."""
 
     async def work() -> None:
         for point in range(3):
-            node = await connect(gms)
-            out = await node.open("closing")
+            node = await connect(network.address)
+            out = await node.open(network.name("closing"))
             await out.send(b"waits for members")
             attempt = CancelAt(node.close(timeout=0.3), point)
 
@@ -331,7 +332,7 @@ def test_a_cancelled_close_closes(gms: str) -> None:
             await asyncio.gather(asyncio.ensure_future(awaited()), return_exceptions=True)
             await until(lambda node=node: node.core.is_closed)  # type: ignore[misc]  # of this turn
             with pytest.raises(quicksilver.ClosedError):
-                await node.join("closing")
+                await node.join(network.name("closing"))
 
     run(work(), timeout_s=60)
 

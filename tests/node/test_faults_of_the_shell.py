@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from quicksilver import ClosedError
+from tests.node.networks import Network
 from tests.node.service import connect, connect_sync, pair, run, take
 
 pytestmark = pytest.mark.integration
@@ -16,15 +17,15 @@ QUIET_S = 1.0
 """How long a test waits for what it expects not to come."""
 
 
-def test_a_flush_that_was_given_up_leaves_the_node_alive(gms: str) -> None:
+def test_a_flush_that_was_given_up_leaves_the_node_alive(network: Network) -> None:
     """``wait_for(node.flush(), t)`` is how everybody bounds a wait."""
 
     async def work() -> None:
         slow = {"queue_bytes": 1000, "receive_buffer_bytes": 1 << 18}
-        async with pair(gms, **slow) as (sender, receiver):
-            group = await receiver.join("given-up")
-            opened = await sender.open("given-up")
-            await opened.wait_members(1)
+        async with pair(network.address, **slow) as (sender, receiver):
+            group = await receiver.join(network.name("given-up"))
+            opened = await sender.open(network.name("given-up"))
+            await network.wait_members(opened, 1)
             for _ in range(200):
                 assert opened.post(bytes(8000))
             with pytest.raises(TimeoutError):
@@ -36,15 +37,15 @@ def test_a_flush_that_was_given_up_leaves_the_node_alive(gms: str) -> None:
     run(work())
 
 
-def test_closing_ends_a_flush_under_way(gms: str) -> None:
+def test_closing_ends_a_flush_under_way(network: Network) -> None:
     """Whoever waits learns that nothing more will come."""
 
     async def work() -> None:
         slow = {"queue_bytes": 1000, "receive_buffer_bytes": 1 << 18}
-        async with pair(gms, **slow) as (sender, receiver):
-            await receiver.join("unread")
-            opened = await sender.open("unread")
-            await opened.wait_members(1)
+        async with pair(network.address, **slow) as (sender, receiver):
+            await receiver.join(network.name("unread"))
+            opened = await sender.open(network.name("unread"))
+            await network.wait_members(opened, 1)
             for _ in range(300):
                 opened.post(bytes(8000))
             flush = asyncio.create_task(sender.flush())
@@ -83,15 +84,15 @@ def test_leaving_a_full_group_lets_the_others_go_on(gms: str) -> None:
     run(work())
 
 
-def test_closing_an_opened_group_leaves_the_joined_one_alone(gms: str) -> None:
+def test_closing_an_opened_group_leaves_the_joined_one_alone(network: Network) -> None:
     """A library that sends to a group need not know that its host joined it."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            joined = await receiver.join("both")
-            opened = await receiver.open("both")
-            to_both = await sender.open("both")
-            await to_both.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            joined = await receiver.join(network.name("both"))
+            opened = await receiver.open(network.name("both"))
+            to_both = await sender.open(network.name("both"))
+            await network.wait_members(to_both, 1)
             await receiver.leave(opened)
             await to_both.send(b"x")
             batch = await asyncio.wait_for(joined.receive_batch(), QUIET_S)
@@ -100,14 +101,14 @@ def test_closing_an_opened_group_leaves_the_joined_one_alone(gms: str) -> None:
     run(work())
 
 
-def test_a_group_of_type_bytes_carries_bytes(gms: str) -> None:
+def test_a_group_of_type_bytes_carries_bytes(network: Network) -> None:
     """What ``post`` and ``send`` put in is what comes out."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("typed", bytes)
-            opened = await sender.open("typed", bytes)
-            await opened.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("typed"), bytes)
+            opened = await sender.open(network.name("typed"), bytes)
+            await network.wait_members(opened, 1)
             await opened.send(b"sent")
             assert opened.post(b"posted")
             found = []
@@ -138,14 +139,14 @@ def test_refused_messages_take_no_room_from_other_groups(gms: str) -> None:
     run(work())
 
 
-def test_a_second_iteration_goes_on_where_the_first_stopped(gms: str) -> None:
+def test_a_second_iteration_goes_on_where_the_first_stopped(network: Network) -> None:
     """``break`` and come back later: reliable means that nothing is lost in between."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("resumed")
-            opened = await sender.open("resumed")
-            await opened.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("resumed"))
+            opened = await sender.open(network.name("resumed"))
+            await network.wait_members(opened, 1)
             for number in range(10):
                 await opened.send(b"%d" % number)
             await sender.flush()
@@ -161,12 +162,12 @@ def test_a_second_iteration_goes_on_where_the_first_stopped(gms: str) -> None:
 
 
 @pytest.mark.parametrize("echo", [False, True])
-def test_a_lone_member_can_flush(gms: str, echo: bool) -> None:
+def test_a_lone_member_can_flush(network: Network, echo: bool) -> None:
     """Everything sent is on every other member: there is none."""
 
     async def work() -> None:
-        async with connect(gms) as node:
-            group = await node.join(f"alone-{echo}", echo=echo)
+        async with connect(network.address) as node:
+            group = await node.join(network.name(f"alone-{echo}"), echo=echo)
             await group.send(b"x")
             flush = asyncio.ensure_future(node.flush())
             done, _ = await asyncio.wait([flush], timeout=QUIET_S)
@@ -191,13 +192,13 @@ def test_closed_nodes_leave_the_switch_interval_as_it_was(gms: str) -> None:
         sys.setswitchinterval(found)
 
 
-def test_a_node_can_be_closed_twice(gms: str) -> None:
+def test_a_node_can_be_closed_twice(network: Network) -> None:
     """``async with`` closes again what the application closed."""
 
     async def work() -> None:
-        async with connect(gms) as node:
+        async with connect(network.address) as node:
             await node.close()
             with pytest.raises(ClosedError):
-                await node.join("too-late")
+                await node.join(network.name("too-late"))
 
     run(work())

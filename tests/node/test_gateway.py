@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 import quicksilver
+from quicksilver.multicast.sending.unconfirmed import Reason
+from quicksilver.node.errors import TimedOutError, UnconfirmedError
 from quicksilver.node.gateway import GatewayOptions, OtherScopeError, serve_gateway
 from quicksilver.wire.envelope import CARRIED_SENDER
 from tests.node.managers import managing
 from tests.node.service import connect, run, running_gms, take, until
+from tests.node.test_cancellation import cancel_everywhere
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -55,6 +58,13 @@ class Network:
         process.wait(10)
         assert process.stdout is not None
         process.stdout.close()
+
+    def pause(self, name: str) -> None:
+        """A gateway does nothing any more, and its connections stay."""
+        os.kill(self.gateways[name].pid, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        os.kill(self.gateways[name].pid, signal.SIGCONT)
 
     def close(self) -> None:
         for name in list(self.gateways):
@@ -214,6 +224,140 @@ def test_gateways_may_be_killed_while_messages_cross(recovery: str) -> None:
         for network, name in ((one, "g1"), (one, "g2"), (two, "g3"), (two, "g4")):
             network.start(name)
         run(work(one, two), 100)
+
+
+def test_a_flush_speaks_for_other_networks() -> None:
+    """While another network does not answer, its own goes on and the flush waits."""
+
+    async def work(one: Network, two: Network) -> None:
+        async with (
+            connect(one.gms, name="alice") as alice,
+            connect(one.gms, name="ann") as ann,
+            connect(two.gms, name="bob") as bob,
+        ):
+            out, near, far = (
+                await alice.join(TOPIC),
+                await ann.join(TOPIC),
+                await bob.join(TOPIC),
+            )
+            readers = [Reader(near), Reader(far)]
+            count = 0
+            while any(reader.last("alice") < 0 for reader in readers):
+                await out.send(b"%09d" % count)
+                count += 1
+                await asyncio.sleep(0.02)
+            await alice.flush(timeout=20)
+            two.pause("g2")
+            last = count + 500
+            for number in range(count, last + 1):
+                await out.send(b"%09d" % number)
+            flush = asyncio.create_task(alice.flush(timeout=40))
+            await until(lambda: readers[0].last("alice") == last)
+            await asyncio.wait((flush,), timeout=2)
+            assert not flush.done(), "nobody in the other network has them"
+            two.resume("g2")
+            assert await flush == ()
+            await until(lambda: readers[1].last("alice") == last)
+            assert await alice.flush(timeout=20) == (), "nothing new, and nobody to ask"
+
+    with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
+        one.start("g1")
+        one.start("g3")
+        two.start("g2")
+        run(work(one, two), 60)
+
+
+def test_a_flush_tells_when_no_gateway_is_left_to_ask() -> None:
+    async def work(one: Network, two: Network) -> None:
+        async with connect(one.gms, name="alice") as alice, connect(two.gms, name="bob") as bob:
+            out, far = await alice.open(TOPIC), Reader(await bob.join(TOPIC))
+            count = 0
+            while far.last("alice") < 0:
+                await out.send(b"%09d" % count)
+                count += 1
+                await asyncio.sleep(0.02)
+            await alice.flush(timeout=20)
+            two.pause("g2")
+            await out.send(b"%09d" % count)
+            with pytest.raises(TimedOutError):
+                await alice.flush(timeout=1)
+            flush = asyncio.create_task(alice.flush(timeout=40))
+            await asyncio.sleep(0.2)
+            one.kill("g1")
+            with pytest.raises(UnconfirmedError) as caught:
+                await flush
+            (lost,) = [each for each in caught.value.messages if each.reason is Reason.NETWORKS]
+            assert (lost.group, lost.count, lost.ranges) == (TOPIC, 1, ((count, count),))
+            assert await alice.flush(timeout=20) == (), "each loss is told once"
+            two.resume("g2")
+
+    with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
+        one.start("g1")
+        two.start("g2")
+        run(work(one, two), 60)
+
+
+def test_a_node_that_closes_tells_what_other_networks_may_lack() -> None:
+    async def work(one: Network, two: Network) -> None:
+        async with connect(two.gms, name="bob") as bob:
+            alice = await connect(one.gms, name="alice")
+            out, far = await alice.open(TOPIC), Reader(await bob.join(TOPIC))
+            count = 0
+            while far.last("alice") < 0:
+                await out.send(b"%09d" % count)
+                count += 1
+                await asyncio.sleep(0.02)
+            await alice.flush(timeout=20)
+            two.pause("g2")
+            await out.send(b"%09d" % count)
+            with pytest.raises(UnconfirmedError, match="other networks have them"):
+                await alice.close(timeout=1)
+            two.resume("g2")
+
+    with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
+        one.start("g1")
+        two.start("g2")
+        run(work(one, two), 60)
+
+
+def test_a_flush_across_networks_may_be_cancelled_at_any_point() -> None:
+    """Also while the gateways are asked: the next flush asks anew."""
+
+    async def work(one: Network, two: Network) -> None:
+        async with connect(one.gms, name="alice") as alice, connect(two.gms, name="bob") as bob:
+            out, far = await alice.open(TOPIC), Reader(await bob.join(TOPIC))
+            count = 0
+
+            async def send() -> None:
+                nonlocal count
+                await out.send(b"%09d" % count)
+                count += 1
+
+            while far.last("alice") < 0:
+                await send()
+                await asyncio.sleep(0.02)
+
+            async def flush() -> None:
+                await send()
+                await alice.flush()
+
+            async def after() -> None:
+                assert await alice.flush(timeout=10) == ()
+                await until(lambda: far.last("alice") == count - 1)
+
+            assert await cancel_everywhere(flush, after) >= 1
+            for delay_s in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3):
+                flushing = asyncio.ensure_future(flush())
+                await asyncio.wait((flushing,), timeout=delay_s)
+                flushing.cancel()
+                await asyncio.gather(flushing, return_exceptions=True)
+                await after()
+            assert not alice.core.requests._pending
+
+    with networks("campus/lan1", "campus/lan2", recovery="ring") as (one, two):
+        one.start("g1")
+        two.start("g2")
+        run(work(one, two), 60)
 
 
 def test_a_slow_network_slows_the_senders_of_another() -> None:

@@ -133,7 +133,7 @@ def test_what_is_brought_in_has_the_name_of_its_true_sender(gms: str) -> None:
         ):
             group = await alice.join("campus/news")
             gateway.lan.open("campus/news")
-            packet = Packet("campus/news", BOB, 7, 0, 0, (), {}, (b"a", b"b", b"c"))
+            packet = Packet.of("campus/news", BOB, 7, 0, 0, (), {}, (b"a", b"b", b"c"))
             payloads, _ = encode_incoming(packet, None)
             for _ in range(2):
                 # Sent twice, as by a gateway that does not know how far the one before came.

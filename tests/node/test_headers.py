@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import quicksilver
+from tests.node.networks import Network
 from tests.node.service import connect, connect_sync, pair, run, take, take_sync
 
 pytestmark = pytest.mark.integration
@@ -17,12 +18,12 @@ class Quote(msgspec.Struct):
     symbol: str
 
 
-def test_keys_and_headers_arrive_with_the_message(gms: str) -> None:
+def test_keys_and_headers_arrive_with_the_message(network: Network) -> None:
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("headers")
-            out = await sender.open("headers")
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("headers"))
+            out = await sender.open(network.name("headers"))
+            await network.wait_members(out, 1)
             await out.send(b"1.08", key=b"EURUSD", headers={"unit": "USD", "raw": b"\xff"})
             await out.send(b"plain")
             await out.send(b"text key", key="Zürich")
@@ -35,14 +36,16 @@ def test_keys_and_headers_arrive_with_the_message(gms: str) -> None:
     run(work())
 
 
-def test_messages_with_and_without_headers_stay_in_order_and_share_numbers(gms: str) -> None:
+def test_messages_with_and_without_headers_stay_in_order_and_share_numbers(
+    network: Network,
+) -> None:
     """FIFO per sender holds over both kinds, also within one packet."""
 
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("mixed")
-            out = await sender.open("mixed")
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("mixed"))
+            out = await sender.open(network.name("mixed"))
+            await network.wait_members(out, 1)
             for number in range(1000):
                 key = b"k" if number % 3 == 0 else None
                 await out.send(b"%d" % number, key=key)
@@ -55,12 +58,12 @@ def test_messages_with_and_without_headers_stay_in_order_and_share_numbers(gms: 
     run(work())
 
 
-def test_a_large_message_has_headers_too(gms: str) -> None:
+def test_a_large_message_has_headers_too(network: Network) -> None:
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("large")
-            out = await sender.open("large")
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("large"))
+            out = await sender.open(network.name("large"))
+            await network.wait_members(out, 1)
             await out.send(bytes(500_000), headers={"size": "500000"})
             (message,) = await take(group, 1)
             assert len(message.payload) == 500_000
@@ -69,12 +72,12 @@ def test_a_large_message_has_headers_too(gms: str) -> None:
     run(work())
 
 
-def test_values_of_typed_groups_have_headers(gms: str) -> None:
+def test_values_of_typed_groups_have_headers(network: Network) -> None:
     async def work() -> None:
-        async with pair(gms) as (sender, receiver):
-            group = await receiver.join("typed", Quote)
-            out = await sender.open("typed", Quote)
-            await out.wait_members(1)
+        async with pair(network.address) as (sender, receiver):
+            group = await receiver.join(network.name("typed"), Quote)
+            out = await sender.open(network.name("typed"), Quote)
+            await network.wait_members(out, 1)
             await out.send(Quote("EURUSD"), key="EURUSD")
             async for message in group:
                 assert message.payload == Quote("EURUSD")
@@ -84,10 +87,10 @@ def test_values_of_typed_groups_have_headers(gms: str) -> None:
     run(work())
 
 
-def test_own_messages_are_heard_with_their_headers(gms: str) -> None:
+def test_own_messages_are_heard_with_their_headers(network: Network) -> None:
     async def work() -> None:
-        async with connect(gms) as node:
-            group = await node.join("own", echo=True)
+        async with connect(network.address) as node:
+            group = await node.join(network.name("own"), echo=True)
             await group.send(b"x", headers={"a": "b"})
             (message,) = await take(group, 1)
             assert message.headers == {"a": "b"}
@@ -121,11 +124,11 @@ def test_a_burst_has_the_payload_without_its_envelope(gms: str) -> None:
     run(work())
 
 
-def test_the_synchronous_form_has_them_as_well(gms: str) -> None:
-    with connect_sync(gms) as sender, connect_sync(gms) as receiver:
-        group = receiver.join("sync-headers")
-        out = sender.open("sync-headers")
-        out.wait_members(1)
+def test_the_synchronous_form_has_them_as_well(network: Network) -> None:
+    with connect_sync(network.address) as sender, connect_sync(network.address) as receiver:
+        group = receiver.join(network.name("sync-headers"))
+        out = sender.open(network.name("sync-headers"))
+        network.wait_members_sync(out, 1)
         out.send(b"x", key=b"k", headers={"a": "b"})
         (message,) = take_sync(group, 1)
         assert (message.payload, message.key, dict(message.headers)) == (b"x", b"k", {"a": "b"})

@@ -13,6 +13,7 @@ import pytest
 import quicksilver
 from quicksilver import sync
 from quicksilver.multicast.config import EngineConfig
+from tests.node.managers import managing
 from tests.node.service import connect_sync
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,15 @@ def test_a_node_that_is_asked_puts_the_switch_interval_back(gms: str) -> None:
     with sync.connect(gms, interface="lo", switch_interval_s=0.002):
         assert sys.getswitchinterval() == pytest.approx(0.002)
     assert sys.getswitchinterval() == pytest.approx(before)
+
+
+@pytest.mark.integration
+def test_a_node_of_a_scope_does_so_too() -> None:
+    before = sys.getswitchinterval()
+    with managing("lan") as lan:
+        with sync.connect(lan, interface="lo", switch_interval_s=0.002):
+            assert sys.getswitchinterval() == pytest.approx(0.002)
+        assert sys.getswitchinterval() == pytest.approx(before)
 
 
 def test_tuning_is_one_call() -> None:

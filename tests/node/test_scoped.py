@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -172,9 +173,6 @@ def test_a_receiver_that_does_not_read_holds_senders_up(lan: str) -> None:
     size, count = 10_000, 8000
     with connect_sync(lan) as one, connect_sync(lan, queue_bytes=1 << 20) as two:
         sending, receiving = one.open("lan/slow"), two.join("lan/slow")
-        # A publisher is held up by its channels, and so not before they are there.
-        sending.send(b"first")
-        assert len(take_sync(receiving, 1)) == 1
         sent = 0
         while sent < count and sending.post(b"x" * size):
             sent += 1
@@ -261,3 +259,70 @@ def test_what_was_flushed_arrives_although_its_sender_is_gone(lan: str) -> None:
                 sender.close(timeout=0)
             found = take_sync(group, 50)
             assert {message.payload for message in found} == {b"%d" % number * 20_000}
+
+
+@pytest.mark.slow
+def test_a_member_that_hangs_holds_a_join_up_and_does_not_prevent_it(
+    lan: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its channel does not open; what it sends later comes nevertheless."""
+    release = threading.Event()
+    with connect_sync(lan) as hung, connect_sync(lan) as other, connect_sync(lan) as late:
+        stuck = hung.join("lan/hangs")
+        entered = threading.Event()
+
+        def hang(message: quicksilver.Message[bytes]) -> None:
+            entered.set()
+            release.wait(20)
+
+        stuck.on_message(hang)
+        sending = other.open("lan/hangs")
+        try:
+            sending.send(b"x")
+            assert entered.wait(10)
+            group = late.join("lan/hangs")
+            assert "not all channels of lan/hangs are open" in caplog.text
+            sending.send(b"y")
+            found: list[bytes] = []
+            while b"y" not in found:
+                found += [message.payload for message in take_sync(group, 1)]
+        finally:
+            release.set()
+        stuck.send(b"z")
+        while b"z" not in found:
+            found += [message.payload for message in take_sync(group, 1)]
+
+
+@pytest.mark.slow
+def test_links_may_be_datagrams(caplog: pytest.LogCaptureFixture) -> None:
+    """What is lost on the way is repaired, so everything arrives once and in order."""
+    count = 400
+    options = {"links": "udp", "faults": parse_faults("loss=30%")}
+    with managing("lan", recovery="ring") as lan, ExitStack() as stack:
+        nodes = [stack.enter_context(connect_sync(lan, **options)) for _ in range(3)]
+        groups = [node.join("lan/lossy") for node in nodes]
+        for number in range(count):
+            groups[0].send(b"%d" % number * 2000)
+        nodes[0].flush(timeout=30)
+        for node, group in zip(nodes[1:], groups[1:], strict=True):
+            found = take_sync(group, count)
+            assert [m.payload for m in found] == [b"%d" % n * 2000 for n in range(count)]
+            assert node.stats().counters["missing"] == 0
+        stats = [node.stats() for node in nodes]
+        assert sum(each.datagrams["injected_drops"] for each in stats) > 0
+        assert sum(each.counters.get("repaired", 0) for each in stats) > 0
+
+
+def test_a_port_may_be_chosen_and_is_named_if_it_is_taken(lan: str) -> None:
+    """For connections and for datagrams: behind a firewall both have to be open."""
+    port = free_udp_port()
+    with connect_sync(lan, port=port, links="udp") as node:
+        assert node.name
+        with pytest.raises(quicksilver.QuicksilverError, match=str(port)):
+            connect_sync(lan, port=port, links="udp")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", port))
+        with pytest.raises(quicksilver.QuicksilverError, match=f"{port} for unicast"):
+            connect_sync(lan, port=port, links="udp")
+    with pytest.raises(quicksilver.OptionError, match="links"):
+        connect_sync(lan, links="carrier pigeon")

@@ -45,7 +45,7 @@ class Server:
 
 def carry() -> bytes:
     channel = Channel("lan", ("a",), ("b",), "lan/x", "a")
-    packet = Packet("lan/x", Sender("lan", "a", 1), 0, 0, 0, begin("lan", "a"), {}, (b"x",))
+    packet = Packet.of("lan/x", Sender("lan", "a", 1), 0, 0, 0, begin("lan", "a"), {}, (b"x",))
     return encode(Carry(channel, packet))
 
 

@@ -18,17 +18,18 @@ from quicksilver import (
     TimedOutError,
     sync,
 )
+from tests.node.networks import Network
 from tests.node.service import connect, connect_sync, run, take_sync
 
 pytestmark = pytest.mark.integration
 
 
-def test_a_script_sends_and_receives(gms: str) -> None:
+def test_a_script_sends_and_receives(network: Network) -> None:
     """Blocking calls, a timeout that ends the loop."""
-    with connect_sync(gms) as sender, connect_sync(gms) as receiver:
-        group = receiver.join("script")
-        out = sender.open("script")
-        out.wait_members(1)
+    with connect_sync(network.address) as sender, connect_sync(network.address) as receiver:
+        group = receiver.join(network.name("script"))
+        out = sender.open(network.name("script"))
+        network.wait_members_sync(out, 1)
         for number in range(100):
             out.send(b"%d" % number)
         sender.flush(timeout=5)
@@ -85,12 +86,13 @@ def test_a_node_that_was_never_connected_says_how(gms: str) -> None:
     run(forget())
 
 
-def test_threads_may_share_a_node_and_a_group(gms: str) -> None:
+def test_threads_may_share_a_node_and_a_group(network: Network) -> None:
     """Each thread's messages stay in order, and none is lost, in one or two groups."""
-    with connect_sync(gms) as sender, connect_sync(gms) as receiver:
-        groups = receiver.join_all(["threads-a", "threads-b"])
-        outs = sender.open_all(["threads-a", "threads-b"])
-        outs[0].wait_members(1)
+    with connect_sync(network.address) as sender, connect_sync(network.address) as receiver:
+        names = [network.name("threads-a"), network.name("threads-b")]
+        groups = receiver.join_all(names)
+        outs = sender.open_all(names)
+        network.wait_members_sync(outs[0], 1)
         each = 3000
 
         def pump(which: int) -> None:

@@ -195,27 +195,39 @@ class World:
         return [m for n, m in self.members.items() if n not in self.failed and not m.is_down]
 
     def run(self, seconds: float) -> None:
+        """Let time pass; a member is asked when something came for it, or its time has come."""
         end = self.now + seconds
+        due = {node: member.stack.next_timeout() for node, member in self.members.items()}
+        stirred = set(self.members)
         while True:
-            times = [at for at, _, _ in self.flight]
-            times += [t for m in self.alive() if (t := m.stack.next_timeout()) is not None]
+            times = [t for member in self.alive() if (t := due[member.node]) is not None]
+            # All messages take as long, so the first that was sent arrives first.
+            times += [at for at, _, _ in self.flight[:1]]
             if not times or min(times) > end:
                 break
             self.now = max(self.now, min(times))
-            due = [each for each in self.flight if each[0] <= self.now]
-            self.flight = [each for each in self.flight if each[0] > self.now]
-            for _, to, message in due:
+            arriving = [each for each in self.flight if each[0] <= self.now]
+            del self.flight[: len(arriving)]
+            for _, to, message in arriving:
                 self.arrive(to, message)
+                stirred.add(to)
+            stirred |= {node for node, at in due.items() if at is not None and at <= self.now}
             for member in self.alive():
-                member.stack.handle_timeout(self.now)
-                while (out := member.stack.poll_message(self.now)) is not None:
-                    self.messages += 1
-                    self.sent[member.node] += 1
-                    to, message = out
-                    if isinstance(message, Token):
-                        message = replace(message)  # what is on the wire does not change
-                    self.send(member.node, to, message)
+                if member.node in stirred:
+                    self._turn(member)
+                    due[member.node] = member.stack.next_timeout()
+            stirred.clear()
         self.now = end
+
+    def _turn(self, member: Member) -> None:
+        member.stack.handle_timeout(self.now)
+        while (out := member.stack.poll_message(self.now)) is not None:
+            self.messages += 1
+            self.sent[member.node] += 1
+            to, message = out
+            if isinstance(message, Token):
+                message = replace(message)  # what is on the wire does not change
+            self.send(member.node, to, message)
 
     def send(self, origin: int, to: int, message: Message[Minimum]) -> None:
         peers = [to]

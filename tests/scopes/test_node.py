@@ -327,7 +327,7 @@ class TestTargetsThatComeByThemselves:
                 two.handle_frame(20, encode(frame), 0.0)
         delivery = two.poll_delivery()
         assert isinstance(delivery, Packet)
-        assert delivery.messages == (b"x", b"y")
+        assert delivery.split() == [b"x", b"y"]
         one.handle_closed(10, 1.0)
         one.publish(T, [b"z"], None, 1.0)
         assert said(one) == []
@@ -403,6 +403,8 @@ class FakeAgents:
 
     def poll_given_up(self) -> tuple[str, Sender, int] | None:
         return self.given_up.popleft() if self.given_up else None
+
+    def poll_begun(self) -> None: ...
 
     def poll_sought(self) -> None: ...
 

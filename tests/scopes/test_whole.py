@@ -148,3 +148,29 @@ def test_who_comes_late_gets_what_is_sent_from_then_on() -> None:
     stream = network.forwarders["Z"].holdings.find(T, Sender("P", "A", 1))
     assert stream is not None
     assert stream.low == marks["A"] + sent["A"]
+
+
+@pytest.mark.parametrize("recovery", ["ring", "star", "tree:2", "gossip:2", "requests"])
+@pytest.mark.parametrize("hidden", ["PQ", "PR", "QR"])
+def test_two_networks_behind_nat_are_recovered_through_a_third(recovery: str, hidden: str) -> None:
+    """Of the two neither reaches the other: a ring cannot be closed, and a star stands in."""
+    network = Network(copies_bytes_max=1 << 22)
+    network.add("X", policy="star", recovery=recovery)
+    for scope, nodes in (("P", "AB"), ("Q", "CD"), ("R", "EF")):
+        network.add(scope, "X", recovery=recovery, is_dialable=scope not in hidden)
+        for node in nodes:
+            network.add(node, scope, is_node=True, protocol="udp")
+            network.want(node, T, "ps")
+    network.run(3.0)
+    lose(network, 0.1, seed=1)
+    for _ in range(20):
+        for name in "ACE":
+            network.nodes[name].publish(T, [b"x"], None, network.now)
+        network.run(0.05)
+    network.run(10.0)
+    for name in network.nodes:
+        for sender in "ACE":
+            if name != sender:
+                numbers = [number for who, number in network.got[name] if who == sender]
+                assert numbers == list(range(20)), (name, sender)
+    assert all(network.nodes[name].promised.is_stable(T, 20) for name in "ACE")

@@ -6,6 +6,7 @@ import pytest
 
 from quicksilver.trials.checks import ALL
 from quicksilver.trials.cluster import Cluster
+from quicksilver.wire.gms import ClusterSettings
 
 GMS = -1
 
@@ -73,3 +74,24 @@ def test_nobody_waits_once_all_are_back() -> None:
     cluster.run(0.45)
     a.join("h")
     assert cluster.run(1.5, cluster.is_settled)
+
+
+def test_whoever_is_new_after_a_restart_waits_and_is_let_in() -> None:
+    """The GMS waits for the dead before it changes views; newcomers, who have nothing to say
+    until they are in, were taken for failed meanwhile, and what they said next ended the GMS."""
+    cluster = Cluster(seed=5, settings=ClusterSettings(failure_timeout_s=1.0))
+    nodes = cluster.start(3)
+    for node in nodes:
+        node.join("g")
+    assert cluster.settle()
+    cluster.gms.restart(0.5)
+    nodes[2].crash()
+    cluster.run(0.52)
+    (newcomer,) = cluster.start(1)
+    newcomer.join("g")
+    cluster.run(1.5)
+    newcomer.join("h")
+    assert cluster.run(8.0, cluster.is_settled)
+    assert cluster.gms.service.counters.failed == 1
+    assert newcomer.exclusions == 0
+    assert newcomer.id in members_of(cluster, "g")

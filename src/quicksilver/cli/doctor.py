@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ESSENTIAL = frozenset({"interface", "multicast", "send", "gms"})
 """Without these nothing works; the other checks are about speed."""
 
+SHOWN_MAX = 5
+"""Members that do not answer and are named."""
+
 PIPELINE = frozenset({"java", "spark", "connector"})
 """Without these only the data pipelines do not work."""
 
@@ -29,7 +32,8 @@ def doctor(
             "--gms",
             metavar="HOST:PORT",
             envvar="QUICKSILVER_GMS",
-            help="Also try to reach this GMS, and check the interface that leads to it.",
+            help="Also try to reach this GMS or manager of a scope, and check the interface that "
+            "leads to it.",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +46,10 @@ def doctor(
     """
     from quicksilver.net.diagnosis import diagnose
 
-    findings = [*diagnose(spec=interface, gms=gms), *check_pipeline()]
+    findings = [*diagnose(spec=interface, gms=gms)]
+    if gms is not None and any(one.check == "gms" and one.ok for one in findings):
+        findings += check_scope(gms)
+    findings += check_pipeline()
     broken = [one for one in findings if not one.ok and one.check in ESSENTIAL]
     if as_json:
         from quicksilver.cli.output import emit
@@ -95,10 +102,54 @@ def render(findings: list[Finding]) -> Table:
             mark = styled("broken", "red")
         elif one.check in PIPELINE:
             mark = styled("absent", "yellow")
+        elif one.check in ("owner", "member", "topic"):
+            mark = styled("away", "yellow")
         else:
             mark = styled("slow", "yellow")
         table.add_row(one.check, mark, one.detail, one.fix)
     return table
+
+
+def check_scope(address: str) -> list[Finding]:
+    """See how it stands with a scope and those below it; nothing where a GMS answers."""
+    import asyncio
+
+    from quicksilver.cli.scope_view import NOT_ASKED, InspectError, look
+    from quicksilver.net.diagnosis import Finding
+
+    try:
+        top = asyncio.run(look(address))
+    except InspectError:
+        return []
+    below = [told for depth, told in top.walk() if depth]
+    state = top.facts.get("state", "at work")
+    known = f"the manager of {top.name!r}, {state}, {len(below)} scopes and nodes below"
+    findings = [Finding("scope", True, known)]
+    for row in top.rows:
+        if row.kind == "owner" and row.facts.get("state") != "connected":
+            where = row.facts.get("address", "?")
+            detail = f"owner {row.name} at {where} does not answer: topics of its own cannot be had"
+            fix = f"start its manager, or check that this machine reaches {where}"
+            findings.append(Finding("owner", False, detail, fix))
+    refused = [
+        (told.name, row)
+        for _, told in top.walk()
+        for row in told.rows
+        if row.kind == "topic" and "refused" in row.facts
+    ]
+    for name, row in refused[:SHOWN_MAX]:
+        detail = f"{row.name} in {name}: {row.facts['refused']}"
+        fix = f"quicksilver scope explain {row.name} --manager {address}"
+        findings.append(Finding("topic", False, detail, fix))
+    missing = [told for told in below if told.problem not in ("", NOT_ASKED)]
+    for told in missing[:SHOWN_MAX]:
+        detail = f"{told.name} at {told.address or '?'}: {told.problem}"
+        findings.append(Finding("member", False, detail, "see whether it runs, and its log"))
+    if len(missing) > SHOWN_MAX:
+        detail = f"and {len(missing) - SHOWN_MAX} more members that do not answer"
+        fix = f"quicksilver scope tree --manager {address}"
+        findings.append(Finding("member", False, detail, fix))
+    return findings
 
 
 def check_pipeline() -> list[Finding]:

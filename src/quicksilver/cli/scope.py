@@ -71,7 +71,7 @@ def run(
             "--policy",
             metavar="POLICY",
             help="How messages travel between the members: star, chain, tree:N, mesh:N, stripes:N, "
-            "gossip:N or multicast.",
+            "gossip:N, multicast, or regions (by multicast, once to all who have the same topics).",
         ),
     ] = "star",
     recovery: Annotated[
@@ -80,7 +80,8 @@ def run(
             "--recovery",
             metavar="PROTOCOL",
             help="How members recover messages that were lost on the way to them: ring, star, "
-            "tree:N, gossip:N, requests, or none.",
+            "tree:N, gossip:N, requests, or none. ring:5 has rings of about five members, and "
+            "rings of rings.",
         ),
     ] = "none",
     multicast: Annotated[
@@ -88,7 +89,7 @@ def run(
         typer.Option(
             "--multicast",
             metavar="NETWORK:PORT",
-            help="Multicast addresses of this scope, for --policy multicast. "
+            help="Multicast addresses of this scope, for --policy multicast and regions. "
             "Example: 239.192.7.0/24:7400.",
             show_default=False,
         ),
@@ -460,17 +461,17 @@ def _check_recovery(text: str) -> str:
     from quicksilver.scopes.reliability.kinds import parse_protocol
 
     if text != "none" and parse_protocol(text) is None:
-        known = "ring, star, tree:N, gossip:N, requests and none"
+        known = "ring, ring:N, star, tree:N, gossip:N, requests and none"
         raise MisuseError(f"there is no recovery protocol {text!r}; there are {known}")
     return text
 
 
 def _check_multicast(policy: str, text: str) -> str:
     """Return a range of multicast addresses; raises MisuseError for what is none."""
-    from quicksilver.scopes.management.mechanisms import AddressRange, BadRangeError
+    from quicksilver.scopes.management.mechanisms import REGIONS, AddressRange, BadRangeError
 
-    if policy == "multicast" and not text:
-        raise MisuseError("--policy multicast needs --multicast, such as 239.192.7.0/24:7400")
+    if policy in ("multicast", REGIONS) and not text:
+        raise MisuseError(f"--policy {policy} needs --multicast, such as 239.192.7.0/24:7400")
     if text:
         try:
             AddressRange(text)

@@ -28,6 +28,12 @@ ROWS_MAX = 100_000
 SCOPES_MAX = 10_000
 """Rows of one scope, and scopes, that are shown."""
 
+HIDDEN = "cannot be dialled"
+"""What managers tell in place of the address of such a member …"""
+
+NOT_ASKED = "behind NAT: ask its manager there"
+"""… and what is said of it."""
+
 AT_ONCE = 64
 """Managers that are asked at the same time."""
 
@@ -163,6 +169,8 @@ async def look(manager: str, topic: str = "") -> Told:
                     state = row.facts.get("state", "")
                     if state.startswith("away"):
                         member.problem = state
+                    elif member.address == HIDDEN:
+                        member.address, member.problem = "", NOT_ASKED
                     else:
                         below.append(member)
         level = [each for each in await asyncio.gather(*map(one, below)) if not each.problem]
@@ -210,7 +218,7 @@ def _draw_owners(top: Told) -> list[str]:
 
 def _describe(told: Told) -> str:
     if told.problem:
-        return f"{told.name}  {told.address}: {told.problem}"
+        return f"{f'{told.name}  {told.address}'.rstrip()}: {told.problem}"
     facts = told.facts
     if facts.get("role") == "node":
         return f"{told.name}  node at {told.address}"
@@ -234,7 +242,8 @@ def explain(top: Told, *, with_nodes: bool) -> list[str]:
         if is_node and not with_nodes:
             continue
         if told.problem:
-            lines.append(f"{told.name} at {told.address}: {told.problem}")
+            where = f" at {told.address}" if told.address else ""
+            lines.append(f"{told.name}{where}: {told.problem}")
         if not rows:
             continue
         lines.append(f"{told.name} ({told.facts.get('role', 'scope')} at {told.address})")

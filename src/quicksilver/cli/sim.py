@@ -33,7 +33,14 @@ class _Trials:
     describe: Callable[[Any, Verdict], str]
 
 
-def _trials(*, of_scopes: bool) -> _Trials:
+def _trials(*, of_scopes: bool, as_scopes: bool) -> _Trials:
+    if as_scopes:
+        from quicksilver.trials.as_scopes import trial as twins
+        from quicksilver.trials.draw import Plan
+
+        return _Trials(
+            " --as-scopes", Plan, twins.draw, twins.run_trial, twins.run_seed, _tell_twins
+        )
     if of_scopes:
         from quicksilver.trials.scopes import trial as scopes
         from quicksilver.trials.scopes.draw import draw_plan as draw_scopes
@@ -52,6 +59,16 @@ def _tell_cluster(plan: Plan, verdict: Verdict) -> str:
     return (
         f"{verdict.nodes} nodes, {verdict.groups} groups, planner {plan.planner}, "
         f"{plan.transport}, packets of {plan.packet_bytes} bytes"
+    )
+
+
+def _tell_twins(plan: Plan, verdict: Verdict) -> str:
+    from quicksilver.trials.as_scopes.plan import as_scopes
+
+    (scope,) = as_scopes(plan).scopes
+    return (
+        f"{verdict.nodes} nodes, {verdict.groups} topics, one scope ({scope.policy}, "
+        f"{scope.recovery})"
     )
 
 
@@ -91,6 +108,14 @@ def sim(
         bool,
         typer.Option("--scopes", help="Trees of scopes instead of one network of nodes."),
     ] = False,
+    as_scopes: Annotated[
+        bool,
+        typer.Option(
+            "--as-scopes",
+            help="The engine's own trials, on a scope that does what QSM does: --policy regions "
+            "and --recovery ring:N.",
+        ),
+    ] = False,
     stop: Annotated[
         bool, typer.Option("--stop", help="Stop at the first seed that fails.")
     ] = False,
@@ -105,13 +130,15 @@ def sim(
     trace: Trace = None,
     as_json: Json = False,
 ) -> None:
-    """Run the engine, or with --scopes trees of scopes, under a deterministic simulator.
+    """Run the engine, or scopes (--scopes, --as-scopes), under a deterministic simulator.
 
     The same seed gives the same run, and the same digest, on any machine. The exit code is 1
     if any property was violated.
     """
-    trials = _trials(of_scopes=scopes)
-    if scopes and trace is not None:
+    if scopes and as_scopes:
+        raise MisuseError("--scopes and --as-scopes are two kinds of trials: give one of them")
+    trials = _trials(of_scopes=scopes, as_scopes=as_scopes)
+    if (scopes or as_scopes) and trace is not None:
         raise MisuseError("--trace has no records of scopes: leave it out")
     if plan_file is not None or seed is not None:
         if stop or out is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from quicksilver.cli.gms_snapshots import RateMeter
+    from quicksilver.node.errors import GmsUnreachableError
     from quicksilver.wire.gms import NodeStatus, Snapshot
 
 NAME_COLUMNS_MIN = 8
@@ -59,38 +61,78 @@ def top(
 ) -> int:
     """Show nodes, regions, rates, token round-trips, losses and slow nodes, live.
 
-    Everything comes from the GMS, to which nodes report with their heartbeats. Ctrl-C ends.
+    Everything comes from the GMS, to which nodes report with their heartbeats. If a manager
+    answers in place of a GMS: members, topics, rates and lags of its scope. Ctrl-C ends.
     """
     from quicksilver.cli.gms_snapshots import Inspector, RateMeter, watch
-    from quicksilver.cli.output import emit
+    from quicksilver.node.errors import GmsUnreachableError
 
     meter = RateMeter()
     with Inspector(gms) as inspector:
-        snapshot = watch(inspector, meter)
-        if once:
-            time.sleep(interval)
-            snapshot = watch(inspector, meter)
-            if as_json:
-                emit("snapshot", as_dict(snapshot, meter))
-            else:
-                from quicksilver.cli.screen import make_console
 
-                console = make_console()
-                console.print(render(snapshot, meter, regions, console.width))
-            return 0
-        if as_json:
+        def take() -> Shown:
+            snapshot = watch(inspector, meter)
+            return Shown(
+                lambda: as_dict(snapshot, meter),
+                lambda columns: render(snapshot, meter, regions, columns),
+            )
+
+        try:
+            take()
+        except GmsUnreachableError as error:
+            take = find_scope(gms, error)
+            take()
+        if once or as_json:
             while True:
                 time.sleep(interval)
-                emit("snapshot", as_dict(watch(inspector, meter), meter))
+                show(take(), as_json=as_json)
+                if once:
+                    return 0
 
         from quicksilver.cli.screen import make_live
 
         with make_live() as live:
-            live.update(render(snapshot, meter, regions, live.console.width), refresh=True)
             while True:
+                live.update(take().render(live.console.width), refresh=True)
                 time.sleep(interval)
-                snapshot = watch(inspector, meter)
-                live.update(render(snapshot, meter, regions, live.console.width), refresh=True)
+
+
+class Shown(NamedTuple):
+    """What there is to see at one moment."""
+
+    as_dict: Callable[[], dict[str, Any]]
+    render: Callable[[int], RenderableType]
+    """For a terminal of so many columns."""
+
+
+def show(shown: Shown, *, as_json: bool) -> None:
+    if as_json:
+        from quicksilver.cli.output import emit
+
+        emit("snapshot", shown.as_dict())
+    else:
+        from quicksilver.cli.screen import make_console
+
+        console = make_console()
+        console.print(shown.render(console.width))
+
+
+def find_scope(address: str, error: GmsUnreachableError) -> Callable[[], Shown]:
+    """Return what looks at a scope if its manager is what answers; else raises the error."""
+    from quicksilver.cli import scope_top
+    from quicksilver.cli.scope_view import InspectError
+
+    meter = scope_top.ScopeMeter(address)
+    try:
+        meter.look()
+    except InspectError:
+        raise error from None
+
+    def take() -> Shown:
+        top = meter.look()
+        return Shown(lambda: scope_top.as_dict(top, meter), lambda _: scope_top.render(top, meter))
+
+    return take
 
 
 def as_dict(snapshot: Snapshot, meter: RateMeter) -> dict[str, Any]:

@@ -22,11 +22,11 @@ import msgspec
 from quicksilver.controller.application import OUT_BYTES_MAX, Application, Sent, encode
 from quicksilver.controller.local_group import LocalSink
 from quicksilver.controller.memberships import Memberships, run_on_core, wait_for_core
-from quicksilver.multicast.sending.unconfirmed import Unconfirmed
+from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.local_socket import LocalStream, listen_local
 from quicksilver.net.shared_ring import is_supported
 from quicksilver.node.core import NodeCore
-from quicksilver.node.errors import NeedsNodeError, QuicksilverError
+from quicksilver.node.errors import NeedsNodeError, QuicksilverError, UnconfirmedError
 from quicksilver.node.messages import View
 from quicksilver.node.options import NodeOptions
 from quicksilver.stdx.text import printable
@@ -297,9 +297,16 @@ class Controller:
         self._spawn(self._flush(application, number))
 
     async def _flush(self, application: Application, number: int) -> None:
-        # What may be lost was noted for the application before the flush ends.
-        with suppress(QuicksilverError):
+        # What may be lost was noted for the application before the flush ends, except what only
+        # the flush itself has found out.
+        try:
             await asyncio.wrap_future(self.core.flush())
+        except UnconfirmedError as error:
+            for each in error.messages:
+                if each.reason is Reason.NETWORKS:
+                    self._tell_lost(each)
+        except QuicksilverError:
+            pass
         self.core.check_alive()
         application.tell_flushed(number)
 

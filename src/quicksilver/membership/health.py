@@ -122,6 +122,10 @@ class FailureDetector:
         watch.grace_s = grace_s
         watch.heard_from = watch.counted_from = now - self._held_up_s
 
+    def handle_welcomed(self, watch: Watch, now: float) -> None:
+        """The GMS kept a new node waiting until now: it had nothing to say before."""
+        watch.heard_from = watch.counted_from = now - self._held_up_s
+
     def deadline(self, watch: Watch) -> float:
         """Return when to judge the node if nothing is heard of it."""
         limit_s = watch.grace_s if watch.conn is None else self._failure_timeout_s

@@ -343,7 +343,9 @@ class MembershipService:
             self._refuse(connection, problem)
             return
         row = self._tables.make_node(hello, self._make_secret())
-        self._serve(connection, self._watches.add(row, connection.id, now), now)
+        watch = self._watches.add(row, connection.id, now)
+        self._serve(connection, watch)
+        self._watches.handle_heard(watch, now)
         self._changes.handle_arrival(row)
         self._schedule_batch()
 
@@ -377,16 +379,16 @@ class MembershipService:
             if former is not None:
                 self._connections.close(former)
         watch.conn = connection.id
-        self._serve(connection, watch, now)
+        self._serve(connection, watch)
+        self._watches.handle_resumed(watch, now)
         self.counters.resumed += 1
         self._send(connection, self._welcome(watch.row, resumed=True))
         self._send(connection, self._publisher.publish_whole(watch.row))
         self.answers.ask_resumed(watch.row, now)
 
-    def _serve(self, connection: Connection, watch: Watch, now: float) -> None:
+    def _serve(self, connection: Connection, watch: Watch) -> None:
         self._connections.set_role(connection, Serving(watch.row.id))
         self._timers.cancel((Timer.GREETING, connection.id))
-        self._watches.handle_served(watch, now)
 
     def _handle_subscribe(self, connection: Connection, request: gms.Subscribe, size: int) -> None:
         watch = self._watch_of(connection)
@@ -503,6 +505,7 @@ class MembershipService:
         for row in given.arrivals:
             self._report(f"{self._watches.describe(row.id)} has come, at {row.ip}:{row.port}")
             self._send_to(row.id, self._welcome(row, resumed=False))
+            self._watches.handle_welcomed(row.id, self._now)
         served = self._watches.served()
         asked = senders_to_ask(outcome, served)
         # Before they are told: whoever cannot be told is given up, and not waited for.

@@ -112,8 +112,17 @@ class Watches:
         self._detector.handle_heard(watch, now)
         self._note_doubt(now)
 
-    def handle_served(self, watch: Watch, now: float) -> None:
-        """A node said Hello on a connection."""
+    def handle_welcomed(self, node: NodeId, now: float) -> None:
+        """A new node is let in: from now on it has to say that it is there.
+
+        Before, it waits for the GMS, which may put off views for seconds (``next_batch_at``).
+        """
+        watch = self.nodes[node]
+        self._detector.handle_welcomed(watch, now)
+        self._time_health(watch)
+
+    def handle_resumed(self, watch: Watch, now: float) -> None:
+        """A node is back on another connection."""
         self.handle_heard(watch, now)
         self._time_health(watch)
         self._end_awaiting(watch.row.id, now)

@@ -26,6 +26,7 @@ from quicksilver.multicast.levels import Level, levels_of
 from quicksilver.multicast.receiving.intake import Intake
 from quicksilver.multicast.receiving.region import Region
 from quicksilver.multicast.receiving.relaying import RelayFeed
+from quicksilver.multicast.repair.alarms import RegionAlarms
 from quicksilver.multicast.repair.recovery import RegionRecovery
 from quicksilver.multicast.repair.silence import Silence
 from quicksilver.multicast.sending.outgoing import Outgoing
@@ -139,6 +140,7 @@ class Engine:
         self._regions = self.environment.regions.by_name
         self._feeds: dict[tuple[int, int], _TokenFeed] = {}
         """Recovery in each region view of this node."""
+        self._alarms = RegionAlarms(self.environment.regions)
         self.intake = Intake(self.environment, self._handle_control)
         # Called for every packet: no call is added.
         self.classify = self.intake.classify
@@ -373,6 +375,7 @@ class Engine:
         for feed in self._feeds.values():
             feed.recovery.close()
         self._feeds.clear()
+        self._alarms.clear()
         self.outgoing.become_nobody()
         self.environment.become_nobody()
         self.environment.relays.clear()
@@ -417,6 +420,7 @@ class Engine:
         region = self._regions[name] = Region(env, view)
         recovery = RegionRecovery(env, region, lambda: self.outgoing.stream_of(*name))
         self._feeds[name] = _TokenFeed(self, recovery)
+        self._alarms.add(name, recovery)
         if self.tracer is not None:
             self.tracer(trace.ViewInstalled(now, self.node, *name, len(view.members)))
 
@@ -443,15 +447,7 @@ class Engine:
         # Asked twice a turn, which often brings one packet: no lists, no min().
         if self.environment.gap is not None:
             return self.environment.drained_at
-        soonest: float | None = None
-        for feed in self._feeds.values():
-            when = feed.recovery.next_timeout()
-            if when is not None and (soonest is None or when < soonest):
-                soonest = when
-            region = feed.recovery.region
-            is_over = region.retired_at is not None
-            if is_over and (soonest is None or region.kept_until < soonest):
-                soonest = region.kept_until
+        soonest = self._alarms.next()
         when = self.outgoing.next_timeout()
         if when is not None and (soonest is None or when < soonest):
             soonest = when
@@ -475,11 +471,10 @@ class Engine:
 
     def handle_timeout(self, now: float) -> None:
         for name, feed in list(self._feeds.items()):
-            when = feed.recovery.next_timeout()
-            if when is not None and when <= now:
+            if self._alarms.is_due(name, now):
                 feed.recovery.handle_timeout(now)
                 self._register(feed, now)
-            self._let_end(name, feed.recovery.region, now)
+                self._let_end(name, feed.recovery.region, now)
         self.outgoing.handle_timeout(now)
         self.silence.handle_timeout(now)
         self.intake.early.handle_timeout(now)
@@ -518,6 +513,7 @@ class Engine:
             self.environment.end_incarnation("packets of an old view could not be had in time")
             return
         self._feeds.pop(name).recovery.close()
+        self._alarms.forget(name)
         self.environment.regions.forget(name)
         self._update_addresses()
         if self.tracer is not None:

@@ -88,7 +88,8 @@ class Node(NodeBase):
             await self._wait(core.welcome)
         except BaseException:
             self._core = None
-            await asyncio.to_thread(core.close)
+            # In a thread of its own: whoever is cancelled here leaves it at work.
+            await asyncio.shield(asyncio.to_thread(core.close))
             raise
 
     async def __aexit__(
@@ -343,7 +344,8 @@ class Node(NodeBase):
             raise self.core.unreachable() from None
 
     async def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
-        """Wait until every surviving member has everything that this node has sent.
+        """Wait until every surviving member has everything that this node has sent, also those in
+        other networks that gateways reach.
 
         Returns the messages that members who left or failed had not acknowledged.
 

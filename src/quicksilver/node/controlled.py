@@ -44,7 +44,6 @@ from quicksilver.node.log import GROUPS, NODE, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.promises import fail, settle
-from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire import local
 from quicksilver.wire.envelope import open_envelopes
@@ -129,18 +128,11 @@ class ControlledCore(CoreBase[GroupBase[Any]]):
         """Messages that an ended flush was about, by group, and …"""
         self._flush_counts: dict[int, Counter[str]] = {}
         """… those that flushes under way are about."""
-        self._is_started = False
 
     # Life
 
     def start(self) -> None:
-        if self.options.tune_gc:
-            from quicksilver.net.host import tune_collector
-
-            tune_collector()
-        if self.options.switch_interval_s is not None:
-            SWITCH_INTERVAL.enter(self.options.switch_interval_s)
-        self._is_started = True
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> ControllerUnreachableError:
@@ -152,8 +144,7 @@ class ControlledCore(CoreBase[GroupBase[Any]]):
             return
         self.is_closed = True
         self.thread.stop()
-        if self.options.switch_interval_s is not None and self._is_started:
-            SWITCH_INTERVAL.leave()
+        self._end()
         self._end_all(ClosedError("the node"))
 
     def _handle_lost(self, reason: str) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 from quicksilver.membership.events import (
@@ -40,7 +41,7 @@ from quicksilver.multicast.sending.unconfirmed import Unconfirmed
 from quicksilver.multicast.session import Session
 from quicksilver.net.control import ControlStream
 from quicksilver.net.datagrams import DatagramSockets
-from quicksilver.net.host import CoreThread, tune_collector
+from quicksilver.net.host import CoreThread
 from quicksilver.net.interfaces import (
     Interface,
     InterfaceError,
@@ -62,10 +63,10 @@ from quicksilver.node.flushes import Flushes
 from quicksilver.node.log import NodeLog, log_unconfirmed
 from quicksilver.node.messages import NodeStats, View
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.other_networks import OtherNetworks
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
 from quicksilver.node.sinks import DroppingSink, GroupSink, PatternSink
-from quicksilver.node.tuning import SWITCH_INTERVAL
 from quicksilver.stdx.text import printable
 from quicksilver.wire.packets import KIND_DATA, KIND_HYBRID
 
@@ -76,7 +77,9 @@ if TYPE_CHECKING:
 class NodeCore(CoreBase[GroupSink]):
     """One node in this process."""
 
-    def __init__(self, gms: str, options: NodeOptions) -> None:
+    def __init__(self, gms: str, options: NodeOptions, *, asks_gateways: bool = True) -> None:
+        """``asks_gateways``: whether a flush speaks for other networks as well; gateways' own do
+        not."""
         super().__init__(options)
         self.gms = parse_gms_address(gms)
         interface = choose_interface(options.interface, self.gms[0])
@@ -138,21 +141,16 @@ class NodeCore(CoreBase[GroupSink]):
             self.session, log_unconfirmed, options.on_unconfirmed, self._sinks_of
         )
         self._requests: dict[int, Future[dict[str, int]]] = {}
-        self._is_started = False
         self._is_no_gms = False
         """True: what answers is the manager of a scope, and another core takes over."""
         self.requests = Requests(self)
+        self._other_networks = OtherNetworks(self, asks=asks_gateways)
 
     # Life
 
     def start(self) -> None:
         """Start the core thread and wait until the GMS has let the node in."""
-        options = self.options
-        if options.tune_gc:
-            tune_collector()
-        if options.switch_interval_s is not None:
-            SWITCH_INTERVAL.enter(options.switch_interval_s)
-        self._is_started = True
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> GmsUnreachableError:
@@ -181,8 +179,7 @@ class NodeCore(CoreBase[GroupSink]):
         self.thread.stop()
         if self._spill is not None:
             self._spill.close()
-        if self.options.switch_interval_s is not None and self._is_started:
-            SWITCH_INTERVAL.leave()
+        self._end()
         self._end_all(ClosedError("the node"))
         if self._is_started:
             self._log.closed()
@@ -273,7 +270,13 @@ class NodeCore(CoreBase[GroupSink]):
         self.thread.submit(work)
 
     def _flush_on_core(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
-        self._flushes.begin(future)
+        topics = self._other_networks.topics()
+        if not topics:
+            self._flushes.begin(future)
+            return
+        here: Future[tuple[Unconfirmed, ...]] = self.promises.make()
+        here.add_done_callback(partial(self._other_networks.handle_flushed, topics, future))
+        self._flushes.begin(here)
 
     def untell(self, future: Future[tuple[Unconfirmed, ...]]) -> None:
         """Whoever waited for a flush is gone: what it would have told, another one tells."""
@@ -283,7 +286,9 @@ class NodeCore(CoreBase[GroupSink]):
 
     def take_unfinished(self) -> UnconfirmedError | None:
         """Return what is lost if the node ends now; None where nothing is, or it has ended."""
-        found = self._ask_unfinished(self.session.take_unfinished)
+        found = self._ask_unfinished(
+            lambda: (*self.session.take_unfinished(), *self._other_networks.unfinished())
+        )
         return UnconfirmedError(found) if any(each.reason.is_failure for each in found) else None
 
     def _count_on_core(self, future: Future[NodeStats]) -> None:

@@ -17,6 +17,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from quicksilver.multicast.sending.behind import Behind
 from quicksilver.multicast.sending.empty import Empty
 from quicksilver.multicast.sending.unconfirmed import Unconfirmed
+from quicksilver.net.host import tune_collector
 from quicksilver.node.errors import (
     AlreadyJoinedError,
     ClosedError,
@@ -27,6 +28,7 @@ from quicksilver.node.inbox import KeptViews
 from quicksilver.node.messages import NodeStats
 from quicksilver.node.options import NodeOptions
 from quicksilver.node.promises import Promises, fail, settle
+from quicksilver.node.tuning import SWITCH_INTERVAL
 
 UNFINISHED_S = 2.0
 """How long to wait for the core thread to say what a node that closes leaves behind."""
@@ -71,6 +73,7 @@ class CoreBase(ABC, Generic[SinkT]):
         """Set when a full lane has room again; for threads that wait in ``send``."""
         self.failure: Exception | None = None
         self.is_closed = False
+        self._is_started = False
         self.exclusions = 0
         self.views = KeptViews()
         """The views that applications have not taken."""
@@ -111,6 +114,19 @@ class CoreBase(ABC, Generic[SinkT]):
         """Give a future what was counted so far."""
 
     # Life
+
+    def _begin(self) -> None:
+        """The core thread starts now: change the process as the options say."""
+        if self.options.tune_gc:
+            tune_collector()
+        if self.options.switch_interval_s is not None:
+            SWITCH_INTERVAL.enter(self.options.switch_interval_s)
+        self._is_started = True
+
+    def _end(self) -> None:
+        """The core thread has stopped, if it was ever started."""
+        if self.options.switch_interval_s is not None and self._is_started:
+            SWITCH_INTERVAL.leave()
 
     @property
     def welcome(self) -> Future[int]:

@@ -19,16 +19,18 @@ from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.serving import run_until_signal, wait_first
 from quicksilver.net.streams import FrameServer, open_listener, serve_frames
 from quicksilver.node.errors import QuicksilverError, ScopeUnreachableError
-from quicksilver.node.gateway_lan import Ended, Heard, Lan, TopicEnded, ViewSeen
+from quicksilver.node.gateway_lan import Asked, Ended, Heard, Lan, TopicEnded, ViewSeen
 from quicksilver.node.options import NodeOptions, parse_gms_address
+from quicksilver.node.requests import Request
 from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Gap, Sender
 from quicksilver.scopes.gateway.gateway import Gateway
 from quicksilver.scopes.gateway.inflow import Ticket
-from quicksilver.scopes.gateway.messages import GROUP, name_node
+from quicksilver.scopes.gateway.messages import FOR_ALL, FOR_ITSELF, GROUP, name_node
 from quicksilver.scopes.gateway.network_state import NetworkState
+from quicksilver.scopes.gateway.questions import Questions
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem
 from quicksilver.scopes.node import ScopeNode
@@ -48,6 +50,12 @@ COPIES_BYTES = 32 << 20
 
 FLUSH_S = 0.02
 """How long what was brought in is collected before it is confirmed."""
+
+TOGETHER_S = 0.005
+"""Questions are looked at so long after something that may answer them: more may come."""
+
+ANSWER_S = 0.5
+"""How often questions are looked at that nothing that came has answered."""
 
 AGAIN_S = 1.0
 """How long a gateway that was counted out waits before it begins again."""
@@ -159,6 +167,10 @@ class _Process:
         self._held: Heard | None = None
         """Messages of the network that channels have no room for yet."""
         self._is_flushing = False
+        self._questions: Questions[tuple[Request, bool]] | None = None
+        """Of nodes that flush, with whether this gateway speaks for all."""
+        self._looking: asyncio.TimerHandle | None = None
+        """When questions are looked at."""
         self._last_problem = "no answer"
         self.missing = 0
         """Messages that nobody could give any more."""
@@ -229,13 +241,10 @@ class _Process:
         assert self._machine is not None
         assert self._server is not None
         node = replace(self._options.node, name=name_node(scope, self._name))
-        self._lan = lan = Lan(self._options.gms, node, self._take_lan)
-        self._gateway = Gateway(
-            scope=scope,
-            name=self._name,
-            forwarder=self._machine.forwarder,
-            run_bytes=lan.run_bytes,
-        )
+        self._lan = Lan(self._options.gms, node, self._take_lan)
+        forwarder = self._machine.forwarder
+        self._gateway = Gateway(scope=scope, name=self._name, forwarder=forwarder)
+        self._questions = Questions(self._machine.promised.is_everywhere)
         await self._lan.start()
         self._note_scopes()
         self._server.call(self._turn)
@@ -273,6 +282,7 @@ class _Process:
                 self._handle_gap(delivery)
         if has_deliveries or self._held is not None:
             self._turn()
+        self._look_soon()
 
     def _handle_event(self, event: object) -> None:
         match event:
@@ -355,6 +365,8 @@ class _Process:
                         gateway.handle_view(group, list(members))
                 case TopicEnded(topic):
                     gateway.handle_gone(topic)
+                case Asked():
+                    self._take_question(gateway, event)
                 case Ended(error):
                     if not self._ended.done():
                         if error is None:
@@ -394,6 +406,51 @@ class _Process:
             if ticket is not None:
                 self._is_flushing = True
                 self._loop.call_later(FLUSH_S, self._flush)
+
+    # What nodes that flush ask
+
+    def _take_question(self, gateway: Gateway, asked: Asked) -> None:
+        assert self._questions is not None
+        assert self._machine is not None
+        marks = dict(asked.question.marks)
+        speaks_for_all = all(map(self._machine.forwarder.has_agents, marks))
+        sender = gateway.sender_of(asked.node, asked.name)
+        ticket = asked.request, speaks_for_all
+        self._questions.handle_asked(ticket, sender, marks, self._loop.time())
+        self._look_soon()
+
+    def _answer(self) -> None:
+        """Answer what can be answered now."""
+        questions, lan = self._questions, self._lan
+        if questions is None or lan is None:
+            return
+        while (answer := questions.poll_answer(self._loop.time())) is not None:
+            request, speaks_for_all = answer.ticket
+            if answer.problem:
+                lan.answer(request, request.failure(answer.problem))
+            else:
+                lan.answer(request, request.answer(FOR_ALL if speaks_for_all else FOR_ITSELF))
+
+    def _look_soon(self) -> None:
+        """Something has changed: see what can be answered now, after whatever comes with it."""
+        due = self._loop.time() + TOGETHER_S
+        if self._questions is None or not self._questions.is_asked:
+            return
+        if self._looking is None or self._looking.when() > due:
+            self._look_at(due)
+
+    def _look_at(self, when: float) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking = self._loop.call_at(when, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        if self._server is None or self._questions is None or self._ended.done():
+            return
+        self._server.call(self._answer)
+        if self._questions.is_asked:
+            self._look_at(self._loop.time() + ANSWER_S)
 
     # Confirming what was brought in
 

@@ -16,17 +16,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from quicksilver.membership.patterns import ANY_PART
+from quicksilver.multicast.requests import serve_attendance
 from quicksilver.multicast.routes import Receivers
 from quicksilver.multicast.sending.group import GroupSender
 from quicksilver.node.core import NodeCore
 from quicksilver.node.errors import UnconfirmedError
 from quicksilver.node.messages import View
 from quicksilver.node.options import NodeOptions
-from quicksilver.node.requests import Sink
+from quicksilver.node.requests import Request, Sink, split_requests
 from quicksilver.scopes.dissemination.packets import LINK_CUT_BYTES
-from quicksilver.scopes.gateway.messages import GROUP
+from quicksilver.scopes.gateway.messages import GROUP, Question, parse_question
 from quicksilver.wire.envelope import Envelope
-from quicksilver.wire.packets import OVERHEAD_SINGLE, Messages
+from quicksilver.wire.packets import Messages
 
 WAITING_BYTES_MAX = 8 << 20
 """What the network has brought and the event loop has not taken yet."""
@@ -65,13 +66,22 @@ class TopicEnded(NamedTuple):
     topic: str
 
 
+class Asked(NamedTuple):
+    """A node that flushes asks how far other networks have its messages."""
+
+    node: int
+    name: str
+    question: Question
+    request: Request
+
+
 class Ended(NamedTuple):
     """The node has ended, or was counted out of its network."""
 
     error: Exception | None
 
 
-LanEvent = Heard | ViewSeen | TopicEnded | Ended
+LanEvent = Heard | ViewSeen | TopicEnded | Asked | Ended
 
 
 class Lan:
@@ -81,7 +91,7 @@ class Lan:
         """``on_events`` is called in the loop when events wait, or when there is room again."""
         self._loop = asyncio.get_running_loop()
         self._on_events = on_events
-        self.core = NodeCore(gms, options)
+        self.core = NodeCore(gms, options, asks_gateways=False)
         self.gateways: frozenset[int] = frozenset()
         """Nodes whose messages to topics are of no interest; others may replace it."""
         self._events: deque[LanEvent] = deque()
@@ -104,13 +114,9 @@ class Lan:
         except TimeoutError:
             raise self.core.unreachable() from None
         self._incarnation = self.core.exclusions
-        await asyncio.wrap_future(self.core.subscribe(join=[_GroupSink(self, GROUP)]))
-
-    @property
-    def run_bytes(self) -> int:
-        """How long a message may be that shares a packet with no other."""
-        packet_bytes = self.core.session.engine.environment.config.packet_bytes
-        return packet_bytes - OVERHEAD_SINGLE
+        self.core.requests.answers.attach(self)
+        sinks = [_GatewaysSink(self, GROUP), Sink(serve_attendance(GROUP))]
+        await asyncio.wrap_future(self.core.subscribe(join=sinks))
 
     async def close(self) -> None:
         await asyncio.to_thread(self.core.close)
@@ -173,6 +179,10 @@ class Lan:
                 core.session.send(sender, data)
 
         core.call(send)
+
+    def answer(self, request: Request, payload: bytes) -> None:
+        """Answer a node that asked, with a payload that ``request`` has made."""
+        self.core.requests.answers.send(request.reply, payload)
 
     def flush(self, on_done: Callable[[bool], None]) -> None:
         """Call ``on_done`` in the loop when every member has all that was sent so far.
@@ -286,7 +296,7 @@ class Lan:
 
 
 class _GroupSink(Sink):
-    """The group of all gateways."""
+    """A group, or groups, that the gateway hears."""
 
     def __init__(self, lan: Lan, name: str) -> None:
         super().__init__(name)
@@ -301,6 +311,18 @@ class _GroupSink(Sink):
 
     def fail_on_core(self, error: Exception) -> None:
         self._lan.tell_on_core(Ended(error))
+
+
+class _GatewaysSink(_GroupSink):
+    """The group of all gateways."""
+
+    def deliver_enveloped_on_core(self, messages: Messages, envelopes: Sequence[Envelope]) -> None:
+        nodes = self._lan.core.session.directory.nodes
+        for request in split_requests(messages, envelopes, self.name)[0]:
+            question = parse_question(request.message.payload)
+            node = messages.sender
+            if question is not None and node in nodes:
+                self._lan.tell_on_core(Asked(node, nodes[node].name, question, request))
 
 
 class _TopicSink(_GroupSink):

@@ -30,6 +30,12 @@ Overflow = Literal["block", "drop_oldest", "drop_newest"]
 OVERFLOW_CHOICES: tuple[str, ...] = get_args(Overflow)
 
 
+Links = Literal["tcp", "udp"]
+"""How messages come to a node of a scope that do not come by multicast."""
+
+LINKS_CHOICES: tuple[str, ...] = get_args(Links)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     """Settings of one node. Each node of a cluster may have its own."""
@@ -42,7 +48,7 @@ class NodeOptions:
     the GMS."""
 
     port: int = 0
-    """The node's UDP port; 0: any free port."""
+    """The node's UDP port, in a scope its TCP port as well; 0: any free port."""
 
     receive_buffer_bytes: int = 16 << 20
     """The size to ask for of the kernel's receive buffer. The size that the kernel grants limits
@@ -74,6 +80,12 @@ class NodeOptions:
     """The folder for messages that are kept for absent members and no longer fit into memory; None:
     the system's temporary folder. It is used only if ``engine.keep_disk_bytes_max`` is more than
     0."""
+
+    links: Links = "tcp"
+    """How other nodes of a scope send messages to this one. ``"tcp"``: along connections, which
+    lose nothing and slow senders down. ``"udp"``: as datagrams, so that one that is lost holds up
+    none that come after it on the way; what is lost, recovery repairs. Choose it only where all
+    scopes of the topics have recovery. At a GMS it changes nothing."""
 
     keys_file: str | None = None
     """The file with the keys of sealed sessions, for topics of scopes: lines of a name and 64
@@ -139,6 +151,7 @@ class NodeOptions:
         )
         check_choice("overflow", self.overflow, OVERFLOW_CHOICES)
         check_choice("empty", self.empty, EMPTY_CHOICES)
+        check_choice("links", self.links, LINKS_CHOICES)
         check_flag("tune_gc", self.tune_gc)
         check_flag("plain_io", self.plain_io)
         if self.multicast is not None:
@@ -180,6 +193,7 @@ class OptionArguments(TypedDict, total=False):
     connect_timeout_s: float
     queue_bytes: int
     keep_folder: str | None
+    links: Links
     keys_file: str | None
     overflow: Overflow
     empty: Empty

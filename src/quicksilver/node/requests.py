@@ -231,9 +231,15 @@ class Requests:
         return future
 
     def begin(
-        self, group: str, body: bytes, answers: int | None, key: Any, headers: Headers | None
+        self,
+        group: str,
+        body: bytes,
+        answers: int | None,
+        key: Any,
+        headers: Headers | None,
+        make: type[Waiting] | None = None,
     ) -> tuple[Waiting, bytes]:
-        """Return a request that waits, and the payload that asks for it.
+        """Return a request that waits, and the payload that asks for it; ``make`` makes the first.
 
         Raises:
             NoResponderError: nobody serves the group, as far as this node has heard.
@@ -247,7 +253,7 @@ class Requests:
             raise NoResponderError(group, "no member serves it")
         if len(self._pending) >= PENDING_MAX:
             raise OptionError("request", f"{PENDING_MAX} are under way: wait for some of them")
-        pending = Waiting(group, answers, servers)
+        pending = (make or Waiting)(group, answers, servers)
         with self._lock:  # threads may ask at once
             pending.number, self._next = self._next, self._next + 1
         payload = enveloped(

@@ -21,7 +21,7 @@ from quicksilver.membership.patterns import is_pattern
 from quicksilver.multicast.sending.unconfirmed import Reason, Unconfirmed
 from quicksilver.net.interfaces import choose_interface
 from quicksilver.net.serving import wait_first
-from quicksilver.net.streams import FrameServer, open_listener, serve_frames
+from quicksilver.net.streams import FrameServer, serve_frames
 from quicksilver.node.core_base import Change, CoreBase
 from quicksilver.node.errors import (
     ClosedError,
@@ -38,7 +38,7 @@ from quicksilver.node.messages import Batch, NodeStats
 from quicksilver.node.options import NodeOptions, parse_gms_address
 from quicksilver.node.promises import fail, settle
 from quicksilver.node.requests import Requests
-from quicksilver.node.scoped_datagrams import ScopedDatagrams
+from quicksilver.node.scoped_datagrams import ScopedDatagrams, open_node_port
 from quicksilver.node.scoped_frames import NodeFrames
 from quicksilver.node.scoped_session import (
     ScopedLane,
@@ -48,8 +48,9 @@ from quicksilver.node.scoped_session import (
 )
 from quicksilver.node.scoped_thread import LoopThread
 from quicksilver.scopes.dissemination.batches import PAYLOAD_BYTES_MAX
-from quicksilver.scopes.dissemination.channels import External
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.packets import Gap
+from quicksilver.scopes.dissemination.pieces import Joined
 from quicksilver.scopes.gateway.forms import ENVELOPED
 from quicksilver.scopes.management import events as told
 from quicksilver.scopes.names import find_scope_name_problem, find_topic_name_problem
@@ -64,6 +65,9 @@ INPUT_BYTES_MAX = 256 << 20
 
 OUTPUT_BYTES_MAX = 64 << 20
 """What waits for one connection; the node itself stops long before."""
+
+CONNECT_S = 2.0
+"""How long a join waits for channels to open, once the topic's root knows of it."""
 
 LINGER_S = 1.0
 """How long connections have at the end to take what was said on them."""
@@ -95,7 +99,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._manager = manager
         self.interface = choose_interface(options.interface, parse_gms_address(manager)[0])
         name = _name_in(scope, options.name)
-        self._listener = open_listener(self.interface.address, 0)
+        keys = _read_keys(options.keys_file)
+        self._listener, self._unicast = open_node_port(self.interface, options)
         host, port = self._listener.getsockname()[:2]
         self._machine = ScopeNode(
             name=name,
@@ -105,7 +110,8 @@ class ScopedCore(CoreBase[ScopedSink]):
             scope=scope,
             now=time.monotonic(),  # the event loop's clock
             seed=int.from_bytes(os.urandom(8), "little"),
-            keys=_read_keys(options.keys_file),
+            place=Link(options.links, f"{host}:{port}", name),
+            keys=keys,
         )
         self._forwarder = forwarder = self._machine.forwarder
         self._frames = NodeFrames(
@@ -123,16 +129,15 @@ class ScopedCore(CoreBase[ScopedSink]):
         self._is_welcome = False
         """True while the manager answers."""
         self._last_problem = ""
-        self._rooted: dict[str, None] = {}
-        """Topics whose roots know that this node takes part: they have given it a session."""
         self._joining: dict[str, list[tuple[ScopedSink, Future[dict[str, int]]]]] = {}
-        """Groups that the manager has not answered for yet."""
+        """Groups that are not connected yet (``ScopeNode.is_connected``)."""
         self._flushes: list[tuple[dict[str, int], Future[tuple[Unconfirmed, ...]]]] = []
         """Up to which number messages to each topic have to be everywhere."""
 
     # Life
 
     def start(self) -> None:
+        self._begin()
         self.thread.start()
 
     def unreachable(self) -> ScopeUnreachableError:
@@ -145,7 +150,10 @@ class ScopedCore(CoreBase[ScopedSink]):
             return
         self.is_closed = True
         self.thread.stop()
+        self._end()
         self._listener.close()
+        if self._unicast is not None and self._datagrams is None:
+            self._unicast.close()  # The thread did not come so far.
         self._end_all(ClosedError("the node"))
 
     def check_supports(self, what: str) -> None:
@@ -183,8 +191,8 @@ class ScopedCore(CoreBase[ScopedSink]):
         names = (*(sink.name for sink in sinks), *change.leaving, *change.closing)
         for topic in dict.fromkeys(names):
             self._say_wants(topic)
-            if topic in self._rooted and topic in self._joining:
-                self._handle_joined(topic)
+            if topic in self._joining and self._machine.promised.is_rooted(topic):
+                self._limit_wait(topic)
         if not sinks:
             settle(future, {})
 
@@ -251,6 +259,7 @@ class ScopedCore(CoreBase[ScopedSink]):
             self.options,
             on_datagrams=self._take_datagrams,
             poll=self._machine.poll_datagram,
+            unicast=self._unicast,
         )
         self._server = await serve_frames(
             self._frames, self._listener, input_bytes_max=INPUT_BYTES_MAX, logger=NODE.name
@@ -259,11 +268,15 @@ class ScopedCore(CoreBase[ScopedSink]):
         try:
             await wait_first(stop, self._server.wait_failed)
         finally:
+            self._server.call(self._leave_all)
             self._datagrams.close()
             self._frames.close()
             # What was flushed may be on its way through the last buffers of this process.
             self._server.call(self._frames.finish)
             await self._server.close(LINGER_S)
+
+    def _leave_all(self) -> None:
+        self._machine.finish(asyncio.get_running_loop().time())
 
     def _pause(self, paused: bool) -> None:
         """The application is behind: messages stay in the kernel, and senders wait."""
@@ -271,12 +284,12 @@ class ScopedCore(CoreBase[ScopedSink]):
         if self._datagrams is not None:
             self._datagrams.pause(paused=paused)
 
-    def _take_datagrams(self, found: list[bytes]) -> None:
+    def _take_datagrams(self, found: list[Joined]) -> None:
         now = asyncio.get_running_loop().time()
 
         def take() -> None:
-            for data in found:
-                self._machine.handle_datagram(data, now)
+            for data, holes in found:
+                self._machine.handle_datagram(data, now, holes)
 
         assert self._server is not None
         self._server.call(take)
@@ -318,6 +331,9 @@ class ScopedCore(CoreBase[ScopedSink]):
             self._handle_event(event)
         if self._datagrams is not None:
             self._datagrams.send()
+        if self._joining:
+            for topic in list(filter(machine.promised.is_connected, self._joining)):
+                self._handle_joined(topic)
         if self._flushes:
             self._settle_flushes()
 
@@ -358,16 +374,13 @@ class ScopedCore(CoreBase[ScopedSink]):
             case told.TopicFailed(topic, reason):
                 self._handle_refused(topic, reason)
             case told.SessionInstalled(topic):
-                self._rooted[topic] = None
-                self._handle_joined(topic)
+                self._limit_wait(topic)
             case KeyMissing(topic, _, key):
                 NODE.warning(
                     "messages of %s cannot be read or sent: this node has no key %s",
                     printable(topic),
                     printable(key),
                 )
-            case told.TopicLeft(topic):
-                self._rooted.pop(topic, None)
             case _:
                 pass
 
@@ -381,8 +394,18 @@ class ScopedCore(CoreBase[ScopedSink]):
         if old is not None and old not in self._media.values():
             self._datagrams.leave(old)
 
+    def _limit_wait(self, topic: str) -> None:
+        """A topic's root knows of this node: only channels are waited for, and not for long."""
+        asyncio.get_running_loop().call_later(CONNECT_S, self._handle_overdue, topic)
+
+    def _handle_overdue(self, topic: str) -> None:
+        """Somebody at the other end of a channel does not answer: it is waited for no longer."""
+        if topic in self._joining and self._server is not None:
+            NODE.warning("not all channels of %s are open: others do not answer", printable(topic))
+            self._server.call(lambda: self._handle_joined(topic))
+
     def _handle_joined(self, topic: str) -> None:
-        """The topic's root knows that this node takes part."""
+        """A topic is connected."""
         sender = self.session.sender_of(topic)
         for sink, future in self._joining.pop(topic, []):
             sink.ready_on_core(sender)
@@ -407,7 +430,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         return {lane.topic: mark(lane.topic) + lane.outbox.count() for lane in lanes}
 
     def _settle_flushes(self) -> None:
-        is_stable = self._machine.is_stable
+        is_stable = self._machine.promised.is_stable
         waiting = []
         for goals, future in self._flushes:
             left = {topic: goal for topic, goal in goals.items() if not is_stable(topic, goal)}
@@ -423,7 +446,7 @@ class ScopedCore(CoreBase[ScopedSink]):
         for topic, goal in sorted(self._goals().items()):
             stream = self._forwarder.holdings.find(topic, self._forwarder.sender)
             low = 0 if stream is None else min(stream.stable, goal)
-            if not self._machine.is_stable(topic, goal) and low < goal:
+            if not self._machine.promised.is_stable(topic, goal) and low < goal:
                 node, ranges = self.session.node, ((low, goal - 1),)
                 found.append(Unconfirmed(Reason.CLOSED, node, topic, goal - low, ranges, ()))
         return tuple(found)
@@ -438,7 +461,8 @@ class ScopedCore(CoreBase[ScopedSink]):
                 **self._forwarder.counters,
                 "malformed_envelopes": self._sources.malformed,
                 "missing": self.missing,
-                "pending_bytes": self.session.waiting_bytes(),
+                "pending_bytes": self.session.waiting_bytes()
+                + self._forwarder.pending_bytes(self.session.lanes),
                 "resent": self._forwarder.counters["repairs_given"],
                 "unconfirmed": 0,
             },

@@ -1,21 +1,27 @@
 """Datagrams of a node of a scope, on its event loop: to single nodes, and by IP multicast.
 
-Nothing is opened before it is needed. Each scope that uses multicast has a port of its own, and
-each port has sockets of its own.
+Nothing is opened before it is needed, but what others send single datagrams to. Each scope that
+uses multicast has a port of its own, and each port has sockets of its own. What is longer than
+the interface carries travels in pieces.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 
 from quicksilver.net.datagrams import DatagramSockets, MembershipError
-from quicksilver.net.interfaces import Interface
+from quicksilver.net.interfaces import Interface, datagram_bytes_max
+from quicksilver.net.listening import open_listener
+from quicksilver.net.sockopts import PortError
 from quicksilver.node.log import NODE
 from quicksilver.node.options import NodeOptions
 from quicksilver.scopes.dissemination.channels import External, Link
+from quicksilver.scopes.dissemination.pieces import Cutter, Joined, Joiner
 from quicksilver.stdx.text import printable
 from quicksilver.wire.ids import Address
 
@@ -28,11 +34,58 @@ RECEIVE_MAX = 64
 BATCH_MAX = 64
 """Datagrams that are given to the kernel at once."""
 
+NO_MULTICAST = 0
+"""In place of a port, where nothing comes by multicast."""
+
+TRIES_MAX = 16
+"""Ports that are tried until one is found that is free for connections and for datagrams."""
+
 PORTS_MAX = 64
 """Scopes with multicast that one node can be in."""
 
+ADDRESSES_MAX = 1024
+"""Places to send to that are remembered; forgotten together."""
+
 Take = Callable[[bytes], None]
 Poll = Callable[[], tuple[Link | External, bytes] | None]
+
+
+def open_node_port(
+    interface: Interface, options: NodeOptions
+) -> tuple[socket.socket, DatagramSockets | None]:
+    """Listen for connections, and for datagrams at the same port if links are ``"udp"``.
+
+    Raises ``ListenError``, or ``PortError`` if the port is not free for datagrams.
+    """
+    tries = 0
+    while True:
+        tries += 1
+        listener = open_listener(interface.address, options.port)
+        if options.links == "tcp":
+            return listener, None
+        try:
+            port = listener.getsockname()[1]
+            return listener, _open_sockets(interface, options, port=port)
+        except PortError:
+            listener.close()
+            if options.port or tries == TRIES_MAX:
+                raise
+
+
+def _open_sockets(
+    interface: Interface, options: NodeOptions, *, port: int = 0, multicast_port: int = NO_MULTICAST
+) -> DatagramSockets:
+    return DatagramSockets(
+        interface=interface,
+        multicast_port=multicast_port,
+        port=port,
+        receive_buffer_bytes=options.receive_buffer_bytes,
+        send_buffer_bytes=options.send_buffer_bytes,
+        multicast_ttl=options.multicast_ttl,
+        plain=options.plain_io,
+        faults=options.faults,
+        is_data=None if multicast_port else lambda _: True,
+    )
 
 
 class ScopedDatagrams:
@@ -43,16 +96,27 @@ class ScopedDatagrams:
         interface: Interface,
         options: NodeOptions,
         *,
-        on_datagrams: Callable[[list[bytes]], None],
+        on_datagrams: Callable[[list[Joined]], None],
         poll: Poll,
+        unicast: DatagramSockets | None = None,
     ) -> None:
-        """``poll`` gives what is to be sent, and is asked again when there is room."""
+        """``poll`` gives what is to be sent, and is asked again when there is room.
+
+        ``unicast``: what others send this node's datagrams to, if they do; closed at the end.
+        """
         self._interface = interface
         self._options = options
         self._on_datagrams = on_datagrams
         self._poll = poll
         self._loop = asyncio.get_running_loop()
+        limit = datagram_bytes_max(interface)
+        own = int.from_bytes(os.urandom(8), "little")
+        self._cutter = Cutter(min(options.packet_bytes or limit, limit), own)
+        self._joiner = Joiner()
+        self._addresses: dict[Link | External, Address | None] = {}
+        """What places to send to were understood as."""
         self._by_port: dict[int, DatagramSockets] = {}
+        """By the port of multicast; ``NO_MULTICAST`` for datagrams to this node alone."""
         self._wanted: dict[int, set[str]] = {}
         """Multicast addresses, by port."""
         self._watched: dict[int, list[int]] = {}
@@ -63,6 +127,9 @@ class ScopedDatagrams:
         self._is_paused = False
         self.refused = 0
         """Addresses that could not be joined or sent to."""
+        if unicast is not None:
+            self._by_port[NO_MULTICAST] = unicast
+            self._watch(NO_MULTICAST)
 
     def close(self) -> None:
         for handle in (self._retry, self._release):
@@ -74,7 +141,7 @@ class ScopedDatagrams:
         self._by_port.clear()
 
     def counters(self) -> dict[str, int]:
-        totals: dict[str, int] = {}
+        totals: dict[str, int] = dict(self._joiner.counters)
         for sockets in self._by_port.values():
             for name, count in asdict(sockets.counters).items():
                 totals[name] = totals.get(name, 0) + int(count)
@@ -118,17 +185,8 @@ class ScopedDatagrams:
         if len(self._by_port) >= PORTS_MAX:
             self.refused += 1
             return None
-        options = self._options
         try:
-            sockets = DatagramSockets(
-                interface=self._interface,
-                multicast_port=port,
-                receive_buffer_bytes=options.receive_buffer_bytes,
-                send_buffer_bytes=options.send_buffer_bytes,
-                multicast_ttl=options.multicast_ttl,
-                plain=options.plain_io,
-                faults=options.faults,
-            )
+            sockets = _open_sockets(self._interface, self._options, multicast_port=port)
         except OSError as error:
             self.refused += 1
             NODE.warning("no sockets for multicast port %d: %s", port, error)
@@ -160,12 +218,9 @@ class ScopedDatagrams:
     def _receive(self, port: int) -> None:
         sockets = self._by_port[port]
         arrived = sockets.receive_multicast(RECEIVE_MAX) + sockets.receive_unicast(RECEIVE_MAX)
-        found: list[bytes] = []
+        found: list[Joined] = []
         for data, segment, _ in arrived:
-            if segment:
-                found += (data[at : at + segment] for at in range(0, len(data), segment))
-            else:
-                found.append(data)
+            found += self._joiner.take(data, segment)
         if found:
             self._on_datagrams(found)
         self._watch_faults(port)
@@ -216,14 +271,24 @@ class ScopedDatagrams:
             if polled is None:
                 break
             where, data = polled
-            address = _parse(where.address if isinstance(where, Link) else where.name)
+            address = self._find_address(where)
             if address is None:
                 self.refused += 1
             elif self._unsent and self._unsent[-1][0] == address:
-                self._unsent[-1][1].append(data)
+                self._unsent[-1][1].extend(self._cutter.cut(data))
             else:
-                self._unsent.append((address, [data]))
+                self._unsent.append((address, self._cutter.cut(data)))
         return bool(self._unsent)
+
+    def _find_address(self, where: Link | External) -> Address | None:
+        try:
+            return self._addresses[where]
+        except KeyError:
+            if len(self._addresses) >= ADDRESSES_MAX:
+                self._addresses.clear()
+            text = where.address if isinstance(where, Link) else where.name
+            address = self._addresses[where] = _parse(text)
+            return address
 
 
 def _parse(text: str) -> Address | None:

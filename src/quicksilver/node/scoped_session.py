@@ -8,7 +8,7 @@ attribute, what its messages are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -177,20 +177,21 @@ class Sources:
         if packet.attributes.items() >= VOID.items():
             return None  # They mean something in the network that they come from, and only there.
         is_enveloped = packet.attributes.items() >= ENVELOPED.items()
-        messages, number = packet.messages, packet.number
-        return self.make_batch(packet.topic, packet.sender, number, messages, is_enveloped)
+        return self.make_batch(
+            packet.topic, packet.sender, packet.number, packet.split(), is_enveloped
+        )
 
     def make_batch(
         self,
         topic: str,
         sender: Sender,
         first: int,
-        messages: Sequence[bytes],
+        messages: list[bytes],
         is_enveloped: bool,
     ) -> Batch | None:
         number, source = self.number_of(sender), sender.node
         if not is_enveloped:
-            return Batch(topic, number, 0, list(messages), first, source=source)
+            return Batch(topic, number, 0, messages, first, source=source)
         payloads: list[bytes] = []
         sequences: list[int] = []
         envelopes: list[Envelope] = []

@@ -338,7 +338,8 @@ class Node(NodeBase):
             raise self.core.unreachable() from None
 
     def flush(self, timeout: float | None = None) -> tuple[Unconfirmed, ...]:
-        """Wait until every surviving member has everything that this node has sent.
+        """Wait until every surviving member has everything that this node has sent, also those in
+        other networks that gateways reach.
 
         Returns the messages that members who left or failed had not acknowledged.
 

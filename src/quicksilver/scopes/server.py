@@ -32,6 +32,9 @@ LOGGER = "quicksilver.scope"
 INPUT_BYTES_MAX = 64 << 20
 """Frames that have not arrived completely, over all connections."""
 
+LINGER_S = 1.0
+"""How long connections have at the end to take what was said on them."""
+
 GRACE_S = 30.0
 """How long owners keep a scope whose manager is away: its nodes go on without it."""
 
@@ -103,7 +106,9 @@ async def serve_scope(
         try:
             await wait_first(stop, server.wait_failed)
         finally:
-            await server.close()
+            server.call(lambda: manager.finish(asyncio.get_running_loop().time()))
+            server.call(frames.finish)
+            await server.close(LINGER_S)
     finally:
         if store is not None:
             store.close()

@@ -196,6 +196,10 @@ class Cluster:
 
     # Watching
 
+    def spoken(self) -> int:
+        """Return how much was said that silence would leave unsaid: all datagrams."""
+        return self.network.sent_packets
+
     def watch(self, *kinds: type[Watcher]) -> list[Watcher]:
         """Have checks watch from now on."""
         made = [kind(self) for kind in kinds]

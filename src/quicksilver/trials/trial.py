@@ -173,7 +173,7 @@ class Application:
             node.flush(lambda: None)
 
 
-class _Starts(Watcher):
+class Starts(Watcher):
     """Hands every started node to the weather and to the application."""
 
     def __init__(self, cluster: Cluster, plan: Plan, application: Application) -> None:
@@ -234,8 +234,8 @@ def run_trial(
         sample_cluster(cluster, tracer)
     application = Application(cluster, plan)
     cluster.watch(*checks)
-    cluster.watchers.append(_Starts(cluster, plan, application))
-    runner = _Runner(cluster)
+    cluster.watchers.append(Starts(cluster, plan, application))
+    runner = Runner(cluster, cluster.watching.on_look)
     cluster.start(plan.nodes)
     application.begin()
     schedule(cluster, plan.faults, plan.seconds)
@@ -255,12 +255,13 @@ def run_trial(
     return _judge(plan, cluster, runner.violations)
 
 
-class _Runner:
+class Runner:
     """Advances time in steps, so that checks can look in between."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, look: Callable[[], None]) -> None:
         self.violations: list[Violation] = []
         self._cluster = cluster
+        self._look = look
 
     def fail(self, check: str, what: str) -> None:
         self.violations.append(Violation(check=check, at=self._cluster.now, what=what))
@@ -269,7 +270,7 @@ class _Runner:
         end = self._cluster.now + seconds
         while self._cluster.now < end:
             self._cluster.run(min(LOOK_S, end - self._cluster.now))
-            self._cluster.watching.on_look()
+            self._look()
 
     def run_until_settled(self, seconds: float) -> bool:
         end = self._cluster.now + seconds

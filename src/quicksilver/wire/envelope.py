@@ -107,18 +107,19 @@ def encode_run_head(envelope: Envelope) -> bytes:
     return _CARRIED + encode_enveloped(envelope, b"")
 
 
-def encode_run(head: bytes, number: int, sequence: int, bodies: Sequence[bytes]) -> bytes:
+def encode_run(
+    head: bytes, number: int, sequence: int, count: int, sizes: Sequence[int], bodies: bytes
+) -> bytes:
     """Return consecutive carried messages as one, at most ``RUN_MESSAGES_MAX`` of them.
 
     ``number`` is that of the first one in the network that it was sent in, ``sequence`` the one
-    that its gateway gives it here.
+    that its gateway gives it here. ``bodies``: their bodies, one after the other, and ``sizes``
+    how long each is; none: all are equally long.
     """
-    sizes = list(map(len, bodies))
-    count, size = len(sizes), sizes[0]
-    if sizes.count(size) == count and (size or count == 1):
-        return b"".join((head, _RUN.pack(number, sequence, count, size), *bodies))
+    if not sizes:
+        return b"".join((head, _RUN.pack(number, sequence, count, len(bodies) // count), bodies))
     table = pack(f"<{count}I", *sizes)
-    return b"".join((head, _RUN.pack(number, sequence, count, _UNEQUAL), table, *bodies))
+    return b"".join((head, _RUN.pack(number, sequence, count, _UNEQUAL), table, bodies))
 
 
 def parse_enveloped(payload: bytes) -> tuple[Envelope, bytes] | None:

@@ -27,6 +27,7 @@ from quicksilver.scopes.management.events import (
 )
 from quicksilver.scopes.posts import DomainId, Post
 from quicksilver.scopes.routing import Channel, Entry
+from quicksilver.stdx.ranges import VALUE_MAX
 
 T = "P/T"
 A = Sender("P", "A", 1)
@@ -163,8 +164,8 @@ class TestLossyLinks:
         """A gateway's packets, or tags of filters, may make a packet too long."""
         counters = node("A").counters
         waiting = casting.Datagrams(counters)
-        big = Packet(T, A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"x" * 30_000,) * 5)
-        waiting.send(UDP, LossyCarry(AB, 0, big))
+        big = Packet.of(T, A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"x" * 30_000,) * 5)
+        waiting.send(UDP, LossyCarry(AB, 0, VALUE_MAX, big))
         numbers = []
         while (out := waiting.poll()) is not None:
             parsed = parse_datagram(out[1])
@@ -190,23 +191,48 @@ class TestLossyLinks:
                     LossyCarry(
                         Channel("P", ("Z",), ("B",), T, "Z"),
                         0,
-                        Packet(T, A, 0, 0, 0, (Entry("P", "Z", "B"),), {}, (b"",)),
+                        VALUE_MAX,
+                        Packet.of(T, A, 0, 0, 0, (Entry("P", "Z", "B"),), {}, (b"",)),
                     )
                 ),
                 "unknown_channels",
             ),
-            (encode(LossyCarry(AB, 0, Packet(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
             (
-                encode(Cast("Q", 0, Packet(T, A, 0, 0, 0, (Entry("Q", "A", "A"),), {}, (b"",)))),
+                encode(LossyCarry(AB, 0, VALUE_MAX, Packet.of(T, A, 0, 0, 0, (), {}, (b"",)))),
+                "forged",
+            ),
+            (
+                encode(
+                    Cast(
+                        "Q",
+                        0,
+                        VALUE_MAX,
+                        Packet.of(T, A, 0, 0, 0, (Entry("Q", "A", "A"),), {}, (b"",)),
+                    )
+                ),
                 "unknown_mechanisms",
             ),
             (
-                encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (Entry("P", "A", "C"),), {}, (b"",)))),
+                encode(
+                    Cast(
+                        "P",
+                        0,
+                        VALUE_MAX,
+                        Packet.of(T, A, 0, 0, 0, (Entry("P", "A", "C"),), {}, (b"",)),
+                    )
+                ),
                 "forged",
             ),
-            (encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
+            (encode(Cast("P", 0, VALUE_MAX, Packet.of(T, A, 0, 0, 0, (), {}, (b"",)))), "forged"),
             (
-                encode(Cast("P", 0, Packet(T, A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)))),
+                encode(
+                    Cast(
+                        "P",
+                        0,
+                        VALUE_MAX,
+                        Packet.of(T, A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)),
+                    )
+                ),
                 "echoes",
             ),
         ],
@@ -233,8 +259,8 @@ class TestMechanisms:
         nodes["C"].handle_event(SourceOpened(outward, (ALL,), Link("udp", "e", "E")))
         z = Sender("Q", "Z", 1)
         record = (Entry("X", "Q", "P"), Entry("P", "A", "A"))
-        packet = Packet(T, z, 0, 0, 0, record, {}, (b"hello",))
-        hear(nodes["A"], encode(LossyCarry(inward, 0, packet)), 0.0)
+        packet = Packet.of(T, z, 0, 0, 0, record, {}, (b"hello",))
+        hear(nodes["A"], encode(LossyCarry(inward, 0, VALUE_MAX, packet)), 0.0)
         out = nodes["A"].poll_datagram()
         assert out is not None
         assert out[0] == GROUP

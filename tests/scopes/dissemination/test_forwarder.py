@@ -31,7 +31,7 @@ A = Sender("P", "A", 1)
 
 
 def packet(number: int, payload: bytes = b"x") -> Packet:
-    return Packet("X/T", A, number, 0, 0, (Entry("P", "A", "B"),), {}, (payload,))
+    return Packet.of("X/T", A, number, 0, 0, (Entry("P", "A", "B"),), {}, (payload,))
 
 
 def pair() -> tuple[Forwarder, Forwarder]:
@@ -108,10 +108,10 @@ class TestChannels:
     @pytest.mark.parametrize(
         "bad",
         [
-            Packet("X/other", A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"",)),
-            Packet("X/T", A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)),
-            Packet("X/T", A, 0, 0, 0, (), {}, (b"",)),
-            Packet("X/T", A, (1 << 63) - 2, 0, 0, (Entry("P", "A", "B"),), {}, (b"", b"")),
+            Packet.of("X/other", A, 0, 0, 0, (Entry("P", "A", "B"),), {}, (b"",)),
+            Packet.of("X/T", A, 0, 0, 0, (Entry("P", "B", "B"),), {}, (b"",)),
+            Packet.of("X/T", A, 0, 0, 0, (), {}, (b"",)),
+            Packet.of("X/T", A, (1 << 63) - 2, 0, 0, (Entry("P", "A", "B"),), {}, (b"", b"")),
         ],
     )
     def test_forged_messages_are_counted_and_dropped(self, bad: Packet) -> None:
@@ -216,7 +216,7 @@ class TestHoldings:
             for number in range(1, 50):
                 sender = Sender("P", "A", life)
                 holdings.take(
-                    Packet("X/T", sender, number, 0, 0, packet(0).record, {}, (b"y" * 700,))
+                    Packet.of("X/T", sender, number, 0, 0, packet(0).record, {}, (b"y" * 700,))
                 )
         assert holdings.bytes <= holdings.bytes_max
         holdings.forget_topic("X/T")
@@ -224,7 +224,7 @@ class TestHoldings:
 
     def test_all_that_a_peer_writes_counts(self) -> None:
         small = packet(0).size()
-        many = Packet("X/T", A, 0, 0, 0, packet(0).record * 9, {"a" * 255: "b" * 255}, (b"",))
+        many = Packet.of("X/T", A, 0, 0, 0, packet(0).record * 9, {"a" * 255: "b" * 255}, (b"",))
         assert many.size() > small + 510 + 8 * 3 * 60
 
     def test_streams_are_bounded_and_the_quietest_is_forgotten(
@@ -235,8 +235,8 @@ class TestHoldings:
         for life in (1, 2, 3, 1, 4):
             number = len(holdings.of_topic("X/T")) if life == 4 else 0
             sender = Sender("P", "A", life)
-            holdings.take(Packet("X/T", sender, number, 0, 0, packet(0).record, {}, (b"",)))
-            holdings.take(Packet("X/T", sender, 1, 0, 0, packet(0).record, {}, (b"",)))
+            holdings.take(Packet.of("X/T", sender, number, 0, 0, packet(0).record, {}, (b"",)))
+            holdings.take(Packet.of("X/T", sender, 1, 0, 0, packet(0).record, {}, (b"",)))
         assert sorted(sender.life for sender in holdings.of_topic("X/T")) == [1, 3, 4]
 
     def test_early_messages_are_bounded(self) -> None:

@@ -93,7 +93,7 @@ def link(node: str) -> Link:
 
 
 def packet(number: int) -> Packet:
-    return Packet(T, A, number, 0, 0, (Entry("P", "A", "B"),), {}, (b"x",))
+    return Packet.of(T, A, number, 0, 0, (Entry("P", "A", "B"),), {}, (b"x",))
 
 
 SMALL = 20 * 700
@@ -140,7 +140,7 @@ class TestGaps:
         line.nodes["C"] = Forwarder(scope="P", node="C", life=9, copies_bytes_max=1)
         line.publish(10)  # C hears of these later
         for number in range(10, 20):
-            moved = Packet(T, A, number, number, 0, (Entry("P", "A", "C"),), {}, (b"x" * 100,))
+            moved = Packet.of(T, A, number, number, 0, (Entry("P", "A", "C"),), {}, (b"x" * 100,))
             slow.handle_frame(ord("A"), Carry(channel("AC"), moved), 0.0)
         line.nodes["C"] = slow
         line.cut("AB")
@@ -257,7 +257,7 @@ class TestGaps:
         a.handle_event(TargetOpened(back))
         a.handle_frame(1, OpenChannel(back), 0.0)
         a.handle_frame(1, Begin(back, A, 0), 0.0)
-        forged = Packet(T, A, 0, 0, 0, (Entry("P", "B", "A"),), {}, (b"forged",))
+        forged = Packet.of(T, A, 0, 0, 0, (Entry("P", "B", "A"),), {}, (b"forged",))
         a.handle_frame(1, Carry(back, forged), 0.0)
         a.handle_frame(1, Given(back, ((A, 1 << 62),), is_answer=True), 0.0)
         assert a.poll_delivery() is None
@@ -391,16 +391,17 @@ class TestLinks:
             OpenChannel(Channel("P", ("A",), (), T, "A")),
             OpenChannel(Channel("P", ("A",) * 17, ("B",), T, "A")),
             OpenChannel(Channel("P" * 201, ("A",), ("B",), T, "A")),
-            Carry(channel("AB"), Packet(T, A, (1 << 63) - 1, 0, 0, (), {}, (b"",))),
-            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (Entry("P", "A", "B"),) * 17, {}, (b"",))),
-            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {"a": "x" * 256}, (b"",))),
-            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {}, ())),
-            Carry(channel("AB"), Packet(T, A, 0, 0, 0, (), {}, (b"",) * 1025)),
+            Carry(channel("AB"), Packet.of(T, A, (1 << 63) - 1, 0, 0, (), {}, (b"",))),
+            Carry(
+                channel("AB"), Packet.of(T, A, 0, 0, 0, (Entry("P", "A", "B"),) * 17, {}, (b"",))
+            ),
+            Carry(channel("AB"), Packet.of(T, A, 0, 0, 0, (), {"a": "x" * 256}, (b"",))),
+            Carry(channel("AB"), Packet.of(T, A, 0, 0, 0, (), {}, (b"",) * 1025)),
             Carry(
                 channel("AB"),
-                Packet(T, A, 0, 0, 0, (), dict.fromkeys("x" * n for n in range(65)), (b"",)),
+                Packet.of(T, A, 0, 0, 0, (), dict.fromkeys("x" * n for n in range(65)), (b"",)),
             ),
-            Carry(channel("AB"), Packet(T, Sender("P", "x" * 201, 1), 0, 0, 0, (), {}, (b"",))),
+            Carry(channel("AB"), Packet.of(T, Sender("P", "x" * 201, 1), 0, 0, 0, (), {}, (b"",))),
         ],
     )
     def test_frames_that_no_node_sends_are_not_understood(self, bad: OpenChannel | Carry) -> None:

@@ -111,7 +111,7 @@ class TestKnownMessages:
         assert carried(one) == []
         assert delivered(one) == []
         (copy,) = one.holdings.copies(T, Z, RangeSet([(0, 9)]), 1 << 20)
-        assert (copy.number, copy.messages) == (5, (b"a", b"b"))
+        assert (copy.number, copy.split()) == (5, [b"a", b"b"])
 
     def test_they_are_given_when_this_gateway_takes_over(self) -> None:
         """R gets what came from Q; Q does not get its own messages back."""
@@ -136,7 +136,7 @@ class TestKnownMessages:
         one.handle_event(TargetOpened(Q_TO_P))
         one.handle_known(T, Z, 0, [b"a", b"b"], 0.0)
         record = (Entry("X", "Q", "P"), Entry("P", "H", "H"))
-        late = Packet(T, Z, 1, 0, 0, record, {}, (b"b", b"c"))
+        late = Packet.of(T, Z, 1, 0, 0, record, {}, (b"b", b"c"))
         one.handle_frame(1, Carry(Q_TO_P, late), 0.0)
         assert delivered(one) == [2]
 
@@ -148,7 +148,7 @@ class TestRepairs:
         out = Channel("X", ("P", "B"), ("Q", "C"), T, "P")
         one.handle_event(SourceOpened(out, (ALL,), Q))
         one.handle_answer(Q, Have(out, ()))
-        given = Packet(T, N, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"x", b"y"))
+        given = Packet.of(T, N, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"x", b"y"))
         way = Channel("P", ("A",), ("B",), T, "A")
         assert one.handle_repair(way, given, 0.0)
         assert delivered(one) == [0, 1]
@@ -164,7 +164,7 @@ class TestRepairs:
         one.handle_event(SourceOpened(inside, (ALL,), f))
         one.handle_answer(f, Have(inside, ()))
         record = (Entry("X", "P", "Q"), Entry("Q", "C", "D"))
-        given = Packet(T, N, 0, 0, 0, record, {}, (b"x",))
+        given = Packet.of(T, N, 0, 0, 0, record, {}, (b"x",))
         assert one.handle_repair(Channel("X", ("Q", "D"), ("R", "E"), T, "P"), given, 0.0)
         assert carried(one) == [("F", 0, 1)]
         (stream,) = one.holdings.streams.values()
@@ -174,12 +174,12 @@ class TestRepairs:
         one = gateway()
         way = Channel("P", ("A",), ("G",), T, "A")
         for bad in (
-            Packet("X/other", N, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"",)),
-            Packet(T, N, 0, 0, 0, (Entry("P", "Z", "A"),), {}, (b"",)),
-            Packet(T, N, (1 << 63) - 2, 0, 0, (Entry("P", "A", "A"),), {}, (b"",) * 3),
+            Packet.of("X/other", N, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"",)),
+            Packet.of(T, N, 0, 0, 0, (Entry("P", "Z", "A"),), {}, (b"",)),
+            Packet.of(T, N, (1 << 63) - 2, 0, 0, (Entry("P", "A", "A"),), {}, (b"",) * 3),
         ):
             assert not one.handle_repair(way, bad, 0.0)
         assert one.counters["forged"] == 3
-        own = Packet(T, one.sender, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"",))
+        own = Packet.of(T, one.sender, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"",))
         assert not one.handle_repair(way, own, 0.0), "nobody tells a node about its own"
         assert not one.holdings.streams

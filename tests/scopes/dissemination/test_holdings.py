@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quicksilver.scopes.dissemination.holdings import Holdings
-from quicksilver.scopes.dissemination.packets import (
-    MESSAGES_MAX,
-    Gap,
-    Packet,
-    Sender,
-    cut_messages,
-)
+from quicksilver.scopes.dissemination.holdings import STABLE_SHARE, Holdings
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Entry
 from quicksilver.stdx.ranges import RangeSet
 
@@ -27,14 +19,14 @@ A = Sender("P", "A", 1)
 def run(first: int, stop: int, sender: Sender = A) -> Packet:
     """A packet whose messages say their numbers."""
     messages = tuple(b"%d" % number for number in range(first, stop))
-    return Packet(T, sender, first, 7, 0, (Entry("P", "A", "B"),), {}, messages)
+    return Packet.of(T, sender, first, 7, 0, (Entry("P", "A", "B"),), {}, messages)
 
 
 def numbers(packets: list[Packet]) -> list[int]:
     """The numbers of messages, which must be what the messages themselves say."""
     found = []
     for packet in packets:
-        assert [int(message) for message in packet.messages] == list(
+        assert [int(message) for message in packet.split()] == list(
             range(packet.number, packet.stop)
         )
         found += range(packet.number, packet.stop)
@@ -73,22 +65,6 @@ class TestRuns:
         assert holdings.pass_over(T, A, 7) == [Gap(T, A, 2, 4), run(5, 9)]
         assert holdings.streams[T, A].kept == 5  # type: ignore[index]  # a name is a pair
 
-    @pytest.mark.parametrize("count", [0, 1, 5, MESSAGES_MAX, MESSAGES_MAX + 1, 5000])
-    @pytest.mark.parametrize("size", [0, 10, 1000, 30_000, 100_000])
-    @pytest.mark.parametrize("longer", [0, 7], ids=["equally long", "not equally long"])
-    def test_messages_are_cut_into_few_packets_that_fit(
-        self, count: int, size: int, longer: int
-    ) -> None:
-        messages = [b"x" * size] * min(count, 20_000_000 // (size + 1))
-        messages[1::3] = [b"y" * (size + longer)] * len(messages[1::3])
-        runs = list(cut_messages(messages))
-        assert [message for each in runs for message in each] == messages
-        assert all(len(each) <= MESSAGES_MAX for each in runs)
-        assert all(sum(map(len, each)) <= 56_000 or len(each) == 1 for each in runs)
-        for one, two in pairwise(runs):
-            is_full = len(one) == MESSAGES_MAX
-            assert is_full or sum(map(len, one + two[:1])) + 5 * len(one) + 5 > 56_000
-
 
 class TestCopies:
     def test_what_is_asked_for_is_given_as_far_as_it_is_here(self) -> None:
@@ -112,6 +88,26 @@ class TestCopies:
         holdings = Holdings(1 << 20)
         holdings.take(run(0, 10))
         assert numbers(holdings.copies(T, A, RangeSet([(4, 10)]), 1)) == [4]
+
+    def test_what_is_not_for_this_node_is_skipped_if_nothing_was_delivered(self) -> None:
+        holdings = Holdings(1 << 20)
+        holdings.begin(T, A, 3)
+        for first, stop in ((5, 8), (10, 20), (25, 30)):
+            assert not holdings.take(run(first, stop)).ready
+        assert numbers(holdings.skip(T, A, 12)) == list(range(12, 20))
+        stream = holdings.find(T, A)
+        assert stream is not None
+        assert (stream.kept, stream.low, stream.high) == (12, 20, 30)
+        kept = run(12, 20).size() + run(25, 30).size()
+        assert (holdings.bytes, holdings.early_bytes) == (kept, run(25, 30).size())
+        assert holdings.skip(T, A, 40) == [], "it has begun"
+        assert numbers(holdings.take(run(20, 25)).ready) == list(range(20, 30))
+
+    def test_a_stream_that_was_said_to_begin_somewhere_begins_no_earlier(self) -> None:
+        holdings = Holdings(1 << 20)
+        holdings.begin(T, A, 20)
+        assert holdings.skip(T, A, 20) == []
+        assert holdings.begin(T, A, 10).low == 20
 
     def test_copies_that_everybody_has_go_first(self) -> None:
         room = 10 * run(10, 20).size()
@@ -175,6 +171,25 @@ class Model:
         return ready
 
 
+def test_of_what_everybody_has_little_is_kept() -> None:
+    """A part of the budget, the newest; what somebody may lack has all of it."""
+    size = run(100, 101).size()
+    holdings = Holdings(40 * size * STABLE_SHARE)
+    holdings.begin(T, A, 100)
+    for number in range(100, 200):
+        holdings.take(run(number, number + 1))
+    stream = holdings.of_topic(T)[A]
+    holdings.handle_stable(T, A, 130)
+    assert stream.kept == 100, "there is room for 40"
+    holdings.handle_stable(T, A, 190)
+    assert stream.kept == 150
+    assert holdings.bytes == 50 * size
+    for number in range(200, 330):
+        holdings.take(run(number, number + 1))
+    assert stream.kept == 170, "for what somebody may lack there is more"
+    assert holdings.bytes == holdings.bytes_max
+
+
 spans = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1]))
 
 
@@ -199,6 +214,21 @@ def test_any_cuts_in_any_order_are_the_same_messages(arriving: list[tuple[int, i
     assert len(fresh) == len(set(fresh))
 
 
+def test_of_its_own_stream_nothing_is_missing_to_a_node_that_comes_back() -> None:
+    """Others may still be agreeing on it, and nobody can give it what it made itself."""
+    holdings = Holdings(1 << 20, A)
+    holdings.begin(T, A, 0)
+    holdings.take(run(0, 5))
+    holdings.forget_topic(T)
+    assert not holdings.streams
+    assert holdings.begin(T, A, 3).low == 5
+    other = Sender("P", "B", 1)
+    holdings.begin(T, other, 0)
+    holdings.take(run(0, 5, other))
+    holdings.forget_topic(T)
+    assert holdings.begin(T, other, 3).low == 3
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(400, 4_000), st.booleans())
 def test_within_any_budget_all_is_delivered_once_in_order(
@@ -220,6 +250,7 @@ def test_within_any_budget_all_is_delivered_once_in_order(
         if is_stable and rng.random() < 0.2:
             holdings.handle_stable(T, A, rng.randint(0, len(got)))
         assert 0 <= holdings.early_bytes <= holdings.bytes <= budget
+        assert 0 <= holdings._stable_bytes <= budget // STABLE_SHARE
         stream = holdings.of_topic(T).get(A)
         if stream is not None:
             kept = numbers(list(stream.copies))
@@ -227,3 +258,4 @@ def test_within_any_budget_all_is_delivered_once_in_order(
     assert got == list(range(100))
     holdings.forget_topic(T)
     assert (holdings.bytes, holdings.early_bytes, holdings.streams) == (0, 0, {})
+    assert holdings._stable_bytes == 0

@@ -100,6 +100,16 @@ class TestWithRecovery:
         one.holdings.handle_stable(T, one.sender, 5)
         assert one.is_stable(T, mark)
 
+    def test_what_others_may_lack_is_told_in_bytes(self) -> None:
+        """Whoever waits for a flush is shown them."""
+        one = node()
+        one.handle_event(posted(T))
+        assert one.pending_bytes([T]) == 0
+        one.publish(T, [b"x" * 100] * 5, None, 0.0)
+        assert one.pending_bytes([T]) >= 500
+        one.holdings.handle_stable(T, one.sender, 5)
+        assert one.pending_bytes([T]) == 0
+
     def test_another_topic_has_another_window(self) -> None:
         one = node()
         one.handle_event(posted(T, "P/other"))

@@ -68,7 +68,7 @@ class Host:
         self.fed[sender] = number + count
         record = (Entry("campus", "campus/lan1", LAN), Entry(LAN, self.name, self.name))
         messages = tuple(str(number + at).encode() for at in range(count))
-        packet = Packet(T, sender, number, number, 0, record, {}, messages)
+        packet = Packet.of(T, sender, number, number, 0, record, {}, messages)
         self.forwarder.handle_frame(1, Begin(self._channel, sender, number), 0.0)
         self.forwarder.handle_frame(1, Carry(self._channel, packet), 0.0)
         self.pump()

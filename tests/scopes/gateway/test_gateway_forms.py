@@ -30,7 +30,7 @@ ALICE = Sender("campus/lan1", "alice:1", 17)
 
 
 def packet(*messages: bytes, number: int = 5, session: int = 0, **attributes: str) -> Packet:
-    return Packet("campus/news", ALICE, number, 0, session, (), attributes, messages)
+    return Packet.of("campus/news", ALICE, number, 0, session, (), attributes, messages)
 
 
 def opened(payloads: list[bytes]) -> tuple[Messages, list[Envelope]]:

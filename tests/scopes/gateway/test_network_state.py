@@ -30,7 +30,7 @@ class Gateway:
 
     def take(self, first: int, stop: int) -> None:
         messages = (b"x",) * (stop - first)
-        self.holdings.take(Packet(T, ALICE, first, 0, 0, (), {}, messages))
+        self.holdings.take(Packet.of(T, ALICE, first, 0, 0, (), {}, messages))
 
 
 @pytest.fixture

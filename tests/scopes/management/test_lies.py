@@ -203,7 +203,7 @@ def draw_packet(rng: Random, at: str = "n1") -> Packet:
     number = rng.choice([0, 1, 2, 3, 5, VALUE_MAX - 1])
     record = (Entry("lan", rng.choice(["n2", "n3"]), at),)
     messages = tuple(b"x" * rng.choice([0, 50]) for _ in range(rng.choice([1, 1, 2, 5])))
-    return Packet("lan/t", draw_sender(rng), number, number, 0, record, {}, messages)
+    return Packet.of("lan/t", draw_sender(rng), number, number, 0, record, {}, messages)
 
 
 def lie(rng: Random) -> ChannelFrame:
@@ -224,9 +224,9 @@ def lie(rng: Random) -> ChannelFrame:
 
 def lie_in_datagram(rng: Random) -> LossyCarry | Cast:
     if rng.random() < 0.5:
-        return LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), draw_packet(rng))
+        return LossyCarry(rng.choice(IN + OUT), rng.randint(0, 9), VALUE_MAX, draw_packet(rng))
     at = rng.choice(["n1", "n2", "n3"])
-    return Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), draw_packet(rng, at))
+    return Cast(rng.choice(["lan", "campus"]), rng.randint(0, 9), VALUE_MAX, draw_packet(rng, at))
 
 
 def lie_to_recovery(rng: Random, node: Forwarder, now: float) -> None:

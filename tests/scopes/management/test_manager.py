@@ -79,6 +79,7 @@ class TestFigures:
             "X to P: do nothing",
             "A to B: request A-B, X/T3:A",
             "B to A: A-B, X/T3:A goes to B",
+            "P to B: take A-B, X/T3:A",  # Once more: the owners know that somebody subscribes.
             "-- C",
             "C to Q: subscriber in X/T3",
             "Q to X: subscriber in X/T3",

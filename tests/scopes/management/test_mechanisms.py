@@ -7,6 +7,7 @@ import pytest
 from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.management.events import MechanismClosed, MechanismOpened, PolicyRefused
 from quicksilver.scopes.management.mechanisms import AddressRange, BadRangeError
+from quicksilver.scopes.management.messages import REGIONS_MAX
 from tests.scopes.management.test_manager import T, want
 from tests.scopes.network import Network
 
@@ -121,3 +122,76 @@ class TestUse:
         network.run(10.0)
         assert len(opened(network, "A")) == 3, "nothing was opened again"
         assert len([e for e in network.events["A"] if isinstance(e, MechanismClosed)]) == 1
+
+
+class TestRegions:
+    """QSM's way: a message goes once to each set of members with the same topics (4.1)."""
+
+    def network(self, **topics: str) -> Network:
+        """Return a scope X; each node publishes and subscribes to topics of one letter."""
+        network = Network()
+        network.add("X", policy="regions", recovery="ring:5", multicast="239.192.7.0/24:7400")
+        for node, letters in topics.items():
+            network.add(node, "X", is_node=True)
+            for letter in letters:
+                want(network, node, "ps", f"X/{letter}")
+        network.run(1.0)
+        return network
+
+    def test_members_with_the_same_topics_listen_at_one_address_for_all_of_them(self) -> None:
+        network = self.network(A="xy", B="xy", C="x")
+        ways = {node: mechanisms(network, node) for node in "ABC"}
+        (both,) = {way.where for node in "AB" for way in ways[node].values()}
+        assert ways["C"]["X/x"].where != both
+        assert {*ways["A"]["X/x"].to} == {both, ways["C"]["X/x"].where}
+        assert ways["A"]["X/x"].to == ways["B"]["X/x"].to == ways["C"]["X/x"].to
+        assert ways["A"]["X/y"].to == (both,)
+
+    def test_nothing_is_sent_to_a_region_of_which_nobody_subscribes(self) -> None:
+        network = self.network(A="x", B="x")
+        network.add("P", "X", is_node=True)
+        want(network, "P", "p", "X/x")
+        want(network, "P", "ps", "X/own")
+        network.run(1.0)
+        way = mechanisms(network, "P")["X/x"]
+        assert way.to == (mechanisms(network, "A")["X/x"].where,)
+
+    def test_who_changes_its_topics_is_in_another_region_and_all_are_told(self) -> None:
+        network = self.network(A="xy", B="xy", C="x")
+        before = mechanisms(network, "B")["X/x"].where
+        want(network, "B", "", "X/y")
+        network.run(1.0)
+        ways = {node: mechanisms(network, node)["X/x"] for node in "ABC"}
+        assert ways["B"].where == ways["C"].where != before
+        assert ways["A"].where == before
+        assert {*ways["C"].to} == {ways["A"].where, ways["B"].where}
+        closed = [e for e in network.events["C"] if isinstance(e, MechanismClosed)]
+        assert not closed, "who only sends elsewhere goes on listening where it does"
+
+    def test_of_very_many_regions_all_listen_at_the_address_of_the_topic(self) -> None:
+        letters = [chr(0x4E00 + place) for place in range(REGIONS_MAX)]
+        network = self.network(**{f"N{place}": f"x{each}" for place, each in enumerate(letters)})
+        ways = {mechanisms(network, node)["X/x"] for node in ("N0", "N1", "N63")}
+        (address,) = {way.where for way in ways}
+        assert {way.to for way in ways} == {(address,)}
+
+    def test_without_recovery_there_are_no_regions_and_a_star_serves(self) -> None:
+        network = Network()
+        network.add("X", policy="regions", recovery="none", multicast="239.192.7.0/24:7400")
+        for node in "AB":
+            network.add(node, "X", is_node=True)
+            want(network, node, "ps")
+        (refused,) = [e for e in network.events["X"] if isinstance(e, PolicyRefused)]
+        assert "choose a protocol" in refused.problem
+        assert sum(map(len, network.sources.values())) == 2
+
+
+def mechanisms(network: Network, node: str) -> dict[str, MechanismOpened]:
+    """Return the mechanisms that a node uses in the end, by topic."""
+    found: dict[str, MechanismOpened] = {}
+    for event in network.events[node]:
+        if isinstance(event, MechanismOpened):
+            found[event.topic] = event
+        elif isinstance(event, MechanismClosed):
+            found.pop(event.topic, None)
+    return found

@@ -101,7 +101,7 @@ class TestChannels:
         want(network, "M", "s")
         refused = [e for e in network.events["X"] if isinstance(e, ChannelRefused)]
         assert len(refused) == 2
-        assert all("dialled" in event.reason for event in refused)
+        assert all("let a member of X that can be dialled" in event.reason for event in refused)
         network.add("A", "X", is_node=True)
         want(network, "A", "ps")
         assert not network.managers["X"]._arranger.plans[T].refused

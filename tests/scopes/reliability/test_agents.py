@@ -46,7 +46,7 @@ def post(members: str = "abc", *, view: int = 1, protocol: str = "star", member:
 
 
 def publish(agents: Agents, number: int, now: float) -> None:
-    packet = Packet(TOPIC, SENDER, number, 0, 0, begin("top", "a"), {}, (b"x",))
+    packet = Packet.of(TOPIC, SENDER, number, 0, 0, begin("top", "a"), {}, (b"x",))
     agents.state.lower.take(packet)  # type: ignore[attr-defined]
     agents.handle_arrived(TOPIC, SENDER, now)
 
@@ -238,5 +238,6 @@ def test_names_of_protocols() -> None:
     assert parse_protocol("tree") == ("tree", 3)
     assert parse_protocol("tree:5") == ("tree", 5)
     assert parse_protocol("gossip:4") == ("gossip", 4)
-    for bad in ("", "ring:2", "tree:0", "tree:x", "tree:", "tree:99999", "unknown"):
+    assert parse_protocol("ring:5") == ("ring", 5)
+    for bad in ("", "ring:1", "star:2", "tree:0", "tree:x", "tree:", "tree:99999", "unknown"):
         assert parse_protocol(bad) is None

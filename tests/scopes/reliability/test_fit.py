@@ -57,13 +57,15 @@ class Pair:
                 while (given_up := agents.poll_given_up()) is not None:
                     forwarder.pass_over(*given_up)
                     agents.handle_arrived(*given_up[:2], self.now)
+                while (begun := agents.poll_begun()) is not None:
+                    forwarder.skip(*begun)
 
 
 def delivered(forwarder: Forwarder) -> list[bytes | str]:
     found: list[bytes | str] = []
     while (each := forwarder.poll_delivery()) is not None:
         if isinstance(each, Packet):
-            found += each.messages
+            found += each.split()
         elif isinstance(each, Gap):
             found.append(f"{each.first} to {each.last} are lost")
     return found

@@ -8,6 +8,7 @@ from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.posts import AgentKey, DomainId
 from quicksilver.scopes.reliability.records import RECORDS_MAX
 from quicksilver.scopes.reliability.repairs import Config
+from quicksilver.scopes.reliability.returns import RETURN_S
 from quicksilver.scopes.reliability.rounds import LOST_S
 from quicksilver.stdx.ranges import RangeSet
 from tests.scopes.reliability.draws import PROTOCOLS
@@ -42,6 +43,97 @@ def test_a_newcomer_begins_at_what_is_stable(protocol: str) -> None:
     late = world.nodes["late"]
     assert late.holdings.begun[name] == 20
     assert late.received[name] == RangeSet([(20, 25)])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_who_was_away_gets_what_began_meanwhile(protocol: str) -> None:
+    """It knows nothing of the stream, which is stable by now; but it is not new."""
+    world = World(Scope("top", protocol, list("abc")))
+    world.publish("b", 5)
+    world.run(2.0)
+    away = world.nodes["c"]
+    away.frozen_until = world.now + 3.0
+    world.leave("top", "c")
+    send_to(world, "a", 20, "b")
+    world.run(2.0)
+    assert stable_of(world, "b", "a") == 20
+    world.scopes["top"].members.append("c")
+    world.arrange()
+    world.run(5.0)
+    name = Name(TOPIC, world.nodes["a"].sender)
+    assert away.received[name] == RangeSet([(0, 20)])
+    assert not away.gaps
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_part_that_was_away_gets_what_began_meanwhile(protocol: str) -> None:
+    """Its domain was passed over one level up, and none of its members knows of the stream."""
+    world = World(two_levels(protocol, protocol))
+    world.publish("b", 5)
+    world.run(2.0)
+    part = world.scopes["top"].members.pop()
+    for away in "def":
+        world.nodes[away].frozen_until = world.now + 3.0
+    world.arrange()
+    send_to(world, "a", 20, "b", "c")
+    world.run(2.0)
+    assert stable_of(world, "b", "a") == 20
+    world.scopes["top"].members.append(part)
+    world.arrange()
+    world.run(5.0)
+    name = Name(TOPIC, world.nodes["a"].sender)
+    for away in "def":
+        assert world.nodes[away].received[name] == RangeSet([(0, 20)])
+
+
+def send_to(world: World, sender: str, count: int, *receivers: str) -> None:
+    """Send messages that reach some nodes only."""
+    packet = world.nodes[sender].publish(count, world.now)
+    for receiver in receivers:
+        world.nodes[receiver].take(packet, world.now)
+    world.run(0.0)
+
+
+@pytest.mark.parametrize("is_told_earlier", [False, True])
+def test_who_is_new_is_not_given_what_somebody_else_has_missed(is_told_earlier: bool) -> None:
+    """Also if the node that its messages come from says where those begin who were away."""
+    world = World(Scope("top", "ring", list("abc")))
+    world.publish("a", 10)
+    world.run(2.0)
+    world.leave("top", "c")
+    world.publish("a", 10)
+    world.run(2.0)
+    name = Name(TOPIC, world.nodes["a"].sender)
+    giver = world.nodes["b"].holdings.find(*name)
+    assert giver is not None
+    assert (giver.beginning(), giver.missed()) == (20, 10)
+    world.join("top", "late")
+    late = world.nodes["late"]
+    if is_told_earlier:
+        world.run(0.2)
+        late.holdings.begin(*name, giver.missed())
+    packet = world.nodes["a"].publish(5, world.now)
+    late.take(packet, world.now)
+    settle(world)
+    stream = late.holdings.find(*name)
+    assert stream is not None
+    assert (stream.kept, stream.low) == (20, 25)
+    assert not late.gaps
+
+
+def test_after_a_while_nobody_is_expected_back() -> None:
+    """Then whoever comes is new, and begins after what is stable."""
+    world = World(Scope("top", "ring", list("abc")))
+    world.publish("a", 10)
+    world.run(2.0)
+    world.leave("top", "c")
+    world.publish("a", 10)
+    world.run(RETURN_S + 3.0)
+    world.join("top", "late")
+    world.publish("a", 5, reach=0.0)
+    settle(world)
+    name = Name(TOPIC, world.nodes["a"].sender)
+    assert world.nodes["late"].received[name] == RangeSet([(20, 25)])
 
 
 def test_who_catches_up_holds_up_nobody_until_it_has() -> None:

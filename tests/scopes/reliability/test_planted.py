@@ -107,14 +107,7 @@ def asks_the_same_member_again_and_again(patch: Patch) -> None:
 
 
 def takes_newcomers_from_the_beginning(patch: Patch) -> None:
-    report = NodeState.report
-
-    def broken(self: NodeState, name: Name, agreed: int) -> Own:
-        if self.lower.find(*name) is None and self.subscribes(name.topic):
-            self.lower.begin(*name, 0)
-        return report(self, name, agreed)
-
-    patch.setattr(NodeState, "report", broken)
+    patch.setattr(NodeState, "_beginning", lambda self, name: 0)
 
 
 def shift_of_seats() -> None:
@@ -197,10 +190,16 @@ BUGS = [
 ]
 
 
+# Those of ``test_members`` and seed 4 of ``test_agreement`` are tests of their own.
+@pytest.mark.slow
+@pytest.mark.parametrize("find", [shift_of_seats, holder_falls_silent, settle_after_loss])
+def test_without_the_bug_all_is_well(find: Callable[[], None]) -> None:
+    find()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.plant.__name__)
 def test_a_planted_bug_is_found(bug: Planted, monkeypatch: Patch) -> None:
-    bug.find()
     bug.plant(monkeypatch)
     with pytest.raises(AssertionError):
         bug.find()

@@ -44,7 +44,7 @@ class Asking:
 
 def packet(number: int, count: int = 1, size: int = 10) -> Packet:
     messages = tuple(b"m" * size for _ in range(count))
-    return Packet("top/x", SENDER, number, number, 0, begin("top", "s"), {}, messages)
+    return Packet.of("top/x", SENDER, number, number, 0, begin("top", "s"), {}, messages)
 
 
 def make(config: Config | None = None) -> Repairs:
@@ -108,7 +108,7 @@ def test_the_same_is_not_sent_to_the_same_member_at_once() -> None:
     pull = Pull("top/x", SENDER, (2, 3))
     first = repairs.handle_pull(Asking(), 1, pull, 1.0)
     assert first is not None
-    assert [(p.number, len(p.messages)) for p in first.packets] == [(2, 3)]
+    assert [(p.number, p.count) for p in first.packets] == [(2, 3)]
     assert first.way == ("a",)
     assert repairs.handle_pull(Asking(), 1, pull, 1.01) is None
     assert repairs.handle_pull(Asking(), 2, pull, 1.01) is not None
@@ -163,7 +163,7 @@ def test_what_is_given_goes_the_way_of_a_channel_once() -> None:
 
 def test_gifts_of_other_topics_and_of_other_members_are_refused() -> None:
     repairs = make()
-    strange = Packet("top/other", SENDER, 0, 0, 0, (), {}, (b"x",))
+    strange = Packet.of("top/other", SENDER, 0, 0, 0, (), {}, (b"x",))
     repairs.handle_copies(Asking(), 1, Copies(("b",), (strange,)))
     repairs.handle_copies(Asking(), 1, Copies(("c",), (packet(0),)))
     assert not repairs.repairs

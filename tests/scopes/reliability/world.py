@@ -96,6 +96,12 @@ class Recorded(Holdings):
             self.begun[Name(topic, sender)] = stream.low
         return stream
 
+    def skip(self, topic: str, sender: Sender, first: int) -> list[Packet]:
+        stream = self.find(topic, sender)
+        if stream is not None and not stream.is_begun:
+            self.begun[Name(topic, sender)] = max(first, stream.low)
+        return super().skip(topic, sender, first)
+
 
 class Node:
     """One node: what it has, and its agents."""
@@ -135,7 +141,9 @@ class Node:
         first = self.next.get(topic, 0)
         self.next[topic] = first + count
         messages = tuple(f"{self.name} {n}".encode() for n in range(first, first + count))
-        packet = Packet(topic, self.sender, first, first, 0, begin("top", self.name), {}, messages)
+        packet = Packet.of(
+            topic, self.sender, first, first, 0, begin("top", self.name), {}, messages
+        )
         self.take(packet, now)
         return packet
 
@@ -287,26 +295,32 @@ class World:
         for node in self.nodes.values():
             if node.name != name and not node.is_down and self.rng.uniform() < reach:
                 node.take(packet, self.now)
-        self._pump()
+        self._pump(self.alive())
 
     def run(self, seconds: float) -> None:
+        """Let time pass; a node is asked when something came for it, or its time has come."""
         end = self.now + seconds
+        due = {name: node.agents.next_timeout() for name, node in self.nodes.items()}
+        stirred = set(self.nodes)
         while True:
-            times = [self._flight[0][0]] if self._flight else []
-            for node in self.alive():
-                due = node.agents.next_timeout()
-                if due is not None:
-                    times.append(max(due, node.frozen_until))
+            alive = self.alive()
+            times = [max(t, n.frozen_until) for n in alive if (t := due[n.name]) is not None]
+            times += [at for at, *_ in self._flight[:1]]
             if not times or min(times) > end:
                 break
             self.now = max(self.now, min(times))
             while self._flight and self._flight[0][0] <= self.now:
                 _, _, origin, to, what = heappop(self._flight)
                 self._arrive(origin, to, what)
-            for node in self.alive():
-                if node.frozen_until <= self.now:
-                    node.agents.handle_timeout(self.now)
-            self._pump()
+                stirred.add(to)
+            stirred |= {name for name, at in due.items() if at is not None and at <= self.now}
+            awake = [n for n in alive if n.name in stirred and n.frozen_until <= self.now]
+            for node in awake:
+                node.agents.handle_timeout(self.now)
+            self._pump(awake)
+            for node in awake:
+                due[node.name] = node.agents.next_timeout()
+                stirred.discard(node.name)
         self.now = end
 
     def _arrive(self, origin: str, to: str, what: bytes | Event) -> None:
@@ -323,9 +337,9 @@ class World:
         else:
             node.agents.handle_event(what, self.now)
 
-    def _pump(self) -> None:
+    def _pump(self, nodes: list[Node]) -> None:
         """Take what nodes have to say."""
-        for node in self.alive():
+        for node in nodes:
             if node.frozen_until > self.now:
                 continue
             while (repair := node.agents.poll_repair()) is not None:
@@ -337,6 +351,8 @@ class World:
                     if isinstance(each, Gap):
                         node.gaps.setdefault(name, RangeSet()).add(each.first, each.last + 1)
                 node.agents.handle_arrived(topic, sender, self.now)
+            while (begun := node.agents.poll_begun()) is not None:
+                node.holdings.skip(*begun)
             while (stable := node.agents.poll_stable()) is not None:
                 self._check_mark(node, *stable)
             while (out := node.agents.poll_message()) is not None:

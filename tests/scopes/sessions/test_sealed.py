@@ -37,7 +37,7 @@ def test_messages_are_sealed_on_the_way_and_open_at_the_end() -> None:
 
     def spy() -> object:
         told = poll()
-        got.extend(told.messages if isinstance(told, Packet) else ())
+        got.extend(told.split() if isinstance(told, Packet) else ())
         return told
 
     network.nodes["H"].poll_delivery = spy  # type: ignore[method-assign, assignment]
@@ -70,7 +70,7 @@ def test_a_publisher_without_the_key_waits_and_sends_nothing_in_the_open() -> No
     network.nodes["A"].publish(T, [b"the questions"], None, network.now)
     network.run(5.0)
     assert network.got["B"] == []
-    assert not network.nodes["A"].is_stable(T, 1)
+    assert not network.nodes["A"].promised.is_stable(T, 1)
     assert not any(b"questions" in data for data in seen)
     assert network.managers["X"].change_session(T, Flavour(), network.now) is None
     network.run(10.0)

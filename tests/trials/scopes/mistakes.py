@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from quicksilver.scopes.dissemination.bundles import bundle
 from quicksilver.scopes.dissemination.holdings import Holdings, Stream
-from quicksilver.scopes.dissemination.packets import Packet, Sender
+from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.domains import Domains
 from quicksilver.scopes.management.handing import Handing
@@ -22,8 +23,11 @@ from quicksilver.scopes.reliability.lower import NodeState
 from quicksilver.scopes.reliability.records import Own
 from quicksilver.scopes.reliability.repairs import Repairs
 from quicksilver.scopes.reliability.rounds import StreamRounds
+from quicksilver.scopes.sessions.multiplexer import Multiplexer
+from quicksilver.scopes.sessions.ordering import TotalOrder
 from quicksilver.trials.scopes.plan import (
     AnyFault,
+    ChangeSession,
     CrashManager,
     CrashNode,
     FreezeNode,
@@ -98,6 +102,14 @@ A_DEATH = scene(CrashNode(at=1.0, node="root/n0/x2"))
 DEATHS = scene(CrashNode(at=1.0, node="root/n0/x2"), CrashNode(at=1.5, node="root/n0/x1"))
 """Whoever led, another one does now."""
 
+IN_ORDER = scene(ChangeSession(at=0.2, topic="root/all", ordering="total"))
+SEALED = scene(ChangeSession(at=0.2, topic="root/all", key="exam"))
+A_CHANGE = scene(
+    ChangeSession(at=0.5, topic="root/all"),
+    ChangeSession(at=1.5, topic="root/all"),
+    policy="multicast",
+    drop_rate=0.1,
+)
 A_RESTART = scene(
     CrashManager(at=1.0, for_s=1.0, scope="root/n0"),
     FreezeNode(at=1.5, for_s=2.0, node="root/n0/x1"),
@@ -135,7 +147,7 @@ def delivers_without_order() -> AbstractContextManager[None]:
 def turns_packets_round() -> AbstractContextManager[None]:
     def moved(self: Packet, record: Any, attributes: Any = None) -> Packet:
         found = whole(self, record, attributes)
-        return msgspec.structs.replace(found, messages=found.messages[::-1])
+        return msgspec.structs.replace(found, bundle=bundle(found.split()[::-1]))
 
     whole = Packet.moved
     return patched(Packet, "moved", moved)
@@ -262,6 +274,30 @@ def keeps_the_dead() -> AbstractContextManager[None]:
 
     whole = Domains.handle_party
     return patched(Domains, "handle_party", handle_party)
+
+
+# Sessions
+
+
+def delivers_before_its_turn() -> AbstractContextManager[None]:
+    def handle_item(self: TotalOrder, item: Any, now: float, *, follows: bool = False) -> None:
+        self.out.append(item)
+
+    return patched(TotalOrder, "handle_item", handle_item)
+
+
+def drops_the_old_session() -> AbstractContextManager[None]:
+    def take(self: Multiplexer, item: Any, now: float) -> None:
+        known = self._find(item.topic)
+        if isinstance(item, Gap) or item.session >= known.newest:
+            whole(self, item, now)
+
+    whole = Multiplexer._take
+    return patched(Multiplexer, "_take", take)
+
+
+def leaves_messages_sealed() -> AbstractContextManager[None]:
+    return patched(Multiplexer, "_open", lambda self, stack, packet: [packet])
 
 
 MISTAKES = (
@@ -392,5 +428,26 @@ MISTAKES = (
         install=hands_nothing_on,
         scene=DEATHS,
         caught_by="quiescence",
+    ),
+    Mistake(
+        name="before-its-turn",
+        what="messages of a total order are delivered as they come",
+        install=delivers_before_its_turn,
+        scene=IN_ORDER,
+        caught_by="one order",
+    ),
+    Mistake(
+        name="drops-the-old-session",
+        what="what comes after a change, and was sent before it, is dropped",
+        install=drops_the_old_session,
+        scene=A_CHANGE,
+        caught_by="complete",
+    ),
+    Mistake(
+        name="leaves-messages-sealed",
+        what="whoever has the key gives messages to the application as they came",
+        install=leaves_messages_sealed,
+        scene=SEALED,
+        caught_by="content",
     ),
 )

@@ -27,6 +27,9 @@ MULTICAST = "239.192.7.0/24:7400"
 START_S = 90.0
 """How long a process may take to start: there are many, and they share few processors."""
 
+AGAIN_S = 0.3
+"""Between two questions to a manager that has nothing to tell yet."""
+
 PROBE_S = 0.2
 
 
@@ -226,15 +229,25 @@ class Campus:
     # Who does what
 
     def explain(self, number: int) -> list[Fact]:
-        """Return what the manager of a network says about the topic."""
+        """Return what the manager of a network says about the topic.
+
+        One that has just started again has to hear of it from its members first.
+        """
         command = [
             *self.manager_place(number).prefix(),
             *(sys.executable, "-m", "quicksilver.cli.main", "scope", "explain", TOPIC),
             *("--manager", self._manager_of(number), "--json"),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_S)
-        if done.returncode:
-            raise ChildError("scope explain", done.stderr.strip())
+        deadline = time.monotonic() + START_S
+        while True:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=START_S
+            )
+            if not done.returncode:
+                break
+            if time.monotonic() > deadline:
+                raise ChildError("scope explain", done.stderr.strip())
+            time.sleep(AGAIN_S)
         lines = done.stdout.splitlines()
         return [msgspec.json.decode(line, type=Fact) for line in lines]
 

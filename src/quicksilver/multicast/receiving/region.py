@@ -96,11 +96,16 @@ class Region:
         self.repair_patience = Patience(
             environment.config.request_retry_s, least_s=RETRY_S_MIN, most_s=RETRY_S_MAX
         )
+        self._touched = environment.regions.touched
         self.ask_at: float | None = None
         """When to look for packets to ask for; None while nothing is missing."""
         self._stirred: dict[int, None] = {}
         self._stirred_at: float | None = None
         self._due_at: float | None = None
+
+    def touch(self) -> None:
+        """Something happened that may change when there is something to do here."""
+        self._touched[self.id, self.number] = None
 
     # Streams
 
@@ -208,6 +213,7 @@ class Region:
         self._stirred[stream.sender] = None
         if self._stirred_at is None:
             self._stirred_at = now
+            self.touch()
 
     def handle_hole(self, lost_at: float) -> None:
         """A packet has overtaken others: unless they come until then, they are asked for.
@@ -218,11 +224,13 @@ class Region:
         round_at = lost_at + self._env.config.token_loss_interval_s
         if self._due_at is None or round_at < self._due_at:
             self._due_at = round_at
+            self.touch()
 
     def look_for_holes(self, when: float) -> None:
         """Look for packets to ask for, at this time or sooner."""
         if self.ask_at is None or when < self.ask_at:
             self.ask_at = when
+            self.touch()
 
     def handle_bytes_due(self, now: float) -> None:
         """``token_due_bytes`` has run out: enough has arrived for a token."""
@@ -230,6 +238,7 @@ class Region:
         self.token_due_bytes = self.token_bytes
         self.active_at = now
         self._due_at = now
+        self.touch()
 
     @property
     def arrived_bytes(self) -> int:
@@ -254,6 +263,7 @@ class Region:
             self.handle_bytes_due(now)
         if self._stirred_at is None:
             self._stirred_at = now
+            self.touch()
 
     def has_news(self) -> bool:
         return self._stirred_at is not None or self._due_at is not None
@@ -330,6 +340,7 @@ class Region:
         """A newer view replaced this one."""
         self.retired_at = self.active_at = now
         self.kept_until = now + self._env.config.retire_s
+        self.touch()
 
     def is_kept(self, now: float, *, is_sending: bool) -> bool:
         """Whether a view that was replaced is still needed.
@@ -340,6 +351,7 @@ class Region:
         """
         if now < self.kept_until:
             return True
+        self.touch()
         config = self._env.config
         if any(stream.is_held() for stream in self.streams.values()):
             # It is all here, and the application has yet to get it.

@@ -37,6 +37,8 @@ class Regions:
         self.by_name: dict[Name, Region] = {}
         self.streams: dict[bytes, ReceiveStream] = {}
         """Every stream of every view: a packet's first look-up."""
+        self.touched: dict[Name, None] = {}
+        """Views to which something happened since they were last asked for their next alarm."""
         self._forgotten: dict[Name, dict[int, int]] = {}
         self._awaiting: list[Awaiting] = []
         """Streams that are held until it is known whether this node was in views that come

@@ -70,11 +70,6 @@ class RegionRecovery:
             in_flight_max=config.tokens_in_flight,
         )
         self.stack: AgentStack[Gathered] = AgentStack()
-        self._timeout: float | None = None
-        self._is_timeout_known = False
-        """Whether ``_timeout`` is when agents next have something to do. Asked twice a turn of
-        every view, replaced ones included, of which a turn concerns one or none: to ask all
-        agents each time was a fifth of a simulation."""
         self._place()
 
     def _make_agent(self, domain: Domain) -> RingAgent[Gathered]:
@@ -91,7 +86,7 @@ class RegionRecovery:
 
     def _place(self) -> None:
         size = self._env.settings.partition_size
-        self._is_timeout_known = False
+        self.region.touch()
         hierarchy = hierarchy_of(self.region.view.members, size, self._failed)
         self.stack.become_placed(hierarchy.domains_of(self._env.node), self._make_agent)
 
@@ -117,7 +112,7 @@ class RegionRecovery:
         """Take a token; False when no honest peer sends it here."""
         if len(token.records) > RECORDS_SENT_MAX:
             return False
-        self._is_timeout_known = False
+        self.region.touch()
         content = None
         if not token.direct:
             content = Gathered(token.records, token.buffer_bytes, token.drops)
@@ -138,11 +133,11 @@ class RegionRecovery:
         return True
 
     def handle_wake(self, wake: Wake, now: float) -> None:
-        self._is_timeout_known = False
+        self.region.touch()
         self.stack.handle_wake(rounds.Wake((wake.level, wake.ring), wake.origin), now)
 
     def handle_receipt(self, receipt: Receipt, now: float) -> None:
-        self._is_timeout_known = False
+        self.region.touch()
         domain = (receipt.level, receipt.ring)
         taken = rounds.Receipt(domain, receipt.origin, receipt.leader, receipt.round)
         self.stack.handle_receipt(taken, now)
@@ -153,22 +148,22 @@ class RegionRecovery:
 
     def handle_timeout(self, now: float) -> None:
         self._take_news()
-        self._is_timeout_known = False
+        self.region.touch()
         self.repairer.handle_timeout(now)
         self.stack.handle_timeout(now)
 
     # Outputs
 
     def next_timeout(self) -> float | None:
-        if self.region.has_news():
+        """Return when there is something to do, as long as the view is not touched."""
+        region = self.region
+        if region.has_news():
             self._take_news()
-        if not self._is_timeout_known:
-            self._timeout = self.stack.next_timeout()
-            self._is_timeout_known = True
-        soonest = self._timeout
-        ask_at = self.region.ask_at
-        if ask_at is not None and (soonest is None or ask_at < soonest):
-            return ask_at
+        soonest = self.stack.next_timeout()
+        if region.ask_at is not None and (soonest is None or region.ask_at < soonest):
+            soonest = region.ask_at
+        if region.retired_at is not None and (soonest is None or region.kept_until < soonest):
+            soonest = region.kept_until
         return soonest
 
     def has_messages(self) -> bool:
@@ -176,7 +171,7 @@ class RegionRecovery:
 
     def poll(self, now: float) -> Transmit | None:
         """Return what an agent says next as a datagram, made from the state of this moment."""
-        self._is_timeout_known = False
+        self.region.touch()
         while (message := self.stack.poll_message(now)) is not None:
             to, content = message
             address = self._env.address_of(to)
@@ -240,7 +235,7 @@ class RegionRecovery:
     # News
 
     def _take_news(self) -> None:
-        self._is_timeout_known = False
+        self.region.touch()
         news = self.region.take_news()
         for sender in news.senders:
             self._acknowledgements.forget(sender)

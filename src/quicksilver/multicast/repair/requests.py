@@ -215,11 +215,19 @@ class RepairRequests:
         if len(placement.partitions) == 1:
             return wanted
         own = placement.partition_of(self._env.node)
-        return RangeSet(
-            (s, s + 1)
-            for s in wanted.values(LOOKED_UP_MAX)
-            if placement.keeping_partition(s) == own or not self._living_keepers(s)
-        )
+        node, is_failed = self._env.node, self._env.is_failed
+        # Thousands of packets have the same few keepers: each set of them is looked at once.
+        is_lost: dict[tuple[int, ...], bool] = {}
+        ours = RangeSet()
+        for sequence in wanted.values(LOOKED_UP_MAX):
+            if placement.keeping_partition(sequence) != own:
+                keepers = placement.keepers(sequence)
+                if keepers not in is_lost:
+                    is_lost[keepers] = all(k == node or is_failed(k) for k in keepers)
+                if not is_lost[keepers]:
+                    continue
+            ours.add(sequence, sequence + 1)
+        return ours
 
     def ask_sender(self, sender: int, wanted: RangeSet, now: float) -> None:
         """Ask for what nobody in the partition holds, unless it was asked for just now."""

@@ -37,6 +37,8 @@ class Reason(enum.Enum):
     LEFT = "their group was left and its view is gone, with them still queued"
     CLOSED = "the node was closed before they were acknowledged"
     EMPTY = "their group lost its last member before they were sent"
+    NETWORKS = "no gateway could say that other networks have them"
+    """The members in this network have them."""
     MEMBERS_GONE = "members left or failed before they acknowledged them"
     """Not a failure: messages are promised only to members that stay."""
 

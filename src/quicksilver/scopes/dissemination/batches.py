@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
-from quicksilver.scopes.dissemination.packets import (
-    CUT_BYTES,
+from quicksilver.scopes.dissemination.bundles import (
     MESSAGES_MAX,
-    Packet,
-    Sender,
+    TABLE_BYTES,
+    Bundle,
     cut_messages,
 )
+from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
+from quicksilver.scopes.dissemination.packets import CUT_BYTES, Packet, Sender
 from quicksilver.scopes.routing import Record
 from quicksilver.stdx.errors import QuicksilverError
 
@@ -125,16 +125,16 @@ class Batches:
         topic: str,
         sender: Sender,
         number: int,
-        runs: Iterator[tuple[bytes, ...]],
+        bundles: Iterator[Bundle],
         record: Record,
         attributes: dict[str, str],
     ) -> Iterator[Packet]:
-        """Make a packet of each run of messages, the first of which has a number."""
-        for messages in runs:
+        """Make a packet of each bundle; the first message of the first one has a number."""
+        for bundle in bundles:
             serial = self._serials[topic]
             self._serials[topic] = serial + 1
             packet = Packet(
-                topic, sender, number, serial, self.session_of(topic), record, attributes, messages
+                topic, sender, number, serial, self.session_of(topic), record, attributes, bundle
             )
             number = packet.stop
             yield packet
@@ -153,4 +153,4 @@ def check_messages(messages: Sequence[bytes], attributes: dict[str, str]) -> int
         longest = max(map(len, messages))
         if longest > PAYLOAD_BYTES_MAX:
             raise MessageTooLargeError("bytes", longest, PAYLOAD_BYTES_MAX)
-    return size + 5 * len(messages)
+    return size + TABLE_BYTES * len(messages)

@@ -173,9 +173,12 @@ class Carrier:
     def _handle_media(
         self, topic: str, before: tuple[Medium, ...], wanted: tuple[Medium, ...]
     ) -> None:
+        scopes = {medium.scope for medium in wanted}
         for medium in before:
-            if medium not in wanted:
+            if medium.scope not in scopes:
                 self._events.append(MechanismClosed(topic, medium.scope))
         for medium in wanted:
             if medium not in before:
-                self._events.append(MechanismOpened(topic, medium.scope, medium.where, medium.path))
+                self._events.append(
+                    MechanismOpened(topic, medium.scope, medium.where, medium.path, medium.to)
+                )

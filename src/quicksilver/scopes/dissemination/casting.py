@@ -17,13 +17,15 @@ from quicksilver.scopes.dissemination.frames import (
     Datagram,
     LossyCarry,
     encode,
+    with_packet,
 )
-from quicksilver.scopes.dissemination.packets import Packet
+from quicksilver.scopes.dissemination.packets import CUT_BYTES, Packet
 from quicksilver.scopes.management.events import MechanismOpened
 from quicksilver.scopes.routing import cast
 
-WAITING_BYTES_MAX = 8 << 20
-"""Datagrams that wait to be sent; past it what is to be sent is dropped."""
+WAITING_BYTES_MAX = 16 << 20
+"""Datagrams that wait to be sent; past it what is to be sent is dropped. A window of what a node
+publishes fits in with room to spare (``forwarder.WINDOW_BYTES``)."""
 
 MECHANISM = "multicast"
 """The kind of mechanism that takes datagrams: its name is an address and a port."""
@@ -39,16 +41,32 @@ class Datagrams:
 
     def send(self, where: Link | External, datagram: Datagram) -> None:
         """Send messages, in as many datagrams as they need, or what an agent says."""
+        if isinstance(datagram, AgentSays):
+            self._put(where, encode(datagram))
+            return
+        packet = datagram.packet
+        if packet.count > 1 and packet.payload_bytes() > CUT_BYTES:
+            self._send_parts(where, datagram, CUT_BYTES)
+            return
         data = encode(datagram)
+        if len(data) > DATAGRAM_BYTES_MAX and packet.count > 1:
+            self._send_parts(where, datagram, packet.payload_bytes() // 2)
+        else:
+            self._put(where, data)
+
+    def _send_parts(
+        self, where: Link | External, datagram: LossyCarry | Cast, bytes_max: int
+    ) -> None:
+        packet = datagram.packet
+        number = packet.number
+        for part in packet.bundle.cut(bytes_max):
+            moved = packet.cut(number, number + part.count)
+            number = moved.stop
+            self.send(where, with_packet(datagram, moved))
+
+    def _put(self, where: Link | External, data: bytes) -> None:
         if len(data) > DATAGRAM_BYTES_MAX:
-            packet = None if isinstance(datagram, AgentSays) else datagram.packet
-            if packet is None or len(packet.messages) == 1:
-                self._counters["too_long_for_datagram"] += 1
-                return
-            middle = packet.number + len(packet.messages) // 2
-            assert not isinstance(datagram, AgentSays)
-            self.send(where, _with_packet(datagram, packet.cut(packet.number, middle)))
-            self.send(where, _with_packet(datagram, packet.cut(middle, packet.stop)))
+            self._counters["too_long_for_datagram"] += 1
         elif self._bytes + len(data) > WAITING_BYTES_MAX:
             self._counters["datagrams_dropped"] += 1
         else:
@@ -62,12 +80,6 @@ class Datagrams:
         where, data = self._waiting.popleft()
         self._bytes -= len(data)
         return where, data
-
-
-def _with_packet(datagram: LossyCarry | Cast, packet: Packet) -> Datagram:
-    if isinstance(datagram, Cast):
-        return Cast(datagram.scope, datagram.first, packet)
-    return LossyCarry(datagram.channel, datagram.first, packet)
 
 
 class Mechanisms:
@@ -85,15 +97,20 @@ class Mechanisms:
         if scopes.pop(scope, None) is not None and not scopes:
             del self._by_topic[topic]
 
-    def carry(self, packet: Packet, first: int) -> None:
+    def carry(self, packet: Packet, first: int, missed: int) -> None:
         """Give a packet to the mechanisms of scopes where it originated at this node's member.
 
-        ``first``: where its stream begins for those who have nothing of it.
+        ``first``: where its stream begins for those who have nothing of it; ``missed``: for
+        those of them who were away meanwhile.
         """
         for scope, each in self._by_topic.get(packet.topic, {}).items():
             record = cast(packet.record, scope, each.path[0]) if packet.record else None
-            if record is not None and each.where.mechanism == MECHANISM:
-                self._datagrams.send(each.where, Cast(scope, first, packet.moved(record)))
+            if record is None:
+                continue
+            for where in each.to or (each.where,):
+                if where.mechanism == MECHANISM:
+                    moved = packet.moved(record)
+                    self._datagrams.send(where, Cast(scope, first, missed, moved))
 
     def knows_any(self, topic: str) -> bool:
         return topic in self._by_topic

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from quicksilver.scopes.dissemination.batches import Batches, check_messages
+from quicksilver.scopes.dissemination.bundles import cut_messages
 from quicksilver.scopes.dissemination.carrying import key_of
 from quicksilver.scopes.dissemination.casting import Datagrams, Mechanisms
 from quicksilver.scopes.dissemination.channels import External, Link
@@ -38,7 +39,6 @@ from quicksilver.scopes.dissemination.packets import (
     Gap,
     Packet,
     Sender,
-    cut_messages,
 )
 from quicksilver.scopes.dissemination.windows import Windows
 from quicksilver.scopes.management.events import (
@@ -63,6 +63,9 @@ from quicksilver.scopes.routing import (
     heard,
 )
 from quicksilver.stdx.ranges import VALUE_MAX
+
+NEW_S = 3.0
+"""Who has joined a topic so lately was not away."""
 
 WINDOW_BYTES = 8 << 20
 """What a node may publish to a topic before others have it."""
@@ -98,6 +101,7 @@ class Forwarder:
         self._node = node
         self._record = begin(scope, node)
         self._batches = Batches(self.sender, self._record)
+        self._subscribed_at: dict[str, float] = {}
         self._answers: deque[tuple[int, ChannelFrame]] = deque()
         self._deliveries: deque[Packet | Gap] = deque()
         datagrams = Datagrams(self.counters)
@@ -145,10 +149,13 @@ class Forwarder:
         """Return the number after the last message that was published here."""
         return self._batches.next_number(topic)
 
-    def is_stable(self, topic: str, number: int) -> bool:
-        """Whether all messages of this node below a number are everywhere (``windows``)."""
+    def is_stable(self, topic: str, number: int, sender: Sender | None = None) -> bool:
+        """Whether all messages of a sender below a number are everywhere (``windows``).
+
+        None: this node's own.
+        """
         self._send_batches()
-        return number <= self._windows.stable_mark(topic)
+        return number <= self._windows.stable_mark(topic, sender)
 
     def check(self, messages: Sequence[bytes], attributes: dict[str, str] | None) -> None:
         """Raise ``MessageTooLargeError`` if ``publish`` would."""
@@ -157,6 +164,10 @@ class Forwarder:
     def is_recovered(self, topic: str) -> bool:
         """Whether agents here recover messages of a topic."""
         return self._windows.is_recovered(topic)
+
+    def has_agents(self, topic: str) -> bool:
+        """Whether agents here serve a topic, be it that its session wants nothing repaired."""
+        return self._windows.has_agents(topic)
 
     def set_repaired(self, topic: str, *, is_repaired: bool) -> None:
         """Say whether messages of a topic that are missing are waited for, if agents are here.
@@ -175,6 +186,19 @@ class Forwarder:
     def is_carried(self, topic: str, channels: Iterable[Channel]) -> bool:
         """Whether agents here recover messages of a topic, or else channels have been opened."""
         return self._windows.is_recovered(topic) or all(map(self._outlets.is_ready, channels))
+
+    def is_open(self, sources: Iterable[Channel], targets: Iterable[Channel]) -> bool:
+        """Whether channels that begin and end here have been opened."""
+        outlets, inlets = self._outlets, self._inlets
+        return all(map(outlets.is_ready, sources)) and all(map(inlets.is_open, targets))
+
+    def note_subscribed(self, topic: str, now: float) -> None:
+        """The applications of this node want the messages of a topic from now on."""
+        self._subscribed_at[topic] = now
+
+    def _is_new(self, topic: str, now: float) -> bool:
+        """Whether this node cannot have missed anything of a topic yet."""
+        return now < self._subscribed_at.get(topic, now) + NEW_S
 
     # Inputs from other protocols and from recovery
 
@@ -231,7 +255,7 @@ class Forwarder:
             self.counters["forged"] += 1
             return False
         fresh = self._take(moved, now)
-        self.counters["repaired"] += sum(len(each.messages) for each in fresh)
+        self.counters["repaired"] += sum(each.count for each in fresh)
         return bool(fresh)
 
     def pass_over(self, topic: str, sender: Sender, mark: int) -> None:
@@ -240,6 +264,11 @@ class Forwarder:
         if stream is not None and sender != self.sender and mark > stream.low:
             self.holdings.arrived[Name(topic, sender)] = None
             self._deliver(self.holdings.pass_over(topic, sender, mark))
+
+    def skip(self, topic: str, sender: Sender, first: int) -> None:
+        """Recovery says that a stream of which nothing was delivered begins here for this node."""
+        if sender != self.sender:
+            self._deliver(self.holdings.skip(topic, sender, first))
 
     # Inputs
 
@@ -267,6 +296,7 @@ class Forwarder:
                 self._batches.set_session(topic, number)
             case TopicLeft(topic):
                 self.holdings.forget_topic(topic)
+                self._subscribed_at.pop(topic, None)
                 self._windows.handle_left(topic)
             case _:
                 pass
@@ -281,7 +311,8 @@ class Forwarder:
             case CloseChannel(channel):
                 self._inlets.handle_close(link, channel)
             case Begin():
-                if not self._inlets.handle_begin(link, frame):
+                is_new = self._is_new(frame.channel.topic, now)
+                if not self._inlets.handle_begin(link, frame, is_new=is_new):
                     self.counters["unexpected"] += 1
             case Given():
                 told = self._inlets.handle_given(link, frame)
@@ -326,6 +357,8 @@ class Forwarder:
             self.counters["forged"] += 1
         elif packet.sender != self.sender:
             first = min(datagram.first, packet.number)
+            if not self._is_new(packet.topic, now):
+                first = min(first, datagram.missed)
             stream = self.holdings.begin(packet.topic, packet.sender, first)
             stream.is_lossy = True
             self._take(packet, now)
@@ -397,6 +430,28 @@ class Forwarder:
         self._send_batches()
         return self._windows.poll_opened()
 
+    def pending_bytes(self, topics: Iterable[str]) -> int:
+        """Return how much this node has published to topics and others may lack."""
+        self._send_batches()
+        return self._windows.pending_bytes(topics)
+
+    def count_traffic(self) -> dict[str, int]:
+        """Return how many messages this node has carried, and how many wait for others.
+
+        ``unstable``: its own that others may lack, of topics with agents; ``early``: of others,
+        that wait for one before them which is missing.
+        """
+        counts = dict.fromkeys(("published", "unstable", "early"), 0)
+        for name, stream in self.holdings.streams.items():
+            counts["early"] += stream.early_count
+            if name.sender == self.sender:
+                counts["published"] += stream.high
+                if self._windows.has_agents(name.topic):
+                    counts["unstable"] += max(0, stream.high - stream.stable)
+        for kind in ("delivered", "forwarded", "repaired", "repairs_given", "gaps"):
+            counts[kind] = self.counters[kind]
+        return counts
+
     def poll_lost(self) -> Channel | None:
         """Return a channel that does not reach its target any more, or None.
 
@@ -467,7 +522,7 @@ class Forwarder:
     def _take(self, packet: Packet, now: float) -> list[Packet]:
         """Take what is new of a packet, deliver and forward it; return it."""
         if packet.sender == self.sender:
-            self.counters["duplicates"] += len(packet.messages)
+            self.counters["duplicates"] += packet.count
             return []
         taken: Taken = self.holdings.take(packet)
         stream = self.holdings.find(packet.topic, packet.sender)
@@ -480,10 +535,10 @@ class Forwarder:
             self._deliver(taken.ready)
         count = 0
         for each in taken.fresh:
-            count += len(each.messages)
+            count += each.count
             self._forward(each)
-        if count < len(packet.messages):
-            self.counters["duplicates"] += len(packet.messages) - count
+        if count < packet.count:
+            self.counters["duplicates"] += packet.count - count
         return taken.fresh
 
     def _deliver(self, told: Sequence[Packet | Gap]) -> None:
@@ -495,13 +550,11 @@ class Forwarder:
                 self.counters["gaps"] += 1
                 gaps[each.topic] = None
             else:
-                self.counters["delivered"] += len(each.messages)
+                self.counters["delivered"] += each.count
         if gaps:
             self._outlets.say_given(gaps)
 
     def _forward(self, packet: Packet) -> None:
         self._outlets.carry(packet)
         if self._mechanisms.knows_any(packet.topic):
-            stream = self.holdings.find(packet.topic, packet.sender)
-            first = packet.number if stream is None else min(stream.beginning(), packet.number)
-            self._mechanisms.carry(packet, first)
+            self._mechanisms.carry(packet, *self.holdings.beginning_of(packet))

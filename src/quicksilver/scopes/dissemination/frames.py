@@ -15,7 +15,8 @@ those of managers are below ``TAG_MIN``, those of links are not. So a node liste
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Annotated
 
 import msgspec
@@ -24,6 +25,7 @@ from quicksilver.scopes.dissemination.holdings import STREAMS_MAX
 from quicksilver.scopes.dissemination.packets import Mark, Packet, Sender
 from quicksilver.scopes.names import Name
 from quicksilver.scopes.routing import Channel
+from quicksilver.stdx.ranges import VALUE_MAX
 
 FRAME_BYTES_MAX = 16 << 20
 """The longest frame that a node accepts."""
@@ -71,6 +73,8 @@ class Begin(msgspec.Struct, frozen=True, array_like=True, tag=68):
     channel: Channel
     sender: Sender
     first: Mark
+    missed: Mark = VALUE_MAX
+    """Before ``first`` if the target was away meanwhile and is to get what follows this."""
 
 
 class Given(msgspec.Struct, frozen=True, array_like=True, tag=69):
@@ -107,6 +111,8 @@ class LossyCarry(msgspec.Struct, frozen=True, array_like=True, tag=73):
     channel: Channel
     first: Mark
     """Where the stream begins for a target that has nothing of it."""
+    missed: Mark
+    """As in ``Begin``."""
     packet: Packet
 
 
@@ -118,6 +124,8 @@ class Cast(msgspec.Struct, frozen=True, array_like=True, tag=74):
 
     scope: Name
     first: Mark
+    missed: Mark
+    """As in ``Begin``."""
     packet: Packet
 
 
@@ -152,3 +160,40 @@ def parse_datagram(data: bytes) -> Datagram | None:
         return _decode_datagram(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+
+
+def find_intact(
+    datagram: LossyCarry | Cast, data: bytes, holes: Sequence[tuple[int, int]]
+) -> list[LossyCarry | Cast]:
+    """Return what is left of a datagram of which parts of ``data`` are missing.
+
+    Its messages are at the end. Those that are all there come in packets of their own; nothing
+    comes if what is missing begins before the messages.
+    """
+    packet = datagram.packet
+    body = packet.bundle.body
+    start = len(data) - len(body)
+    if not data.endswith(body) or any(hole[0] < start for hole in holes):
+        return []
+    ends = list(accumulate(packet.bundle.lengths(), initial=start))
+    found: list[LossyCarry | Cast] = []
+    first = 0
+    for hole_start, hole_stop in [*holes, (len(data) + 1, len(data) + 1)]:
+        # The first message that ends in the hole or after it, and the first that begins after it.
+        stop = first
+        while stop < packet.count and ends[stop + 1] <= hole_start:
+            stop += 1
+        if stop > first:
+            part = packet.cut(packet.number + first, packet.number + stop)
+            found.append(with_packet(datagram, part))
+        first = max(first, stop)
+        while first < packet.count and ends[first] < hole_stop:
+            first += 1
+    return found
+
+
+def with_packet(datagram: LossyCarry | Cast, packet: Packet) -> LossyCarry | Cast:
+    """Return a datagram with other messages."""
+    if isinstance(datagram, Cast):
+        return Cast(datagram.scope, datagram.first, datagram.missed, packet)
+    return LossyCarry(datagram.channel, datagram.first, datagram.missed, packet)

@@ -21,13 +21,17 @@ from typing import NamedTuple
 
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Record
-from quicksilver.stdx.ranges import RangeSet
+from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 EARLY_MAX = 4096
 """Packets of one sender that wait for a gap before them to be filled."""
 
 EARLY_ASK = 64
 """With so many early messages whoever may have the missing ones is asked for them."""
+
+STABLE_SHARE = 4
+"""Copies that everybody has may take one part in so many of the budget: they are for few, and
+memory that is used again soon is faster than fresh memory."""
 
 STREAMS_MAX = 10_000
 """Streams of one node; past it the one that was quiet for longest is forgotten."""
@@ -60,6 +64,7 @@ class Stream:
     __slots__ = (
         "_early",
         "ask_at",
+        "away",
         "copies",
         "early",
         "early_count",
@@ -79,6 +84,8 @@ class Stream:
         """All before were delivered or passed over, or were not for this node."""
         self.stable = 0
         """All who are waited for have everything below."""
+        self.away = VALUE_MAX
+        """Below ``stable`` if somebody was away and has to get what is stable from here on."""
         self.copies: deque[Packet] = deque()
         """Delivered messages, kept for others: without gaps, up to ``low``."""
         self.early: dict[int, Packet] = {}
@@ -120,6 +127,10 @@ class Stream:
         What all have that were waited for is not for those who came later.
         """
         return max(self.kept, min(self.stable, self.low))
+
+    def missed(self) -> int:
+        """Return where it begins for those who have nothing of it because they were away."""
+        return max(self.kept, min(self.stable, self.low, self.away))
 
     def has(self, number: int) -> bool:
         """Whether a message was here once."""
@@ -171,8 +182,19 @@ class Stream:
 
     def take_early(self, packet: Packet) -> None:
         self.early[packet.number] = packet
-        self.early_count += len(packet.messages)
+        self.early_count += packet.count
         self._early.add(packet.number, packet.stop)
+
+    def early_bytes(self) -> int:
+        return sum(packet.size() for packet in self.early.values())
+
+    def forget_early(self, stop: int) -> None:
+        """Forget early messages below a number."""
+        early, self.early, self.early_count = self.early, {}, 0
+        self._early = RangeSet()
+        for packet in early.values():
+            if packet.stop > stop:
+                self.take_early(_trimmed(packet, stop, packet.stop))
 
     def advance(self, number: int) -> list[Packet]:
         """Go on at a number; return the early packets up to the next message that is missing."""
@@ -180,7 +202,7 @@ class Stream:
         ready = []
         while (packet := self.early.pop(number, None)) is not None:
             ready.append(packet)
-            self.early_count -= len(packet.messages)
+            self.early_count -= packet.count
             number = packet.stop
         if self._early:
             self._early.discard_below(number)
@@ -210,8 +232,11 @@ class Holdings:
         self.arrived: dict[Name, None] = {}
         """Streams that have got something since somebody took note of it."""
         self._by_topic: dict[str, dict[Sender, Stream]] = {}
+        self._own_lows: dict[str, int] = {}
+        """How far this node's own streams were in topics that it has left."""
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """Copies that everybody has, oldest first …"""
+        self._stable_bytes = 0
         self._unstable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
         """… and the others …"""
         self._unstable_own: OrderedDict[tuple[Stream, int], None] = OrderedDict()
@@ -232,7 +257,10 @@ class Holdings:
         if stream is None:
             if len(self.streams) >= STREAMS_MAX:
                 self._forget(next(iter(self.streams)))
-            stream = Stream(first, is_own=sender == self._own)
+            is_own = sender == self._own
+            stream = Stream(
+                max(first, self._own_lows.pop(topic, 0)) if is_own else first, is_own=is_own
+            )
             self.streams[Name(topic, sender)] = stream
             self._by_topic.setdefault(topic, {})[sender] = stream
         elif first < stream.low and not stream.is_begun:
@@ -291,6 +319,23 @@ class Holdings:
             self._keep(stream, ready)
         return told
 
+    def skip(self, topic: str, sender: Sender, first: int) -> list[Packet]:
+        """What comes before a number is not for this node, if nothing was delivered yet.
+
+        From now on the stream does not begin earlier. Return what is delivered now.
+        """
+        stream = self.find(topic, sender)
+        if stream is None or stream.is_begun or first < stream.low:
+            return []
+        self.early_bytes -= stream.early_bytes()
+        self.bytes -= stream.early_bytes()
+        stream.forget_early(first)
+        self.early_bytes += stream.early_bytes()
+        self.bytes += stream.early_bytes()
+        ready = self._advance(stream, first)
+        self._keep(stream, ready)
+        return ready
+
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None:
         """All who are waited for have everything below a number: its copies may go first."""
         stream = self.find(topic, sender)
@@ -305,7 +350,15 @@ class Holdings:
             if key in unstable:
                 del unstable[key]
                 self._stable[key] = None
+                self._stable_bytes += copies[at].size()
             at += 1
+        self._make_room()
+
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None:
+        """Whoever knows nothing of a stream begins here, though more is stable."""
+        stream = self.find(topic, sender)
+        if stream is not None:
+            stream.away = mark
 
     def copies(self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int) -> list[Packet]:
         """Return what is here of some messages, as much of it as fits.
@@ -332,18 +385,33 @@ class Holdings:
         """Yield copies of a topic's messages that somebody lacks, each sender's in order.
 
         ``lows``: what comes next there, by sender. Of others, the newest life of a sender
-        included, everything is lacking from where the stream begins.
+        included, everything is lacking from where the stream begins, or what was missed of it.
         """
         for sender, stream in list(self._by_topic.get(topic, {}).items()):
             low = lows.get(sender)
-            yield from stream.given([(stream.beginning() if low is None else low, stream.high)])
+            yield from stream.given([(stream.missed() if low is None else low, stream.high)])
+
+    def beginning_of(self, packet: Packet) -> tuple[int, int]:
+        """Return where a packet's stream begins for those who have nothing of it, and for those
+        of them who were away."""
+        stream = self.find(packet.topic, packet.sender)
+        if stream is None:
+            return packet.number, packet.number
+        first = min(stream.beginning(), packet.number)
+        return first, min(stream.missed(), first)
 
     def of_topic(self, topic: str) -> dict[Sender, Stream]:
         """Return the streams of a topic, by sender."""
         return self._by_topic.get(topic, {})
 
     def forget_topic(self, topic: str) -> None:
-        """This node has left a topic."""
+        """This node has left a topic.
+
+        If it comes back its own stream goes on where it was, and none of that is missing here.
+        """
+        own = None if self._own is None else self.find(topic, self._own)
+        if own is not None:
+            self._own_lows[topic] = own.low
         for sender in list(self._by_topic.get(topic, {})):
             self._forget(Name(topic, sender))
 
@@ -357,8 +425,16 @@ class Holdings:
         """Keep copies of what was just delivered; their bytes were counted on arrival."""
         for packet in packets:
             stream.copies.append(packet)
-            ages = self._stable if packet.stop <= stream.stable else self._unstable_of(stream)
-            ages[stream, packet.number] = None
+            if packet.stop <= stream.stable:
+                self._stable[stream, packet.number] = None
+                self._stable_bytes += packet.size()
+            else:
+                self._unstable_of(stream)[stream, packet.number] = None
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while self._stable_bytes > self.bytes_max // STABLE_SHARE:
+            self._drop(next(iter(self._stable))[0])
         while self.bytes > self.bytes_max:
             # What came early is needed, and stays.
             self._drop(next(iter(self._stable or self._unstable or self._unstable_own))[0])
@@ -369,18 +445,20 @@ class Holdings:
     def _drop(self, stream: Stream) -> None:
         packet = stream.copies.popleft()
         key = stream, packet.number
+        size = packet.size()
         if key in self._stable:
             del self._stable[key]
+            self._stable_bytes -= size
         else:
             del self._unstable_of(stream)[key]
-        self.bytes -= packet.size()
+        self.bytes -= size
 
     def _forget(self, name: Name) -> None:
         stream = self.streams.pop(name)
         self.arrived.pop(name, None)
         while stream.copies:
             self._drop(stream)
-        size = sum(packet.size() for packet in stream.early.values())
+        size = stream.early_bytes()
         self.bytes -= size
         self.early_bytes -= size
         others = self._by_topic[name.topic]
@@ -393,7 +471,7 @@ def _shortened(packet: Packet, size: int, bytes_max: int) -> Packet:
     """Return as many messages of a packet as fit, at least one."""
     room = bytes_max - (size - packet.payload_bytes())
     count = 0
-    for message in packet.messages:
+    for message in packet.split():
         room -= len(message)
         if room < 0:
             break

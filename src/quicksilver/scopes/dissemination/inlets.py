@@ -81,6 +81,10 @@ class Inlets:
         known = self._known.get(key_of(channel))
         return known is not None and known.target == channel.target
 
+    def is_open(self, channel: Channel) -> bool:
+        """Whether the source of a channel that ends here has opened it."""
+        return key_of(channel) in self._inlets.get(channel.topic, {})
+
     def handle_open(self, link: int, channel: Channel) -> None:
         if not self.knows(channel):
             self._answers.append((link, CloseChannel(channel)))
@@ -100,14 +104,18 @@ class Inlets:
             for key in [key for key, inlet in inlets.items() if inlet.link == link]:
                 self._shut(key)
 
-    def handle_begin(self, link: int, begin: Begin) -> bool:
-        """A stream begins; False: nobody of this link may say so."""
+    def handle_begin(self, link: int, begin: Begin, *, is_new: bool) -> bool:
+        """A stream begins; False: nobody of this link may say so.
+
+        ``is_new``: this node takes part since a short time ago, and has missed nothing.
+        """
         inlet = self._find(link, begin.channel)
         if inlet is None:
             return False
         if begin.sender == self._own:
             return True
-        self._holdings.begin(begin.channel.topic, begin.sender, begin.first)
+        first = begin.first if is_new else min(begin.first, begin.missed)
+        self._holdings.begin(begin.channel.topic, begin.sender, first)
         if len(inlet.given) >= STREAMS_MAX:
             inlet.given.clear()
         inlet.given.setdefault(begin.sender, 0)

@@ -260,15 +260,30 @@ class Outlets:
                 return True
         return False
 
-    def taken_mark(self, topic: str) -> int:
-        """Return below which number the same channels have taken all of the node's messages."""
+    def taken_mark(self, topic: str, sender: Sender) -> int:
+        """Return below which number the same channels have taken all of a sender's messages."""
         mark = VALUE_MAX
         for source in self._waited_for(topic):
+            if sender != self._own:
+                mark = min(mark, self._queued_mark(source, sender))
+                continue
             if source.own:
                 mark = min(mark, source.own[0][0])
             if source.own_lost is not None:
                 mark = min(mark, source.own_lost)
         return mark
+
+    def _queued_mark(self, source: _Source, sender: Sender) -> int:
+        """Return the first message of another sender that waits; this looks at the whole queue."""
+        if not source.is_ready:
+            return 0  # Its target is asked what it lacks.
+        assert isinstance(source.where, Link)
+        for frame, _ in self._wires[source.where].out:
+            if isinstance(frame, Carry) and frame.channel == source.channel:
+                packet = frame.packet
+                if packet.sender == sender:
+                    return packet.number
+        return VALUE_MAX
 
     def _waited_for(self, topic: str) -> Iterator[_Source]:
         for source in self._by_topic.get(topic, {}).values():
@@ -371,8 +386,8 @@ class Outlets:
             forwarded(packet.record, source.channel), attributes if is_tagged else None
         )
         if is_lossy:
-            first = self._beginning(packet)
-            self._datagrams.send(where, LossyCarry(source.channel, first, moved))
+            first, missed = self._holdings.beginning_of(packet)
+            self._datagrams.send(where, LossyCarry(source.channel, first, missed, moved))
             return
         self._queue(source, where, moved)
 
@@ -400,8 +415,5 @@ class Outlets:
         if len(source.begun) >= STREAMS_MAX:
             source.begun.clear()
         source.begun[packet.sender] = None
-        self._say(where, Begin(source.channel, packet.sender, self._beginning(packet)))
-
-    def _beginning(self, packet: Packet) -> int:
-        stream = self._holdings.find(packet.topic, packet.sender)
-        return packet.number if stream is None else min(stream.beginning(), packet.number)
+        first, missed = self._holdings.beginning_of(packet)
+        self._say(where, Begin(source.channel, packet.sender, first, missed))

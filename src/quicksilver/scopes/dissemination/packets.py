@@ -7,23 +7,22 @@ gateways of one network do, and whoever gets both takes each message once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
 
+from quicksilver.scopes.dissemination.bundles import Bundle, bundle
 from quicksilver.scopes.dissemination.filters import TEXT_BYTES_MAX
 from quicksilver.scopes.names import Name as ScopeName
 from quicksilver.scopes.routing import Record
 from quicksilver.stdx.ranges import VALUE_MAX
 
 PACKET_BYTES = 300
-MESSAGE_BYTES = 50
+MESSAGE_BYTES = 40
 TEXT_BYTES = 60
-"""Memory that a packet, a message in it and a text in it take besides their content, about."""
-
-MESSAGES_MAX = 1024
-"""Messages in one packet."""
+"""Memory that a packet, a message in it (where lengths differ) and a text in it take besides their
+content, about."""
 
 CUT_BYTES = 56_000
 """Messages are put into packets of so many bytes, so that a packet fits into a datagram; one
@@ -42,7 +41,6 @@ Mark = Annotated[int, msgspec.Meta(ge=0, le=VALUE_MAX)]
 
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
 Attributes = Annotated[dict[Text, Text], msgspec.Meta(max_length=ATTRIBUTES_MAX)]
-Messages = Annotated[tuple[bytes, ...], msgspec.Meta(min_length=1, max_length=MESSAGES_MAX)]
 
 
 class Sender(msgspec.Struct, frozen=True, array_like=True):
@@ -53,7 +51,7 @@ class Sender(msgspec.Struct, frozen=True, array_like=True):
     life: int
 
 
-class Packet(msgspec.Struct, frozen=True, array_like=True, dict=True):
+class Packet(msgspec.Struct, frozen=True, array_like=True):
     """Some messages of a topic on their way."""
 
     topic: ScopeName
@@ -66,24 +64,44 @@ class Packet(msgspec.Struct, frozen=True, array_like=True, dict=True):
     record: Record
     """How it came here. Empty: by a way of which nothing is known; then it does not go on."""
     attributes: Attributes
-    messages: Messages
+    bundle: Bundle
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        sender: Sender,
+        number: int,
+        serial: int,
+        session: int,
+        record: Record,
+        attributes: dict[str, str],
+        messages: Sequence[bytes],
+    ) -> Packet:
+        """Return a packet of messages, of which there are some and not too many."""
+        return cls(topic, sender, number, serial, session, record, attributes, bundle(messages))
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return self.bundle.count
+
+    def split(self) -> list[bytes]:
+        """Return the messages, as new objects."""
+        return self.bundle.split()
 
     @property
     def stop(self) -> int:
         """The number that comes after the last message."""
-        return self.number + len(self.messages)
+        return self.number + self.bundle.count
 
     def payload_bytes(self) -> int:
         """Return how long its messages are."""
-        known: int | None = self.__dict__.get("_payload_bytes")
-        if known is None:
-            # Asked for by all who count: to add up lengths took an eighth of a gateway's time.
-            known = self.__dict__["_payload_bytes"] = sum(map(len, self.messages))
-        return known
+        return len(self.bundle.body)
 
     def size(self) -> int:
         """Return about how much memory it takes."""
-        size = PACKET_BYTES + MESSAGE_BYTES * len(self.messages) + self.payload_bytes()
+        size = PACKET_BYTES + MESSAGE_BYTES * len(self.bundle.sizes) + self.payload_bytes()
         size += len(self.sender.scope) + len(self.sender.node)
         for entry in self.record:
             size += 3 * TEXT_BYTES + len(entry.scope) + len(entry.origin) + len(entry.at)
@@ -94,22 +112,19 @@ class Packet(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def cut(self, first: int, stop: int) -> Packet:
         """Return those of its messages that are between two numbers; some must be."""
         start = max(first - self.number, 0)
-        messages = self.messages[start : stop - self.number]
-        assert messages
+        assert start < stop - self.number
         return Packet(
             self.topic, self.sender, self.number + start, self.serial, self.session,
-            self.record, self.attributes, messages,
+            self.record, self.attributes, self.bundle.part(start, stop - self.number),
         )  # fmt: skip
 
     def moved(self, record: Record, attributes: Mapping[str, str] | None = None) -> Packet:
         """Return the packet as it is elsewhere, with attributes that it was given on the way."""
         kept = self.attributes if attributes is None else dict(attributes)
-        packet = Packet(
+        return Packet(
             self.topic, self.sender, self.number, self.serial, self.session,
-            record, kept, self.messages,
+            record, kept, self.bundle,
         )  # fmt: skip
-        packet.__dict__.update(self.__dict__)
-        return packet
 
 
 class Gap(NamedTuple):
@@ -119,27 +134,3 @@ class Gap(NamedTuple):
     sender: Sender
     first: int
     last: int
-
-
-def cut_messages(
-    messages: Sequence[bytes], bytes_max: int = CUT_BYTES
-) -> Iterator[tuple[bytes, ...]]:
-    """Yield messages in runs that fit into a packet each; a message that does not is alone."""
-    sizes = list(map(len, messages))
-    count = len(sizes)
-    if count <= MESSAGES_MAX and sum(sizes) + 5 * count <= bytes_max:
-        if messages:
-            yield tuple(messages)
-        return
-    if sizes.count(sizes[0]) == count:  # as often: no need to look at each
-        step = max(1, min(MESSAGES_MAX, bytes_max // (sizes[0] + 5)))
-        for start in range(0, count, step):
-            yield tuple(messages[start : start + step])
-        return
-    start = used = 0
-    for at, size in enumerate(sizes):
-        if at > start and (used + size + 5 > bytes_max or at - start >= MESSAGES_MAX):
-            yield tuple(messages[start:at])
-            start, used = at, 0
-        used += size + 5
-    yield tuple(messages[start:])

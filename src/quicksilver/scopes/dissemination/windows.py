@@ -13,6 +13,7 @@ So without recovery a slow node further away holds up nobody.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from quicksilver.scopes.dissemination.holdings import Holdings
@@ -65,6 +66,10 @@ class Windows:
         """Whether messages of a topic that are missing here are recovered."""
         return topic in self._recovered and topic not in self._unrepaired
 
+    def has_agents(self, topic: str) -> bool:
+        """Whether agents here serve a topic."""
+        return topic in self._recovered
+
     def is_unrepaired(self, topic: str) -> bool:
         """Whether the sessions of a topic want nothing repaired."""
         return topic in self._unrepaired
@@ -111,12 +116,17 @@ class Windows:
                 return topic
         return None
 
-    def stable_mark(self, topic: str) -> int:
-        """Return below which number the node's own messages are everywhere."""
+    def stable_mark(self, topic: str, sender: Sender | None = None) -> int:
+        """Return below which number a sender's messages are everywhere; None: the node's own."""
+        sender = sender or self._own
         if topic not in self._recovered:
-            return self._outlets.taken_mark(topic)
-        stream = self._holdings.find(topic, self._own)
+            return self._outlets.taken_mark(topic, sender)
+        stream = self._holdings.find(topic, sender)
         return VALUE_MAX if stream is None else stream.stable
+
+    def pending_bytes(self, topics: Iterable[str]) -> int:
+        """Return how much of the node's own messages in packets is not known to be everywhere."""
+        return sum(map(self._waiting_bytes, topics))
 
     def _waiting_bytes(self, topic: str) -> int:
         if topic not in self._recovered:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quicksilver.scopes.dissemination.packets import Packet, Sender, cut_messages
+from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.wire.envelope import (
     CARRIED_AFTER,
     CARRIED_SENDER,
@@ -38,7 +38,8 @@ SESSION = "scope.session"
 """Header of a carried message that belongs to a session: its number."""
 
 RUN_BYTES = 56_000
-"""About how long runs are; the host of a gateway knows what fits into a packet of its network."""
+"""About how long runs are. Where packets are shorter a run is a large message of several packets:
+with runs of 1,472 bytes each message had an envelope, and cost a member 8.6 us instead of 5.1."""
 
 
 def name_sender(sender: Sender) -> str:
@@ -58,8 +59,8 @@ def open_messages(packet: Packet) -> list[tuple[int, Envelope, bytes] | None]:
     """Return number, envelope and body of each message of a packet; None for void ones."""
     form = packet.attributes.get(FORM)
     if form == VOID[FORM]:
-        return [None] * len(packet.messages)
-    numbered = enumerate(packet.messages, packet.number)
+        return [None] * packet.count
+    numbered = enumerate(packet.split(), packet.number)
     if form != ENVELOPED[FORM]:
         return [(number, EMPTY, body) for number, body in numbered]
     opened = [(number, parse_enveloped(payload)) for number, payload in numbered]
@@ -82,11 +83,11 @@ def encode_incoming(
         head = encode_run_head(Envelope(None, headers, Kind.CARRIED))
         room = bytes_max - len(head) - RUN_OVERHEAD
         payloads, number = [], packet.number
-        for run in cut_messages(packet.messages, room):
-            payloads.append(encode_run(head, number, sequence, run))
-            number += len(run)
-            sequence += len(run)
-        return payloads, len(packet.messages)
+        for run in packet.bundle.cut(room):
+            payloads.append(encode_run(head, number, sequence, run.count, run.sizes, run.body))
+            number += run.count
+            sequence += run.count
+        return payloads, packet.count
     payloads = []
     for opened in open_messages(packet):
         if opened is None:
@@ -95,7 +96,7 @@ def encode_incoming(
         extra = headers if after is None else {**headers, CARRIED_AFTER: str(after)}
         after = None
         head = _encode_head(envelope, extra)
-        payloads.append(encode_run(head, number, sequence + len(payloads), (body,)))
+        payloads.append(encode_run(head, number, sequence + len(payloads), 1, (), body))
     return payloads, len(payloads)
 
 

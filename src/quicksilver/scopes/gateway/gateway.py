@@ -53,8 +53,8 @@ class Gateway:
     def __init__(
         self, *, scope: str, name: str, forwarder: Forwarder, run_bytes: int = RUN_BYTES
     ) -> None:
-        """``name``: this gateway as a member of its scope. ``run_bytes``: how long a message is
-        that fills a packet of the network; several that come in go as one of this length."""
+        """``name``: this gateway as a member of its scope. ``run_bytes``: messages that come in go
+        into the network as messages of about this length."""
         self.counters: Counter[str] = Counter()
         self.conflict: OtherScope | None = None
         self._scope = scope
@@ -107,7 +107,7 @@ class Gateway:
         if self._topics.is_gateway(node) or not self._topics.has(topic):
             return
         forwarder = self._forwarder
-        sender = Sender(self._scope, name[:NAME_BYTES_MAX], node)
+        sender = self.sender_of(node, name)
         for run in self._outflow.take(topic, sender, numbers, payloads, envelopes):
             if run.is_new:
                 # What was sent while this gateway was not there it cannot give.
@@ -115,6 +115,10 @@ class Gateway:
             forwarder.handle_local(
                 topic, sender, run.number, run.messages, now, run.attributes, self._record
             )
+
+    def sender_of(self, node: int, name: str) -> Sender:
+        """Return a node of the network as other networks know it."""
+        return Sender(self._scope, name[:NAME_BYTES_MAX], node)
 
     def handle_said(self, node: int, data: bytes) -> None:
         """A node has sent a message to the gateways' group."""

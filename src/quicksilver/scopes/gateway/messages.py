@@ -24,7 +24,18 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag=1):
     marks: Annotated[tuple[tuple[Sender, Mark], ...], msgspec.Meta(max_length=MARKS_MAX)]
 
 
+class Question(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """From a node of the network that flushes, as a request to the gateways' group: do all other
+    networks have its own messages below these numbers?"""
+
+    marks: Annotated[tuple[tuple[Name, Mark], ...], msgspec.Meta(max_length=MARKS_MAX)]
+
+
+FOR_ALL, FOR_ITSELF = b"all", b"own"
+"""Answers: all gateways would say so; or only what this one has to carry has arrived."""
+
 encode = msgspec.msgpack.Encoder().encode
+_question_decoder = msgspec.msgpack.Decoder(Question)
 _decoder = msgspec.msgpack.Decoder(Confirmed)
 
 
@@ -32,6 +43,14 @@ def parse(data: bytes) -> Confirmed | None:
     """Return what another gateway says, or None if no gateway says that."""
     try:
         return _decoder.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def parse_question(data: bytes) -> Question | None:
+    """Return what a node asks the gateways, or None if no node asks that."""
+    try:
+        return _question_decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 

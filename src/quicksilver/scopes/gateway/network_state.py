@@ -38,6 +38,10 @@ class _Limited:
     def kept(self) -> int:
         return self._stream.kept
 
+    @property
+    def is_begun(self) -> bool:
+        return self._stream.is_begun
+
     def missing(self, high: int) -> RangeSet:
         return self._stream.missing(high)
 
@@ -69,6 +73,9 @@ class NetworkState:
 
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None:
         self._holdings.handle_stable(topic, sender, mark)
+
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None:
+        self._holdings.handle_away(topic, sender, mark)
 
     def _limit(self, name: Name, stream: Stream) -> LowerStream:
         confirmed = self._confirmed(*name)

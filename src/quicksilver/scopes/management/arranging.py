@@ -28,7 +28,7 @@ from quicksilver.scopes.management.events import (
 )
 from quicksilver.scopes.management.handing import Handing, Held
 from quicksilver.scopes.management.hosting import Hosting
-from quicksilver.scopes.management.mechanisms import AddressRange, find_medium
+from quicksilver.scopes.management.mechanisms import AddressRange, find_medium, find_regions
 from quicksilver.scopes.management.members import Member, Members
 from quicksilver.scopes.management.messages import (
     ENDS_MAX,
@@ -240,17 +240,18 @@ class Arranger:
     def _create_topic(self, name: str) -> Topic:
         policy, protocol, refused = self._choose(name)
         saved = self._savings.get(f"topic/{name}", SavedTopic) or SavedTopic()
-        where = None
+        where, goes_to_regions = None, False
         if policy.mechanism is not None and self._node is None:
             if self._addresses is not None and policy.mechanism == "multicast":
                 self._addresses.assign(name, saved.address)
-            found = find_medium(policy.mechanism, name, self._addresses)
+            found = find_medium(policy.mechanism, name, protocol, self._addresses)
+            goes_to_regions = found is None
             if isinstance(found, str):
                 policy, refused = Star(), f"{found}; a star serves"
             else:
                 where = found
         topic = Topic(name, policy, protocol, is_root=root_of(name) == self.name)
-        topic.where, topic.refused = where, refused
+        topic.where, topic.refused, topic.goes_to_regions = where, refused, goes_to_regions
         topic.sessions.sessions, topic.sessions.pending = saved.sessions, saved.pending
         self.topics[name] = topic
         return topic
@@ -267,6 +268,7 @@ class Arranger:
         topic.sources, topic.targets, topic.media = orders.sources, orders.targets, orders.media
         topic.sessions.handle_told(orders.sessions)
         topic.is_ordered, topic.is_recovered_above = True, orders.recovers
+        topic.known_above = orders.is_publisher, orders.is_subscriber
         self._note_topic_domain(topic)
         self.note_change(topic.name)
 
@@ -387,6 +389,9 @@ class Arranger:
         changed, self.changed = self.changed, {}
         addresses = self._members.addresses()
         domains = self.domains.update(now)
+        self._note_regions()
+        changed.update(self.changed)
+        self.changed = {}
         steps = 0
         for name in {**changed, **self.domains.pop_touched()}:
             topic = self.topics.get(name)
@@ -406,6 +411,16 @@ class Arranger:
         if domains or self.has_new_posts:
             self._give_posts(domains, now)
         self.has_new_posts = False
+
+    def _note_regions(self) -> None:
+        """Have topics worked out whose regions have changed."""
+        for name in self.domains.touched:
+            topic = self.topics.get(name)
+            if topic is not None and topic.goes_to_regions:
+                self.note_change(name)
+        for region in self.domains.pop_regions_gone():
+            if self._addresses is not None:
+                self._addresses.release(region)
 
     def _leave_topic(self, topic: Topic, now: float) -> None:
         """Nobody here takes part any more."""
@@ -466,7 +481,12 @@ class Arranger:
             self._node.carrier.handle_orders(orders, now)
             return
         before = self.plans.get(topic.name)
-        plan = plan_topic(self.name, topic, addresses, waits=self._config.waits)
+        regions = None
+        if topic.goes_to_regions:
+            assert self._addresses is not None
+            parts = self.domains.regions_of(topic.name)
+            regions = find_regions(topic, parts, self._addresses)
+        plan = plan_topic(self.name, topic, addresses, regions, waits=self._config.waits)
         self.plans[topic.name] = plan
         for name in plan.work:
             orders = plan.orders(topic, name)

@@ -3,7 +3,8 @@
 Members that take part in the same topics form a part of the scope, and a domain of each part
 serves all its topics at once. A topic that several parts share has a domain with the parts as
 members (dissertation 3.2.10, Figure 3.25); a topic of one part needs none: there the part's
-domain is the scope's domain for the topic.
+domain is the scope's domain for the topic. Where many are in a part, or a topic has many parts,
+they are divided into nested domains (``nesting``), one level below the other.
 
 What takes part is a member's own domain, not the member: a scope inside may have several, each
 for some topics. A node is a domain by itself, with the number 0.
@@ -20,13 +21,18 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
+from quicksilver.scopes.management.nesting import Group, divide, members_max
 from quicksilver.scopes.management.saving import Numbers, SavedDomain, Savings
-from quicksilver.scopes.posts import DomainId, Seat, part_name, seat_rank
+from quicksilver.scopes.posts import DomainId, Seat, parse_part, part_name, seat_rank
 
 TOPICS_BYTES_MAX = 256 << 10
 SEATS_BYTES_MAX = 512 << 10
 """What a domain's topics and seats may take in a post, which has to fit into a frame. The
 topics of a part that has more are cut into several domains."""
+
+
+RING = "ring"
+"""The protocol in which each member talks to the next one."""
 
 
 class Party(NamedTuple):
@@ -41,6 +47,9 @@ class _PartKey(NamedTuple):
 
     protocol: str
     topics: frozenset[str]
+
+    def name(self) -> str:
+        return _record_name("part", self.protocol, sorted(self.topics), is_top=False)
 
 
 @dataclass(slots=True)
@@ -72,7 +81,19 @@ class Domain:
     view: int = 0
     is_top: bool = False
     is_part: bool = True
-    """True: its seats are members; False: parts of the scope."""
+    """True: it is for members; False: for the parts that share a topic."""
+    nested: dict[str, Domain] = field(default_factory=dict)
+    """Domains that its members are divided into, of all levels, by the names of groups."""
+
+    @property
+    def used_protocol(self) -> str:
+        """The protocol, or a star in place of a ring that cannot be closed.
+
+        A ring's token goes from each to the next, and of two who cannot be dialled neither
+        reaches the other. The others have a first member whom all can dial, if anybody can be.
+        """
+        hidden = sum(not seat.address for seat in self.seats)
+        return "star" if self.protocol == RING and hidden > 1 else self.protocol
 
     @property
     def seat_name(self) -> str:
@@ -110,7 +131,9 @@ class Domains:
         self._dirty_parties: dict[Party, None] = {}
         self._dirty_topics: dict[str, None] = {}
         self._dirty_parts: dict[_PartKey, None] = {}
-        self._touched: dict[str, None] = {}
+        self.touched: dict[str, None] = {}
+        """Topics whose domains may be others than before."""
+        self._gone: list[str] = []
 
     # Inputs
 
@@ -157,7 +180,19 @@ class Domains:
         if state is None:
             return []
         found = [self._part_domain(key, topic) for key in state.parts]
-        return [each for each in (state.domain, *found) if each is not None]
+        tops = [each for each in (state.domain, *found) if each is not None]
+        return [each for top in tops for each in (top, *top.nested.values())]
+
+    def regions_of(self, topic: str) -> dict[str, list[Party]]:
+        """Return the parts of a topic by names that they keep, and who is in each."""
+        state = self._topics.get(topic)
+        keys = () if state is None else state.parts
+        return {key.name(): sorted(self._parts[key].parties) for key in keys}
+
+    def pop_regions_gone(self) -> list[str]:
+        """Return the names of parts that are no more."""
+        gone, self._gone = self._gone, []
+        return gone
 
     def find(self, domain: DomainId) -> Domain | None:
         return self.by_id.get(domain)
@@ -179,7 +214,7 @@ class Domains:
         touched = self._dirty_topics | self._topics_of(self._dirty_parts)
         for topic in sorted(touched):
             self._seat_parts(topic, changed)
-        self._touched.update(touched)
+        self.touched.update(touched)
         for topic in self._dirty_topics:
             if not self._topics[topic].parts:
                 del self._topics[topic]
@@ -188,8 +223,8 @@ class Domains:
         return list(changed)
 
     def pop_touched(self) -> dict[str, None]:
-        """Return the topics whose domains may be others than before."""
-        touched, self._touched = self._touched, {}
+        """Return ``touched`` and begin it anew."""
+        touched, self.touched = self.touched, {}
         return touched
 
     def next_timeout(self) -> float | None:
@@ -285,9 +320,10 @@ class Domains:
                 name = _record_name("part", key.protocol, whole, is_top=is_top)
                 domain = part.domains[is_top, number] = self._create(name, key.protocol)
             seats = [Seat(m, number, self._address_of(m)) for m, number in part.parties]
-            self._seat(domain, seats, topics, changed, is_top=is_top)
+            self._seat_all(domain, seats, topics, changed, is_top=is_top)
         if not part.parties:
             del self._parts[key]
+            self._gone.append(key.name())
 
     def _is_top(self, topic: str) -> bool:
         state = self._topics[topic]
@@ -310,16 +346,40 @@ class Domains:
             for part in parts
             if part is not None
         ]
-        before = state.domain.seats, state.domain.is_top
-        self._seat(state.domain, seats, (topic,), changed, is_top=state.is_top)
-        if before == (state.domain.seats, state.domain.is_top) and any(
-            p is not None and p.id in changed for p in parts
-        ):
-            changed[state.domain.id] = None  # Who leads a part hosts the part's agent.
+        self._seat_all(state.domain, seats, (topic,), changed, is_top=state.is_top)
 
     def _address_of_part(self, part: Domain) -> str:
         """Return where to ask for a part's agent; empty: its leader, so nobody, can be dialled."""
         return self._address if part.seats and part.seats[0].address else ""
+
+    def _seat_all(
+        self,
+        domain: Domain,
+        seats: list[Seat],
+        topics: tuple[str, ...],
+        changed: dict[DomainId, None],
+        *,
+        is_top: bool,
+    ) -> None:
+        """Let a domain have these members, divided into nested domains if they are many."""
+        before, domain.nested = domain.nested, {}
+
+        def seat_group(group: Seat | Group) -> Seat:
+            if isinstance(group, Seat):
+                return group
+            inside = [seat_group(each) for each in group.seats]
+            nested = before.get(group.name)
+            if nested is None:
+                name = f"{domain.name}/{group.name}"
+                nested = self._create(name, domain.protocol, is_part=domain.is_part)
+            domain.nested[group.name] = nested
+            self._seat(nested, inside, topics, changed, is_top=False)
+            return Seat(nested.seat_name, nested.id.number, self._address_of_part(nested))
+
+        groups = divide(seats, members_max(domain.protocol))
+        self._seat(domain, [seat_group(each) for each in groups], topics, changed, is_top=is_top)
+        for name in before.keys() - domain.nested.keys():
+            self._remove(before[name], changed)
 
     def _seat(
         self,
@@ -330,6 +390,8 @@ class Domains:
         *,
         is_top: bool,
     ) -> None:
+        if any(DomainId(self._scope, seat.domain) in changed for seat in seats if _is_part(seat)):
+            changed[domain.id] = None  # Who leads a part hosts the part's agent.
         ordered = tuple(sorted(seats, key=lambda seat: seat_rank(domain.id, seat)))
         if (ordered, topics, is_top) == (domain.seats, domain.topics, domain.is_top):
             return
@@ -346,9 +408,15 @@ class Domains:
         return domain
 
     def _remove(self, domain: Domain, changed: dict[DomainId, None]) -> None:
+        for nested in domain.nested.values():
+            self._remove(nested, changed)
         self._savings.put(domain.name, None)
         del self.by_id[domain.id]
         changed[domain.id] = None
+
+
+def _is_part(seat: Seat) -> bool:
+    return parse_part(seat.member) is not None
 
 
 def seat_bytes(member: str, address: str) -> int:

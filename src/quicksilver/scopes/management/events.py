@@ -117,13 +117,16 @@ class ChannelRefused:
 
 @dataclass(frozen=True, slots=True)
 class MechanismOpened:
-    """This node sends the messages of a topic into a mechanism of a scope, and listens there."""
+    """This node sends the messages of a topic into a mechanism of a scope, and listens there;
+    in place of the one that it used before, if any."""
 
     topic: str
     scope: str
     where: External
     path: tuple[str, ...]
     """The scope's member that this node stands for, and so on down to this node."""
+    to: tuple[External, ...] = ()
+    """Where it sends; empty: to where it listens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class Handing:
             post = Post(
                 domain.id,
                 domain.view,
-                domain.protocol,
+                domain.used_protocol,
                 (seat.member,) if part is None else (seat.member, member),
                 domain.seats,
                 domain.topics,

@@ -7,7 +7,7 @@ only, since it knows of no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -51,6 +51,7 @@ class Account:
     owners: Owners
     arranger: Arranger
     node: Node | None
+    count_traffic: Callable[[], Mapping[str, int]]
 
 
 def answer_inspect(account: Account, asked: say.Inspect) -> say.Inspected:
@@ -101,6 +102,9 @@ def _tell(account: Account) -> Iterator[Row]:
         posts=len(arranger.held),
         version=say.PROTOCOL_VERSION,
     )
+    traffic = account.count_traffic()
+    if traffic:
+        yield _row("traffic", account.name, **traffic)
     for owner in account.owners.by_address.values():
         yield _row(
             "owner",
@@ -141,6 +145,10 @@ def _describe_topic(account: Account, topic: Topic) -> Row:
     }
     if topic.sessions.pending is not None:
         facts["next_session"] = _describe_flavour(topic.sessions.pending)
+    plan = account.arranger.plans.get(topic.name)
+    if plan is not None and plan.refused:
+        channel, reason = next(iter(plan.refused.items()))
+        facts["refused"] = f"{len(plan.refused)} channels, such as {channel}: {reason}"
     waited = _find_waited(topic)
     if waited:
         facts["waits_for"] = waited
@@ -190,7 +198,8 @@ def _describe_domain(domain: Domain) -> Row:
         "domain",
         f"{domain.id.scope}:{domain.id.number}",
         of="members" if domain.is_part else "parts",
-        protocol=domain.protocol,
+        protocol=domain.used_protocol,
+        instead_of="" if domain.used_protocol == domain.protocol else domain.protocol,
         view=domain.view,
         leader=domain.seats[0].member if domain.seats else "",
         seats=len(domain.seats),

@@ -132,6 +132,8 @@ class ScopeManager:
             grace_s_max=config.grace_s_max,
         )
         self._strangers = Strangers(config.silent_s)
+        self.count_traffic: Callable[[], Mapping[str, int]] = dict
+        """Of a node: what it has carried, for whoever asks for an account of it."""
         self._visitors: dict[int, None] = {}
         self._owners = Owners(owners)
         self._out: deque[tuple[int, Message]] = deque()
@@ -318,6 +320,15 @@ class ScopeManager:
         self._locator.handle_timeout(now)
         self._schedule(now)
 
+    def finish(self, now: float) -> None:
+        """This process is about to end: say what was to be worked out soon.
+
+        Owners keep a scope for a while after its manager has ended, with what it wanted last.
+        """
+        if WorkOut() in self._timers:
+            self._timers.cancel(WorkOut())
+            self._arranger.work_out(now)
+
     # Outputs
 
     def poll_saved(self) -> Saved | None:
@@ -426,6 +437,7 @@ class ScopeManager:
             self._owners,
             self._arranger,
             None if self._place is None else Node(self._carrier, self._hosting),
+            self.count_traffic,
         )
 
     def _tell_found(self) -> None:

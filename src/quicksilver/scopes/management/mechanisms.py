@@ -4,18 +4,32 @@ A scope that uses IP multicast is configured with a range of addresses, which no
 has unless somebody configures it so: ``239.192.7.0/24:7400``. Each topic has one of them to
 itself while there are enough, and keeps it for as long as the topic is here. Where topics
 outnumber addresses they share, and receivers drop what they did not ask for.
+
+With the policy ``regions`` it is regions that have addresses, the parts of the scope whose
+members have the same topics, and a message goes once to each region of its topic, as in QSM
+(dissertation 4.1). So there are as many addresses as there are different interests, however
+many topics there are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, NetmaskValueError
 
 from quicksilver.scopes.dissemination.channels import External
+from quicksilver.scopes.management.domains import Party
+from quicksilver.scopes.management.messages import REGIONS_MAX
+from quicksilver.scopes.management.planning import Regions
+from quicksilver.scopes.management.topics import NO_RECOVERY, Topic
 from quicksilver.stdx.errors import QuicksilverError
 
 ADDRESSES_MAX = 1 << 16
+
+
+REGIONS = "regions"
+"""The policy by which messages go to regions."""
 
 
 class BadRangeError(QuicksilverError, ValueError):
@@ -79,12 +93,45 @@ class AddressRange:
         )
 
 
-def find_medium(mechanism: str, topic: str, addresses: AddressRange | None) -> External | str:
-    """Return where a mechanism takes the messages of a topic, or why it cannot."""
+def find_medium(
+    mechanism: str, topic: str, protocol: str, addresses: AddressRange | None
+) -> External | str | None:
+    """Return where a mechanism takes the messages of a topic, or why it cannot.
+
+    None: to its regions, each of which has a mechanism of its own.
+    """
     if mechanism == "qsm":
         return External("qsm", topic)
-    if mechanism != "multicast":
+    if mechanism not in ("multicast", REGIONS):
         return f"there is no mechanism {mechanism!r}"
     if addresses is None:
         return "the scope has no range of multicast addresses: configure one"
+    if mechanism == REGIONS:
+        reason = "regions are domains of recovery, and the scope has none: choose a protocol"
+        return reason if protocol == NO_RECOVERY else None
     return External("multicast", addresses.assign(topic))
+
+
+def find_regions(
+    topic: Topic, parts: Mapping[str, Iterable[Party]], addresses: AddressRange
+) -> Regions:
+    """Return where a topic goes whose messages go to regions; ``parts``: who is in which.
+
+    The topic has an address besides: for members that are in no region, and for everybody
+    where there are too many regions to send to each.
+    """
+    own = External("multicast", addresses.assign(topic.name))
+    if len(parts) >= REGIONS_MAX:
+        return Regions({}, own, (own,))
+    of_member: dict[str, External] = {}
+    to: dict[External, None] = {}
+    for name, parties in sorted(parts.items()):
+        where = External("multicast", addresses.assign(name))
+        members = [party.member for party in parties]
+        of_member.update(dict.fromkeys(members, where))
+        if any(topic.parts[member].subscribes for member in members):
+            to[where] = None
+    others = [m for m, p in topic.parts.items() if p.is_member and m not in of_member]
+    if any(topic.parts[member].subscribes for member in others) or not to:
+        to[own] = None
+    return Regions(of_member, own, tuple(to))

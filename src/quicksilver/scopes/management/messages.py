@@ -21,7 +21,7 @@ from quicksilver.scopes.names import Address, Name, Path
 from quicksilver.scopes.posts import SEATS_MAX, DomainId, Post, Seat
 from quicksilver.scopes.routing import Channel
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 """Raised whenever an old manager could misread a new message."""
 
 FRAME_BYTES_MAX = 1 << 20
@@ -36,6 +36,7 @@ ENDS_MAX = 10_000
 
 SESSIONS_MAX = 4
 MEDIA_MAX = 64
+REGIONS_MAX = 64
 """Sessions of a topic at one time, and mechanisms that a member uses for one topic."""
 
 ROWS_MAX = 200
@@ -134,8 +135,11 @@ class Medium(msgspec.Struct, frozen=True, array_like=True):
 
     scope: Name
     where: External
+    """Where it listens …"""
     path: Path
     """The scope's member, then who it was handed to, down to a node."""
+    to: Annotated[tuple[External, ...], msgspec.Meta(max_length=REGIONS_MAX)] = ()
+    """… and where it sends; empty: to where it listens."""
 
 
 class Flavour(msgspec.Struct, frozen=True, array_like=True):
@@ -179,6 +183,9 @@ class Orders(msgspec.Struct, frozen=True, array_like=True, tag=9):
     """The oldest first; none: the owner does not know them yet."""
     recovers: bool = False
     """Whether the member's domain for the topic belongs to one of the owner's."""
+    is_publisher: bool = False
+    is_subscriber: bool = False
+    """What the member wants, as far as all owners know it: these orders follow from that."""
     is_first: bool = True
     is_last: bool = True
     """What does not fit into a frame comes in parts, and counts once the last is here."""

@@ -16,11 +16,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from quicksilver.scopes.dissemination.channels import External
 from quicksilver.scopes.dissemination.filters import Filter
 from quicksilver.scopes.dissemination.policies.base import Edge
 from quicksilver.scopes.management.messages import Medium, Orders, Source, Target
 from quicksilver.scopes.management.topics import Topic
 from quicksilver.scopes.routing import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """The regions of a scope that a topic goes to, each by a mechanism of its own."""
+
+    of_member: Mapping[str, External]
+    """Where members listen …"""
+    rest: External
+    """… and those who are in no region."""
+    to: tuple[External, ...]
+    """Where whoever sends to the topic sends."""
 
 
 @dataclass(slots=True)
@@ -43,7 +56,8 @@ class Plan:
     """Pairs of members that reach each other through a third one."""
 
     def orders(self, topic: Topic, member: str) -> Orders:
-        work = self.work[member]
+        work, part = self.work[member], topic.parts[member]
+        knows_publisher, knows_subscriber = topic.known_above
         return Orders(
             topic.name,
             tuple(work.sources),
@@ -51,12 +65,22 @@ class Plan:
             tuple(work.media),
             topic.sessions.sessions,
             topic.party_of(member) is not None,
+            is_publisher=part.publishes and knows_publisher,
+            is_subscriber=part.subscribes and knows_subscriber,
         )
 
 
-def plan_topic(scope: str, topic: Topic, addresses: Mapping[str, str], *, waits: bool) -> Plan:
+def plan_topic(
+    scope: str,
+    topic: Topic,
+    addresses: Mapping[str, str],
+    regions: Regions | None = None,
+    *,
+    waits: bool,
+) -> Plan:
     """Return what each member has to do; ``addresses`` are those of members' managers, empty
-    for those who cannot be dialled."""
+    for those who cannot be dialled. ``regions``: those of the topic, where it goes to each of
+    them by a mechanism of its own."""
     plan = Plan({member: Work() for member in topic.parts})
     workers = _Workers(topic, addresses)
     carriers, entries = _hand_out(topic, plan, workers)
@@ -76,15 +100,21 @@ def plan_topic(scope: str, topic: Topic, addresses: Mapping[str, str], *, waits:
         for (source, target), rules in filters.items():
             channel = Channel(scope, (source,), (target,), topic.name, origin)
             if not (addresses[source] or addresses[target]):
-                plan.refused[str(channel)] = "neither end can be dialled, nor anybody between"
+                plan.refused[str(channel)] = (
+                    "neither end can be dialled, nor anybody between: let a member of "
+                    f"{scope} that can be dialled take part in {topic.name} as well"
+                )
                 continue
             to_target, to_source = addresses[target], ""
             if not to_target:
                 to_source = addresses[source]
             plan.work[source].sources.append(Source(channel, tuple(rules), to_target, waits))
             plan.work[target].targets.append(Target(channel, to_source))
-    if topic.where is not None:
-        for member in [m for m, p in parts if p.is_member]:
+    for member in [m for m, p in parts if p.is_member]:
+        if regions is not None:
+            own = regions.of_member.get(member, regions.rest)
+            plan.work[member].media.append(Medium(scope, own, (member,), regions.to))
+        elif topic.where is not None:
             plan.work[member].media.append(Medium(scope, topic.where, (member,)))
     return plan
 
@@ -133,7 +163,7 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
         # Without an address the target comes by itself, and must be able to.
         worker = workers.choose(_end_name(source.channel), dialable=not source.address)
         if worker is None:
-            plan.refused[str(source.channel)] = "the target has to dial, and nobody here can be"
+            plan.refused[str(source.channel)] = _describe_hidden(source.channel.source[-1], topic)
             continue
         carriers.add(worker)
         channel = handed_on(source.channel, worker, of_source=True)
@@ -143,7 +173,7 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
     for target in topic.targets:
         worker = workers.choose(_end_name(target.channel), dialable=not target.address)
         if worker is None:
-            plan.refused[str(target.channel)] = "the source has to dial, and nobody here can be"
+            plan.refused[str(target.channel)] = _describe_hidden(target.channel.target[-1], topic)
             continue
         entries.add(worker)
         channel = handed_on(target.channel, worker, of_source=False)
@@ -154,8 +184,15 @@ def _hand_out(topic: Topic, plan: Plan, workers: _Workers) -> tuple[set[str], se
             carriers.add(worker)
             entries.add(worker)
             path = (*medium.path, worker)
-            plan.work[worker].media.append(Medium(medium.scope, medium.where, path))
+            plan.work[worker].media.append(Medium(medium.scope, medium.where, path, medium.to))
     return carriers, entries
+
+
+def _describe_hidden(scope: str, topic: Topic) -> str:
+    return (
+        f"the other end has to dial, and no member of {scope} with {topic.name} can be dialled: "
+        "let one that can be take part as well, or put the hidden members below its owner"
+    )
 
 
 def handed_on(channel: Channel, worker: str, *, of_source: bool) -> Channel:

@@ -57,12 +57,16 @@ class Topic:
         """… and mechanisms of scopes above that it has a part in."""
         self.where: External | None = None
         """The mechanism between this scope's own members, if its policy is one …"""
+        self.goes_to_regions = False
+        """Whether each part of the scope has a mechanism to itself, for all its topics …"""
         self.refused = ""
         """… or why it cannot be used."""
         self.told_problems: dict[str, str] = {}
         """Faults of the policy that whoever runs the manager knows of."""
         self.is_ordered = is_root
         """True once the owner has said what it wants, on whatever connection."""
+        self.known_above = is_root, is_root
+        """Whether all owners know that somebody here publishes, and that somebody subscribes."""
         self.is_recovered_above = not is_root
         """False: the owner has no domain for the topic, or nobody is above."""
         self.sessions = TopicSessions()
@@ -106,6 +110,7 @@ class Topic:
     def forget_owner(self) -> None:
         """Another owner is asked, or none: what the last one wanted does not count."""
         self.sources, self.targets, self.media = (), (), ()
+        self.known_above = self.is_root, self.is_root
         self.is_recovered_above = not self.is_root
 
     def find_target(self, asked: Channel) -> Target | None:

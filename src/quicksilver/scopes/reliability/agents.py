@@ -137,7 +137,8 @@ class Agents:
     The caller's duty: say with ``handle_arrived`` that there are new messages of a stream, and
     after every input take messages until ``poll_message`` returns None, repairs until
     ``poll_repair`` does (they go to ``Forwarder.handle_repair``), and marks until
-    ``poll_given_up`` does (they go to ``Forwarder.pass_over``).
+    ``poll_given_up`` and ``poll_begun`` do (they go to ``Forwarder.pass_over`` and
+    ``Forwarder.skip``).
     """
 
     def __init__(
@@ -273,6 +274,7 @@ class Agents:
 
     def handle_timeout(self, now: float) -> None:
         self._now = now
+        self.state.handle_timeout(now)
         for hosted in list(self.hosted.values()):
             hosted.agent.handle_timeout(now)
         self._settle(now)
@@ -281,6 +283,7 @@ class Agents:
 
     def next_timeout(self) -> float | None:
         times = [hosted.agent.next_timeout() for hosted in self.hosted.values()]
+        times.append(self.state.next_timeout())
         return min((time for time in times if time is not None), default=None)
 
     def poll_message(self) -> tuple[Link | External, bytes] | None:
@@ -330,6 +333,11 @@ class Agents:
         given_up = self.state.given_up
         return given_up.popleft() if given_up else None
 
+    def poll_begun(self) -> tuple[str, Sender, int] | None:
+        """Return a stream and where it begins for this node: what comes before is not for it."""
+        begun = self.state.begun
+        return begun.popleft() if begun else None
+
     # Posts
 
     def _post(self, post: Post, now: float) -> None:
@@ -360,6 +368,7 @@ class Agents:
         self._link(now)
         self._introduce(post.domain, {seat.member for seat in post.seats})
         for topic in post.topics:
+            self.state.note_joined(topic, now)
             self.state.scan(topic)
         agent.handle_news(now, urgent=True)
         agent.expect_token(now)

@@ -17,18 +17,23 @@ from quicksilver.recovery.tree import TreeAgent
 FANOUT_INITIAL = {"tree": 3, "gossip": 2}
 """Of kinds that have one, where none is given."""
 
+SIZED = "ring"
+"""Its number says of about how many members nested domains are (``management.nesting``)."""
+
 KINDS = ("ring", "star", "tree", "gossip", "requests")
 
 
 def parse_protocol(protocol: str) -> tuple[str, int] | None:
-    """Return the kind and the fan-out that a name stands for; None: there is no such kind."""
+    """Return the kind and the number that a name stands for; None: there is no such kind."""
     kind, colon, number = protocol.partition(":")
     if kind not in KINDS:
         return None
     if not colon:
         return kind, FANOUT_INITIAL.get(kind, 0)
     is_number = number.isascii() and number.isdigit() and len(number) <= 3
-    if kind not in FANOUT_INITIAL or not is_number or int(number) < 1:
+    if not is_number or int(number) < (2 if kind == SIZED else 1):
+        return None
+    if kind != SIZED and kind not in FANOUT_INITIAL:
         return None
     return kind, int(number)
 

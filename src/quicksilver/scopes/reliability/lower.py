@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from quicksilver.scopes.dissemination.holdings import STREAMS_MAX, Name
 from quicksilver.scopes.dissemination.packets import Packet, Sender
-from quicksilver.scopes.reliability.records import Kind, Own
+from quicksilver.scopes.reliability.records import Kind, Own, Return
+from quicksilver.scopes.reliability.returns import RETURN_S, Returns
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 
@@ -29,6 +30,9 @@ class LowerStream(Protocol):
 
     @property
     def kept(self) -> int: ...
+
+    @property
+    def is_begun(self) -> bool: ...
 
     def missing(self, high: int) -> RangeSet: ...
 
@@ -47,6 +51,8 @@ class LowerState(Protocol):
     ) -> list[Packet]: ...
 
     def handle_stable(self, topic: str, sender: Sender, mark: int) -> None: ...
+
+    def handle_away(self, topic: str, sender: Sender, mark: int) -> None: ...
 
 
 Value = TypeVar("Value")
@@ -67,6 +73,10 @@ class NodeState:
         self._lost: dict[Name, int] = {}
         self._counted: dict[Name, None] = {}
         """Streams in which this node was counted as one that is waited for: it stays so."""
+        self._returns = Returns()
+        self._joined_at: dict[str, float] = {}
+        self.begun: deque[tuple[str, Sender, int]] = deque()
+        """Streams that were taken to begin earlier than they do for this node."""
         self.given_up: deque[tuple[str, Sender, int]] = deque()
         """Streams and marks below which what is missing cannot be had."""
         self.risen: dict[Name, None] = {}
@@ -123,7 +133,11 @@ class NodeState:
             _put(self._lost, name, lost)
         stream = self.lower.find(*name)
         lost = self.lost(name)
-        if stream is None or not self.subscribes(name.topic) or lost <= stream.low:
+        if stream is not None and not self.subscribes(name.topic) and stream.kept == stream.low:
+            lost = self.stable(name)  # Nobody here waits for it, and nothing goes with it.
+        elif stream is None or not self.subscribes(name.topic):
+            return
+        if lost <= stream.low:
             return
         is_new = (*name, lost) not in self.given_up and len(self.given_up) < STREAMS_MAX
         if is_new and stream.missing(lost):
@@ -140,11 +154,17 @@ class NodeState:
         if stream is None:
             if not is_receiver:
                 return Own(Kind.NEUTRAL)
-            # What is stable was for those who were here before.
-            self.lower.begin(*name, self.stable(name))
+            self.lower.begin(*name, self._beginning(name))
             self.lower.handle_stable(*name, self.stable(name))
+            self._tell_away(name)
             stream = self.lower.find(*name)
             assert stream is not None
+        if is_receiver and not stream.is_begun and name not in self._counted:
+            # It may have been told where those begin who were away.
+            first = self._beginning(name)
+            is_told = (*name, first) in self.begun or len(self.begun) >= STREAMS_MAX
+            if stream.low <= first and not is_told:
+                self.begun.append((*name, first))
         low, high = stream.low, stream.high
         some = RangeSet([(low, high)] if high > low else []).difference(stream.missing(high))
         kept = stream.kept if stream.kept < low else VALUE_MAX
@@ -157,6 +177,44 @@ class NodeState:
             else:
                 _put(self._counted, name, None)
         return Own(kind, low=low, need=low, high=high, kept=kept, some=some)
+
+    # Members that are away
+
+    def note_joined(self, topic: str, now: float) -> None:
+        """This node takes part in a topic."""
+        self._joined_at.setdefault(topic, now)
+
+    def _beginning(self, name: Name) -> int:
+        """Return where a stream begins for this node, which knows nothing of it.
+
+        What is stable was for those who were here before.
+        """
+        mark = self._returns.find(name, self._joined_at.get(name.topic, 0.0))
+        return self.stable(name) if mark is None else min(mark, self.stable(name))
+
+    def note_away(self, name: Name, mark: int, until: float) -> None:
+        """Until a time, a member may come back that lacks what follows a number."""
+        self._returns.note(name, mark, until)
+        self._tell_away(name)
+
+    def returns_of(self, name: Name, now: float) -> tuple[Return, ...]:
+        """Return where members begin that were away, and know nothing of a stream."""
+        return tuple(
+            Return(min(until - now, RETURN_S), mark)
+            for until, mark in self._returns.of_stream(name)
+            if until > now
+        )
+
+    def _tell_away(self, name: Name) -> None:
+        marks = self._returns.of_stream(name)
+        self.lower.handle_away(*name, marks[0][1] if marks else VALUE_MAX)
+
+    def next_timeout(self) -> float | None:
+        return self._returns.next_timeout()
+
+    def handle_timeout(self, now: float) -> None:
+        for name in self._returns.expire(now):
+            self._tell_away(name)
 
     def is_counted(self, name: Name) -> bool:
         return name in self._counted
@@ -176,6 +234,8 @@ class NodeState:
         return stream.missing(ranges.last() + 1).intersection(ranges)
 
     def forget_topic(self, topic: str) -> None:
+        self._returns.forget_topic(topic)
+        self._joined_at.pop(topic, None)
         tables: list[dict[Name, Any]]
         tables = [self._stable, self._lost, self._counted, self.active, self.risen]
         for table in tables:

@@ -18,6 +18,7 @@ import msgspec
 from quicksilver.scopes.dissemination.holdings import Name
 from quicksilver.scopes.dissemination.packets import Mark, Sender
 from quicksilver.scopes.names import Name as ScopeName
+from quicksilver.scopes.reliability.returns import MARKS_MAX, RETURN_S
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 RECORDS_MAX = 64
@@ -41,6 +42,13 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 
 
 Segments = Annotated[tuple[Segment, ...], msgspec.Meta(max_length=SEGMENTS_MAX + 1)]
+
+
+class Return(msgspec.Struct, frozen=True, array_like=True):
+    """Members that were away may come back for some time, and begin at a number."""
+
+    left_s: Annotated[float, msgspec.Meta(ge=0.0, le=RETURN_S)]
+    mark: Mark
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -78,6 +86,8 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     """Below this something seems to be lost: members say afresh what they have."""
     cleared: Mark = VALUE_MAX
     """Below this, everybody so far has said so since it was doubted."""
+    returns: Annotated[tuple[Return, ...], msgspec.Meta(max_length=MARKS_MAX)] = ()
+    """Where members begin that were away, and know nothing of the stream."""
     hidden: object = None
     """How the value came about: only simulations write it (dissertation 3.2.15)."""
 
@@ -141,8 +151,11 @@ def join(
     found = [segment for segment in first if segment.start < limit]
     known = ranges_of(found)
     for segment in second:
-        left = RangeSet([(segment.start, min(segment.stop, limit))]).difference(known)
-        found += [Segment(start, stop, segment.member) for start, stop in left]
+        begin, end = segment.start, min(segment.stop, limit)
+        # As a rule both say the same: nothing is left.
+        if not known.contains_range(begin, end):
+            left = RangeSet([(begin, end)]).difference(known)
+            found += [Segment(start, stop, segment.member) for start, stop in left]
     found.sort(key=lambda segment: segment.start)
     merged: list[Segment] = []
     for segment in found:
@@ -192,6 +205,7 @@ def blank(record: Record) -> Record:
         record.agreed,
         record.offered,
         doubt=record.doubt,
+        returns=record.returns,
     )
 
 
@@ -218,6 +232,7 @@ def merge(one: Record, other: Record) -> Record:
         limit,
         min(one.doubt, other.doubt),
         min(one.cleared, other.cleared),
+        one.returns or other.returns,
     )
 
 

@@ -257,7 +257,7 @@ class Repairs:
         packets = self._node.lower.copies(
             item.topic, item.sender, wanted, self._config.answer_bytes
         )
-        if sum(len(packet.messages) for packet in packets) < wanted.count() and not (
+        if sum(packet.count for packet in packets) < wanted.count() and not (
             packets and self._has(item, packets[-1].stop)
         ):
             self._fetch(asker, Name(item.topic, item.sender), wanted, now)
@@ -282,7 +282,7 @@ class Repairs:
             self.counters["not_here"] += 1
             return None
         self._room -= sum(packet.size() for packet in packets)
-        self.counters["given"] += sum(len(packet.messages) for packet in packets)
+        self.counters["given"] += sum(packet.count for packet in packets)
         return Copies(way_of(asker.post), tuple(packets))
 
     # Taking
@@ -306,7 +306,7 @@ class Repairs:
                     # Fetched for others: nothing before it is waited for.
                     self._node.lower.begin(*name, packet.number)
                 self.repairs.append((channel_of(post, copies.way, packet), packet))
-                self.counters["taken"] += len(packet.messages)
+                self.counters["taken"] += packet.count
 
     def forget(self, key: AgentKey) -> None:
         """An agent is gone, or its view."""

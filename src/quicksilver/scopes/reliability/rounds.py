@@ -39,6 +39,7 @@ from quicksilver.scopes.reliability.records import (
     ranges_of,
 )
 from quicksilver.scopes.reliability.repairs import Repairs
+from quicksilver.scopes.reliability.returns import RETURN_S
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 QUIET_ROUNDS = 2
@@ -104,12 +105,18 @@ class StreamRounds(Folding[Gathered]):
         self.rejected = 0
         """Records that no honest member writes."""
         self._last_told: tuple[str, str, str, int] | None = None
+        self._has_lost_members = False
+        self._away_until = 0.0
+        """Until then members may come back that were passed over, or have left the view."""
 
     def become_viewed(self, old: StreamRounds) -> None:
         """Go on, in a new view, with what was agreed on in the one before.
 
         Seats have changed: who has what is found out anew.
         """
+        members = {seat.member for seat in self.post.seats}
+        self._has_lost_members = any(seat.member not in members for seat in old.post.seats)
+        self._away_until = old._away_until
         self.streams = {name: t for name, t in old.streams.items() if name.topic in self.served}
         for topic in self.streams.values():
             topic.offered = ()
@@ -196,9 +203,13 @@ class StreamRounds(Folding[Gathered]):
             at = 0 if self._last_told is None else bisect_right(keys, self._last_told)
             names = (names[at:] + names[:at])[:RECORDS_MAX]
             self._last_told = sort_key(names[-1])
+        if self._has_lost_members:
+            self._has_lost_members, self._away_until = False, now + RETURN_S
         records = []
         for name in names:
             topic = self._find(name)
+            if now < self._away_until:
+                self._node.note_away(name, self._node.stable(name), self._away_until)
             record = Record(
                 name.topic,
                 name.sender,
@@ -207,6 +218,7 @@ class StreamRounds(Folding[Gathered]):
                 topic.agreed,
                 topic.offered,
                 doubt=topic.doubt,
+                returns=self._node.returns_of(name, now),
             )
             records.append(self._fold(record))
         return Gathered(tuple(records))
@@ -232,14 +244,15 @@ class StreamRounds(Folding[Gathered]):
     def visit(self, content: Gathered, previous: int, now: float) -> Gathered:
         records = []
         for record in self._honest(content):
-            self._learn(record)
+            self._learn(record, now)
             records.append(self._fold(record))
             self._compare(record.name, record.some, now)
         present = {record.name for record in records}
         for name in self._lower_active():
             if name not in present and len(records) < RECORDS_MAX:
                 stable, lost = self._node.stable(name), self._node.lost(name)
-                own = Record(name.topic, name.sender, stable, lost, self._find(name).agreed)
+                agreed, returns = self._find(name).agreed, self._node.returns_of(name, now)
+                own = Record(name.topic, name.sender, stable, lost, agreed, returns=returns)
                 records.append(msgspec.structs.replace(self._fold(own), is_partial=True))
         return Gathered(tuple(records))
 
@@ -253,7 +266,7 @@ class StreamRounds(Folding[Gathered]):
         self.rejected += len(content.records) - len(known)
         return list(known.values())
 
-    def _learn(self, record: Record) -> None:
+    def _learn(self, record: Record, now: float) -> None:
         """Take what a round says of a stream."""
         name = record.name
         topic = self._find(name)
@@ -262,7 +275,13 @@ class StreamRounds(Folding[Gathered]):
         topic.doubt = max(topic.doubt, record.doubt)
         if record.offered:
             topic.offered = record.offered
-        self._node.learn(name, record.stable, record.lost)
+        self._learn_marks(record, now)
+
+    def _learn_marks(self, record: Record, now: float) -> None:
+        """Take what a record says of all nodes, whatever the domain."""
+        for each in record.returns:
+            self._node.note_away(record.name, each.mark, now + each.left_s)
+        self._node.learn(record.name, record.stable, record.lost)
 
     def hear(self, content: Gathered, origin: int, now: float) -> None:
         """Another member's report: it tells what can be had, and nothing that was agreed on."""
@@ -319,7 +338,11 @@ class StreamRounds(Folding[Gathered]):
 
     def close_round(self, content: Gathered, end: RoundEnd, now: float) -> Pace:
         pace = Pace.QUIET
+        if end.skipped:
+            self._away_until = now + RETURN_S
         for record in self._honest(content):
+            if end.skipped:
+                self._node.note_away(record.name, record.stable, self._away_until)
             pace = max(pace, self._conclude(record, end, now), key=lambda p: p.value)
         if pace is Pace.QUIET and self.has_news():
             pace = Pace.STEADY
@@ -330,7 +353,7 @@ class StreamRounds(Folding[Gathered]):
         topic = self._find(name)
         if record.is_partial:
             topic.quiet = 0
-            self._node.learn(name, record.stable, record.lost)
+            self._learn_marks(record, now)
             return Pace.STEADY
         is_complete = self._is_complete(record, end)
         before = topic.agreed
@@ -352,7 +375,9 @@ class StreamRounds(Folding[Gathered]):
             self._conclude_top(name, topic, record, now)
         self._compare(name, (), now)
         stable = self._node.stable(name)
-        is_settled = min(record.need, stable) >= record.high and record.stable == stable
+        # What is stable may be lacking here all the same, and be at nobody in the domain.
+        is_settled = stable >= record.high and record.stable == stable
+        is_settled = is_settled and record.need >= max(record.high, stable)
         if is_complete and is_settled and topic.cleared >= topic.doubt:
             topic.quiet += 1
             return Pace.STEADY if topic.quiet < QUIET_ROUNDS else Pace.QUIET
@@ -380,14 +405,15 @@ class StreamRounds(Folding[Gathered]):
     def _find_lost(self, topic: Topic, record: Record, now: float) -> int:
         """Return the number below which nobody has what is missing anywhere."""
         first = record.need
+        high = min(max(record.high, record.stable), record.limit)
         given = ranges_of(record.some)
         if record.kept < record.agreed:
             given.add(record.kept, record.agreed)
-        if first >= min(record.high, record.limit) or first in given:
+        if first >= high or first in given:
             topic.gone_rounds = 0
             return record.lost
         later = given.clamped(first, VALUE_MAX)
-        gone = first, (later.first() if later else min(record.high, record.limit))
+        gone = first, (later.first() if later else high)
         topic.doubt = max(topic.doubt, gone[1])
         if topic.cleared < gone[1]:
             topic.gone_rounds = 0

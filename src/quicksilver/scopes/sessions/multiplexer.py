@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from quicksilver.scopes.dissemination.bundles import bundle
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.events import (
@@ -256,7 +257,7 @@ class Multiplexer:
         if known is None:
             return
         sender = control_of(packet.sender)
-        for number, data in enumerate(packet.messages, packet.number):
+        for number, data in enumerate(packet.split(), packet.number):
             said = parse(data)
             if said is None:
                 self._counters["malformed"] += 1
@@ -283,10 +284,13 @@ class Multiplexer:
     def _take(self, item: Packet | Gap, now: float) -> None:
         """Bring messages to their session."""
         known = self._find(item.topic)
-        session = known.last.get(item.sender, known.newest)
+        before = known.last.get(item.sender)
+        session = known.newest if before is None else before
         if isinstance(item, Packet):
             session = item.session
             known.last[item.sender] = session
+            if before is not None and before < session:
+                known.following.setdefault(session, set()).add(item.sender)
             if len(known.last) > SENDERS_MAX:
                 del known.last[next(iter(known.last))]
         stack = known.stacks.get(session)
@@ -302,7 +306,7 @@ class Multiplexer:
     def _hold(self, known: TopicStacks, item: Packet | Gap) -> None:
         size = item.size() if isinstance(item, Packet) else 0
         if isinstance(item, Packet) and known.held_bytes + size > HELD_BYTES_MAX:
-            self._counters["held_too_many"] += len(item.messages)
+            self._counters["held_too_many"] += item.count
             item, size = Gap(item.topic, item.sender, item.number, item.stop - 1), 0
         known.held.append(item)
         known.held_bytes += size
@@ -319,7 +323,8 @@ class Multiplexer:
                     stack.queue.append(each)
                     self._busy[item.topic] = None
                 else:
-                    stack.order.handle_item(each, now)
+                    follows = each.sender in known.following.get(stack.number, ())
+                    stack.order.handle_item(each, now, follows=follows)
                     self._busy[item.topic] = None
             elif stack.queue or not all(s.is_settled() for s in _before(known, stack)):
                 stack.queue.append(each)
@@ -330,12 +335,12 @@ class Multiplexer:
         """Return what was sealed; messages that were not sealed by a sender who has the key are
         told as lost."""
         if not self._has_key(packet.topic, stack):
-            self._counters["unreadable"] += len(packet.messages)
+            self._counters["unreadable"] += packet.count
             return []
         key, topic, sender = stack.flavour.key, packet.topic, packet.sender
         found: list[Packet | Gap] = []
         run: list[bytes] = []
-        for number, sealed in enumerate(packet.messages, packet.number):
+        for number, sealed in enumerate(packet.split(), packet.number):
             message = self._keys.open(key, topic, stack.number, sender, number, sealed)
             if message is not None:
                 run.append(message)
@@ -459,6 +464,6 @@ def _before(known: TopicStacks, stack: Stack) -> list[Stack]:
 def _close_run(found: list[Packet | Gap], packet: Packet, stop: int, run: list[bytes]) -> None:
     """Note opened messages up to a number."""
     if run:
-        opened = msgspec.structs.replace(packet, number=stop - len(run), messages=tuple(run))
+        opened = msgspec.structs.replace(packet, number=stop - len(run), bundle=bundle(run))
         found.append(opened)
         run.clear()

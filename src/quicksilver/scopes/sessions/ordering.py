@@ -76,6 +76,8 @@ class TotalOrder:
         self._own = forwarder.sender
         self._pending: dict[Sender, deque[Packet | Gap]] = {}
         self._pending_bytes = 0
+        self._following: set[Sender] = set()
+        """Senders of whom the application had messages before: it is told what it misses."""
         self._arrived: dict[Sender, tuple[int, int]] = {}
         """The first message of a sender in this session, and the number after the last."""
         self._marks: dict[Sender, int] = {}
@@ -106,8 +108,13 @@ class TotalOrder:
 
     # Inputs
 
-    def handle_item(self, item: Packet | Gap, now: float) -> None:
-        """Messages of the session have arrived, or are lost."""
+    def handle_item(self, item: Packet | Gap, now: float, *, follows: bool = False) -> None:
+        """Messages of the session have arrived, or are lost.
+
+        ``follows``: of their sender this node was given messages of an earlier session.
+        """
+        if follows:
+            self._following.add(item.sender)
         first, stop = _range_of(item)
         if not self._pending:
             self._moved_at = now
@@ -232,6 +239,8 @@ class TotalOrder:
             # If this node came late, what is before the first run was ordered before that. Else a
             # sequencer that came late did not know of it, and here is its place.
             begin = run.first if self._is_late and run.sender not in self._marks else first
+            if first < begin and run.sender in self._following:
+                self.out.append(Gap(self._topic, run.sender, first, min(stop, begin) - 1))
             if stop > begin:
                 self.out.append(_cut(item, max(first, begin), min(stop, run.stop)))
         if not waiting:

@@ -58,6 +58,8 @@ class TopicStacks:
     newest: int = 0
     last: dict[Sender, int] = field(default_factory=dict)
     """In which session the last message of a sender was."""
+    following: dict[int, set[Sender]] = field(default_factory=dict)
+    """Senders of whom messages of an earlier session came before those of a session."""
     ends: dict[Sender, tuple[int, int]] = field(default_factory=dict)
     """The last session that a sender has ended, and the number after its last message."""
     held: deque[Packet | Gap] = field(default_factory=deque)
@@ -97,4 +99,5 @@ class TopicStacks:
             is_open = has_key and not old.flavour.key
             has_rest = old.queue or (old.order is not None and old.order.out)
             if not has_rest and (is_open or place < len(retired) - RETIRED_MAX):
+                self.following.pop(old.number, None)
                 del self.stacks[old.number]

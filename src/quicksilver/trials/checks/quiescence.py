@@ -25,7 +25,7 @@ class Quiescence(Watcher):
         self._changed_at = 0.0
 
     def on_look(self) -> None:
-        packets = self.cluster.network.sent_packets
+        packets = self.cluster.spoken()
         if packets != self._packets:
             self._packets = packets
             self._changed_at = self.cluster.now

@@ -9,11 +9,14 @@ from hashlib import blake2b
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.management.config import Config
+from quicksilver.scopes.management.events import SessionInstalled
 from quicksilver.scopes.management.messages import Flavour
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.scopes.node_parts import NodeEvent
+from quicksilver.scopes.sessions.keys import KEY_BYTES, KeyRing
 from quicksilver.sim.events import EventQueue
 from quicksilver.stdx.rand import Rng
+from quicksilver.stdx.ranges import RangeSet
 from quicksilver.trials.scopes.internet import Host, Internet
 from quicksilver.trials.scopes.machines import ManagerMachine, NodeMachine
 from quicksilver.trials.scopes.plan import NodePlan, Plan
@@ -30,9 +33,10 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message, and when it was sent."""
+    """A message, and when it was sent: by whoever was settled in the topic by then it is owed."""
 
     at: float
+    """Earlier than in truth if the sender had not been told since who came."""
     message: bytes
 
 
@@ -49,6 +53,8 @@ class NodeLife:
         self.settled_at: dict[str, float] = {}
         """Since when it has to get everything, by topic."""
         self.delivered = 0
+        self.informed_at: float | None = None
+        """Until when it was told who is in its topics; None: it still is."""
         self.is_disturbed = False
         """True once a fault has befallen it or its network."""
         self.host: Host
@@ -107,6 +113,14 @@ class ScopeCluster:
         self._make_node = make_node
         self.saved: dict[str, dict[str, bytes]] = {}
         """What managers have saved, as if on disk."""
+        self._keys = {
+            name: blake2b(name.encode(), digest_size=KEY_BYTES).digest()
+            for name in plan.key_names()
+        }
+        self._flavours: dict[tuple[str, int], Flavour] = {}
+        """What each session of a topic promises …"""
+        self._sessions: dict[tuple[str, Sender], dict[int, int]] = {}
+        """… and in which one each message was delivered."""
         self._digest = blake2b(digest_size=16)
 
     @property
@@ -122,7 +136,8 @@ class ScopeCluster:
         for node in self.plan.nodes:
             self.start_node(node.name)
 
-    def start_manager(self, name: str) -> None:
+    def start_manager(self, name: str, *, index: int | None = None) -> None:
+        """``index``: its host's in the network, if not the next one."""
         scope = self.scopes[name]
         machine: list[ManagerMachine] = []
 
@@ -135,9 +150,25 @@ class ScopeCluster:
             return machine[0]
 
         host = self.internet.add(
-            scope.network, name, make, lambda: None, is_behind_nat=scope.is_behind_nat
+            scope.network,
+            name,
+            make,
+            lambda: None,
+            is_behind_nat=scope.is_behind_nat,
+            index=index,
         )
         self.managers[name] = host, machine[0]
+
+    def end_node(self, name: str) -> None:
+        """Let a node's process end as its user wants it to."""
+        node = self.nodes[name]
+        node.host.do(lambda: node.node.finish(self.now))
+        node.host.kill()
+
+    def end_manager(self, name: str) -> None:
+        host, machine = self.managers.pop(name)
+        host.do(lambda: machine.manager.finish(self.now))
+        host.kill()
 
     def kill_manager(self, name: str) -> None:
         host, _ = self.managers.pop(name)
@@ -154,7 +185,8 @@ class ScopeCluster:
 
             host.do(change)
 
-    def start_node(self, name: str) -> NodeLife:
+    def start_node(self, name: str, *, index: int | None = None) -> NodeLife:
+        """``index``: its host's in the network, if not the next one."""
         plan = self._plans[name]
         before = self.nodes.get(name)
         node = NodeLife(self, plan, 1 if before is None else before.life + 1)
@@ -164,14 +196,19 @@ class ScopeCluster:
             seed = self.rng.derive(f"node {name} {node.life}").bits64()
             node.machine = NodeMachine(
                 plan, scope, node.life, self._config, seed, self.plan.copies_bytes, now,
-                make_node=self._make_node,
+                keys=KeyRing(self._keys), make_node=self._make_node,
             )  # fmt: skip
             return node.machine
 
         self.nodes[name] = node
         self.lives.append(node)
         node.host = self.internet.add(
-            scope.network, name, make, lambda: self._take(node), is_behind_nat=scope.is_behind_nat
+            scope.network,
+            name,
+            make,
+            lambda: self._take(node),
+            is_behind_nat=scope.is_behind_nat,
+            index=index,
         )
         for topic in plan.joins:
             self.join(node, topic)
@@ -215,16 +252,26 @@ class ScopeCluster:
         """Let a node send messages, unless it has to wait."""
 
         def put() -> None:
-            if not node.node.may_publish(topic):
-                return
-            first = node.node.publish(topic, messages, None, self.now)
-            sent = self.sent.setdefault((topic, node.sender), [])
-            assert first == len(sent)
-            sent.extend(Sent(self.now, message) for message in messages)
-            for watcher in self.watchers:
-                watcher.on_sent(node, topic, first, messages)
+            if node.node.may_publish(topic):
+                self.put(node, topic, messages)
 
         node.host.do(put)
+
+    def put(
+        self,
+        node: NodeLife,
+        topic: str,
+        messages: list[bytes],
+        attributes: dict[str, str] | None = None,
+    ) -> None:
+        """Publish messages, in a node's process, for which there is room."""
+        first = node.node.publish(topic, messages, attributes, self.now)
+        sent = self.sent.setdefault((topic, node.sender), [])
+        assert first == len(sent)
+        at = self.now if node.informed_at is None else node.informed_at
+        sent.extend(Sent(at, message) for message in messages)
+        for watcher in self.watchers:
+            watcher.on_sent(node, topic, first, messages)
 
     def _take(self, node: NodeLife) -> None:
         """Take what a node delivers and tells."""
@@ -245,9 +292,11 @@ class ScopeCluster:
     def _deliver(self, node: NodeLife, packet: Packet) -> None:
         if packet.topic not in node.joined:
             return  # it only sends to the topic, or has just left it
+        sessions = self._sessions.setdefault((packet.topic, packet.sender), {})
+        sessions.update(dict.fromkeys(range(packet.number, packet.stop), packet.session))
         for watcher in self.watchers:
             watcher.on_packet(node, packet)
-        for number, message in enumerate(packet.messages, packet.number):
+        for number, message in enumerate(packet.split(), packet.number):
             node.delivered += 1
             self.delivered += 1
             self._note(f"{node} got {packet.topic} {packet.sender.node} {number}")
@@ -255,6 +304,8 @@ class ScopeCluster:
                 watcher.on_delivered(node, packet.topic, packet.sender, number, message)
 
     def _tell(self, node: NodeLife, event: NodeEvent) -> None:
+        if isinstance(event, SessionInstalled):
+            self._flavours[event.topic, event.number] = event.flavour
         for watcher in self.watchers:
             watcher.on_event(node, event)
 
@@ -269,6 +320,25 @@ class ScopeCluster:
     def undisturbed(self) -> list[NodeLife]:
         """Return the nodes that no fault has befallen."""
         return [node for node in self.living() if not node.is_disturbed]
+
+    def is_repaired(self, topic: str, sender: Sender, number: int) -> bool:
+        """Whether a message was sent in a session that promises to repair it."""
+        session = self._sessions.get((topic, sender), {}).get(number)
+        node = self.nodes[sender.node]
+        if session is None and node.sender == sender:
+            ranges = RangeSet([(number, number + 1)])
+            for packet in node.forwarder.holdings.copies(topic, sender, ranges, 1):
+                session = packet.session
+        flavour = None if session is None else self._flavours.get((topic, session))
+        return flavour is None or flavour.reliability == "repair"
+
+    def is_busy_with_sessions(self) -> bool:
+        """Whether sessions change, or messages wait for their places in an order."""
+        return any(
+            known.is_root and known.sessions.is_changing()
+            for _, machine in self.managers.values()
+            for known in machine.manager.topics()
+        ) or any(node.node.sessions.next_timeout() is not None for node in self.living())
 
     def spoken(self) -> int:
         """Return how many frames and datagrams were sent, besides signs of life."""

@@ -11,6 +11,9 @@ from quicksilver.trials.scopes.plan import NodePlan, Plan, ScopePlan
 POLICIES = ("star", "chain", "tree:2", "tree:3", "mesh:2", "stripes:2", "gossip:3", "multicast")
 RECOVERIES = ("ring", "star", "tree:2", "gossip:2", "requests")
 
+KEY = "exam"
+"""What sessions with sealed messages name."""
+
 SHAPES = ((1, 2), (2, 2), (2, 3), (3, 2), (1, 4))
 """Levels above the networks, and the most members of a scope above them."""
 
@@ -18,17 +21,19 @@ SHAPES = ((1, 2), (2, 2), (2, 3), (3, 2), (1, 4))
 def draw_plan(seed: int) -> Plan:
     """Return the trial that a seed stands for."""
     rng = Rng(seed).derive("scopes")
-    scopes = _draw_scopes(rng.derive("tree"))
+    scopes = _draw_links(rng.derive("links"), _draw_scopes(rng.derive("tree")))
     networks = [scope for scope in scopes if scope.network == scope.name]
     load = rng.derive("load")
     nodes = _draw_nodes(rng.derive("nodes"), scopes, networks)
     seconds = round(3.0 + 3.0 * load.uniform(), 3)
+    changes = _draw_changes(rng.derive("sessions"), nodes, seconds)
+    faults = _draw_faults(rng.derive("faults"), scopes, networks, nodes, seconds)
     senders = sum(len(node.opens) for node in nodes)
     return Plan(
         seed=seed,
         scopes=scopes,
         nodes=nodes,
-        faults=_draw_faults(rng.derive("faults"), scopes, networks, nodes, seconds),
+        faults=tuple(sorted((*faults, *changes), key=lambda fault: fault.at)),
         seconds=seconds,
         interval_s=max(0.03, senders / (60.0 + 60.0 * load.uniform())),
         burst=load.choice((1, 4, 12)),
@@ -66,6 +71,14 @@ def _draw_scopes(rng: Rng) -> tuple[ScopePlan, ...]:
         place = rng.choice(hidden)
         found[place] = replace(found[place], is_behind_nat=True)
     return tuple(found)
+
+
+def _draw_links(rng: Rng, scopes: tuple[ScopePlan, ...]) -> tuple[ScopePlan, ...]:
+    """Let messages come as datagrams to the nodes of some networks."""
+    return tuple(
+        replace(scope, links="udp") if scope.network == scope.name and rng.chance(0.2) else scope
+        for scope in scopes
+    )
 
 
 def _draw_scope(rng: Rng, name: str, owners: tuple[str, ...], network: str) -> ScopePlan:
@@ -124,7 +137,7 @@ def _draw_faults(
     networks: list[ScopePlan],
     nodes: tuple[NodePlan, ...],
     seconds: float,
-) -> tuple[plans.AnyFault, ...]:
+) -> list[plans.AnyFault]:
     found: list[plans.AnyFault] = []
     for _ in range(1 + rng.below(8)):
         at = round(0.3 + (seconds - 0.5) * rng.uniform(), 4)
@@ -150,4 +163,28 @@ def _draw_faults(
                 if node.joins:
                     topic = rng.choice(node.joins)
                     found.append(plans.Leave(at=at, for_s=for_s, node=node.name, topic=topic))
-    return tuple(sorted(found, key=lambda fault: fault.at))
+    return found
+
+
+def _draw_changes(
+    rng: Rng, nodes: tuple[NodePlan, ...], seconds: float
+) -> list[plans.ChangeSession]:
+    """Return in which topics sessions change, how and when; in half of all trials in none."""
+    if rng.chance(0.5):
+        return []
+    topics = sorted({topic for node in nodes for topic in (*node.joins, *node.opens)})
+    found = []
+    for _ in range(1 + rng.below(3)):
+        ordering, reliability = rng.choice(
+            (("total", "repair"), ("total", "repair"), ("fifo", "repair"), ("fifo", "none"))
+        )
+        found.append(
+            plans.ChangeSession(
+                at=round((seconds - 0.5) * rng.uniform(), 4),
+                topic=rng.choice(topics),
+                ordering=ordering,
+                reliability=reliability,
+                key=KEY if rng.chance(0.25) else "",
+            )
+        )
+    return found

@@ -72,10 +72,14 @@ class Internet:
         on_pumped: Callable[[], None],
         *,
         is_behind_nat: bool = False,
+        index: int | None = None,
     ) -> Host:
-        """Start a process that listens at an address."""
-        self._indexes += 1
-        host = Host(self, self._indexes, network, address, is_behind_nat, on_pumped)
+        """Start a process that listens at an address; ``index``: what faults know its host by,
+        the next one that is free if None."""
+        if index is None:
+            self._indexes += 1
+            index = self._indexes
+        host = Host(self, index, network, address, is_behind_nat, on_pumped)
         self.hosts[address] = host
         self.network.attach(host)
         host.start(make(self.events.now))
@@ -86,7 +90,8 @@ class Internet:
 
     def reaches(self, one: Host, other: Host) -> bool:
         """Whether anything passes between two hosts now."""
-        return one.network == other.network or not ({one.network, other.network} & self._cut)
+        ways = (one.index, other.index), (other.index, one.index)
+        return all(self.network.passes(*way) for way in ways)
 
     def may_dial(self, one: Host, other: Host) -> bool:
         return one.network == other.network or not other.is_behind_nat
@@ -137,6 +142,7 @@ class Host:
         self._conns = 0
         self._listens: frozenset[str] = frozenset()
         self._alarm: float | None = None
+        self._frozen_until = 0.0
         self._waiting: list[Callable[[], None]] | None = None
         """What happens to a process that is frozen, in order; None: it is not."""
 
@@ -157,9 +163,21 @@ class Host:
         for stream in list(self._streams.values()):
             stream.end(self)
 
-    def freeze(self) -> None:
+    @property
+    def is_frozen(self) -> bool:
+        return self._waiting is not None
+
+    def freeze(self, seconds: float | None = None) -> None:
+        """Let the process do nothing for a while; None: until it is thawed."""
         if self._waiting is None:
             self._waiting = []
+        if seconds is not None:
+            until = self._frozen_until = max(self._frozen_until, self.now + seconds)
+            self.internet.events.at(until, lambda: self._thaw_at(until))
+
+    def _thaw_at(self, until: float) -> None:
+        if until == self._frozen_until and not self.is_dead:
+            self.thaw()
 
     def thaw(self) -> None:
         waiting, self._waiting = self._waiting or [], None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from quicksilver.scopes.dissemination.channels import External
+from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.frames import AgentSays, Probe, encode
 from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
@@ -15,6 +15,7 @@ from quicksilver.scopes.management.manager import ScopeManager
 from quicksilver.scopes.node import ScopeNode
 from quicksilver.scopes.reliability.agents import Agents
 from quicksilver.scopes.sessions.control import is_control
+from quicksilver.scopes.sessions.keys import KeyRing
 from quicksilver.trials.scopes.plan import NodePlan, ScopePlan
 from quicksilver.wire.ids import Address
 
@@ -119,6 +120,7 @@ class NodeMachine:
         copies_bytes: int,
         now: float,
         *,
+        keys: KeyRing | None = None,
         make_node: Callable[..., ScopeNode] = ScopeNode,
         make_agents: Callable[..., Agents] = Agents,
     ) -> None:
@@ -128,12 +130,14 @@ class NodeMachine:
         self.node = make_node(
             name=plan.name,
             address=plan.name,
+            place=Link(scope.links, plan.name, plan.name),
             owners=(scope.name,),
             life=life,
             scope=scope.name,
             config=config,
             copies_bytes_max=copies_bytes,
             seed=seed,
+            keys=keys,
             make_agents=lambda forwarder, subscribes, seed: make_agents(
                 lower=forwarder.holdings, subscribes=subscribes, seed=seed
             ),
@@ -207,11 +211,9 @@ class NodeMachine:
     def take_stable(self) -> Iterator[tuple[str, Sender, int]]:
         """Yield which streams of topics that the node has joined are stable elsewhere now."""
         for name, stream in self.node.forwarder.holdings.streams.items():
-            if is_control(name.sender):
+            # Asked after every input: of most streams there is nothing new.
+            if stream.stable == self._marks.get(name, 0) or is_control(name.sender):
                 continue
-            key = name.topic, name.sender
-            if not self.node.subscribes(name.topic):
-                continue
-            if stream.stable != self._marks.get(key, 0):
-                self._marks[key] = stream.stable
+            if self.node.subscribes(name.topic):
+                self._marks[name] = stream.stable
                 yield name.topic, name.sender, stream.stable

@@ -16,6 +16,8 @@ class ScopePlan(msgspec.Struct, frozen=True, kw_only=True):
     recovery: str = "ring"
     network: str = ""
     """The network that its manager is in."""
+    links: str = "tcp"
+    """How messages come to its nodes along channels: ``tcp``, or ``udp``, which loses some."""
     is_behind_nat: bool = False
     """True: nobody outside of its network can dial its manager, nor its nodes."""
 
@@ -76,6 +78,9 @@ class ChangeSession(Fault, frozen=True, kw_only=True):
 
     topic: str
     ordering: str = "fifo"
+    reliability: str = "repair"
+    key: str = ""
+    """The key that its messages are sealed with, which all nodes have; empty: they are open."""
 
 
 AnyFault = CrashNode | FreezeNode | CrashManager | CutNetworks | Loss | Leave | ChangeSession
@@ -102,6 +107,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     drop_rate: float = 0.0
     """Part of the datagrams that is lost in every network while faults last."""
     copies_bytes: int = 16 << 20
+
+    def key_names(self) -> tuple[str, ...]:
+        """Return the names of the keys that sessions have."""
+        changes = [fault for fault in self.faults if isinstance(fault, ChangeSession)]
+        return tuple(sorted({change.key for change in changes if change.key}))
 
     def topics(self) -> tuple[str, ...]:
         return tuple(sorted({t for node in self.nodes for t in (*node.joins, *node.opens)}))

@@ -31,6 +31,9 @@ DRAIN_S = 12.0
 SILENCE_S = 8.0
 """Time for what was sent to arrive and to be agreed on, and time in which to listen."""
 
+SESSIONS_S = 180.0
+"""Further time for sessions to change and orders to go on: those who said them may be gone."""
+
 MESSAGES_MIN = 20
 FAREWELL_MESSAGES = 3
 
@@ -69,6 +72,10 @@ def run_trial(
             node.settled_at[topic] = min(node.settled_at[topic], cluster.now)
     load.say_farewell()
     _run(cluster, DRAIN_S)
+    waited_s = 0.0
+    while waited_s < SESSIONS_S and cluster.is_busy_with_sessions():
+        _run(cluster, 1.0)
+        waited_s += 1.0
     for watcher in cluster.watchers:
         watcher.on_silent()
     _run(cluster, SILENCE_S)
@@ -147,8 +154,11 @@ def _begin(cluster: ScopeCluster, fault: AnyFault) -> Callable[[], None]:
                 cluster.internet.set_loss(network, rate)
             case plans.Leave(node=name, topic=topic):
                 cluster.leave(cluster.nodes[name], topic)
-            case plans.ChangeSession(topic=topic, ordering=ordering):
-                cluster.change_session(topic, Flavour(ordering=ordering))
+            case plans.ChangeSession(topic=topic):
+                flavour = Flavour(
+                    reliability=fault.reliability, ordering=fault.ordering, key=fault.key
+                )
+                cluster.change_session(topic, flavour)
             case _:
                 assert_never(fault)
 

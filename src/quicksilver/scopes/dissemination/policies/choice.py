@@ -34,6 +34,7 @@ _WITHOUT_NUMBER: dict[str, Callable[[], Policy]] = {
     "star": Star,
     "chain": lambda: Tree(1),
     "multicast": lambda: Mechanism("multicast"),
+    "regions": lambda: Mechanism("regions"),
     "qsm": lambda: Mechanism("qsm"),
 }
 _WITH_NUMBER: dict[str, Callable[[int], Policy]] = {

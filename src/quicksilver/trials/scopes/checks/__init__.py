@@ -5,6 +5,7 @@ from __future__ import annotations
 from quicksilver.trials.scopes.checks.budgets import Budgets
 from quicksilver.trials.scopes.checks.complete import Complete
 from quicksilver.trials.scopes.checks.content import Content
+from quicksilver.trials.scopes.checks.one_order import OneOrder
 from quicksilver.trials.scopes.checks.order import Order
 from quicksilver.trials.scopes.checks.quiescence import Quiescence
 from quicksilver.trials.scopes.checks.stability import Stability
@@ -16,6 +17,7 @@ ALL: tuple[type[ScopeWatcher], ...] = (
     Content,
     Complete,
     Stability,
+    OneOrder,
     Views,
     Budgets,
     Quiescence,

@@ -11,7 +11,8 @@ class Stability(ScopeWatcher):
     """ "Message k is stable everywhere" is true of all who were there all the time, and a mark
     never goes back (3.2.15: monotonicity).
 
-    Nodes that a fault befell may have been counted out, and be behind.
+    Nodes that a fault befell may have been counted out, and be behind. In sessions without repair
+    nobody is waited for.
     """
 
     name = "stability"
@@ -35,7 +36,10 @@ class Stability(ScopeWatcher):
                 continue
             low = other.low(topic, sender)
             since = other.settled_at.get(topic, float("inf"))
-            if any(sent[number].at >= since for number in range(low, mark)):
+            if any(
+                sent[number].at >= since and self.cluster.is_repaired(topic, sender, number)
+                for number in range(low, mark)
+            ):
                 self.fail(
                     f"{node} takes {topic} of {sender.node} for stable below {mark}, "
                     f"and {other} has all below {low}"
