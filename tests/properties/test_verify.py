@@ -50,6 +50,7 @@ def test_the_printed_programs_keep_what_they_claim(plan: Plan) -> None:
     ("plan", "faults"),
     [
         (changed(CLEANUP_PLAN, 0, is_all=False), Faults(0, 0, 1, 0)),
+        (changed(CLEANUP_PLAN, 0, is_mono=False), Faults(1, 1, 0, 1)),
         (replace(CLEANUP_PLAN, conditions=()), Faults(1, 1, 0, 0)),
         (
             changed(PHASES_PLAN, 0, value=Children(Aggregate.MAXIMUM, LAST)),
@@ -57,7 +58,13 @@ def test_the_printed_programs_keep_what_they_claim(plan: Plan) -> None:
         ),
         (replace(PHASES_PLAN, conditions=()), Faults(1, 1, 0, 0)),
     ],
-    ids=["without all", "without the condition", "max for min", "phases without the condition"],
+    ids=[
+        "without all",
+        "without mono",
+        "without the condition",
+        "max for min",
+        "phases without the condition",
+    ],
 )
 def test_mistakes_are_found(plan: Plan, faults: Faults) -> None:
     found = broken(plan, faults)
