@@ -389,8 +389,13 @@ def _note_members(domain: Domain, report: Report, *, is_complete: bool, is_top: 
     if not is_complete:
         return domain._replace(is_beginning=False)
     if not report.regular:
-        standing = Standing.REGULAR if is_top else Standing.LIGHT
-        return domain._replace(is_settled=True, is_beginning=True, standing=standing)
+        if is_top:
+            return domain._replace(is_settled=True, is_beginning=True, standing=Standing.REGULAR)
+        # What members had said who are gone must not make the domain regular around it.
+        unsaid = (Slot(None, Version(domain.height, 0, 0)),) * len(domain.slots)
+        return domain._replace(
+            slots=unsaid, is_settled=True, is_beginning=True, standing=Standing.LIGHT
+        )
     domain = domain._replace(is_settled=True, is_beginning=False)
     if domain.standing is Standing.UNKNOWN:
         above = report.above
