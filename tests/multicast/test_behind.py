@@ -158,6 +158,14 @@ class TestHoldUp:
         hold_up = HoldUp()
         assert not any(hold_up.handle_ack(4 if n % 10 else 0, n * 0.01) for n in range(200))
 
+    def test_who_was_told_counts_although_another_was_told_since(self) -> None:
+        """Where one is slow with tokens, the leader of its ring is taken for slow as well now and
+        then; rounds still take long because of the first, which is no reason to be paced."""
+        hold_up = HoldUp()
+        for n in range(40):
+            hold_up.handle_ack(8 if n < 20 else 5, n * 0.01)
+        assert hold_up.overtaken == {5, 8}
+
 
 def test_what_was_dropped_is_not_forgotten_until_all_have_it() -> None:
     """Should the sender be counted out, the messages are told as unconfirmed."""

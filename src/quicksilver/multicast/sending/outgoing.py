@@ -324,7 +324,7 @@ class Outgoing:
             senders=ack.senders,
             arrived_bytes=ack.arrived_bytes,
             now=now,
-            is_slowed=0 < ack.laggard == stream.hold_up.overtaken,
+            is_slowed=ack.laggard in stream.hold_up.overtaken,
         )
         safe_before = stream.safe
         freed = stream.handle_ack(

@@ -24,8 +24,9 @@ class HoldUp:
         self._node = 0
         self._since = 0.0
         self._told_at = -1.0
-        self.overtaken = 0
-        """Who was told last; 0: nobody yet."""
+        self.overtaken: set[int] = set()
+        """Who was told. Where one member is slow with tokens, others of its ring seem to hold the
+        stream up now and then and are told as well: rounds go on to say nothing of the network."""
 
     def handle_ack(self, holds_up: int, now: float) -> int:
         """Take an acknowledgement; return the member to overtake, 0 for nobody.
@@ -38,5 +39,5 @@ class HoldUp:
         if not holds_up or now - self._since < HELD_UP_S or now < self._told_at + AGAIN_S:
             return 0
         self._told_at = now
-        self.overtaken = holds_up
+        self.overtaken.add(holds_up)
         return holds_up
