@@ -66,6 +66,35 @@ def test_who_was_away_gets_what_began_meanwhile(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_domain_that_moves_is_waited_for_where_it_comes_to(protocol: str) -> None:
+    """The domain that it comes to had agreed on more before, and hears of it first; then the one
+    that it leaves goes on without it. Together they must not say that it has what it lacks
+    (monotonicity, 3.2.15)."""
+    moving = Scope("top/x", protocol, list("ab"))
+    left = Scope("top/left", protocol, ["e", moving])
+    joined = Scope("top/joined", protocol, list("cd"))
+    world = World(Scope("top", protocol, [joined, left]))
+    world.publish("c", 5)
+    world.run(2.0)
+    assert stable_of(world, "c", "c") == 5
+    for node in "ab":
+        world.nodes[node].frozen_until = world.now + 3.0
+    send_to(world, "c", 20, "d", "e")
+    world.run(1.0)
+    assert stable_of(world, "c", "c") == 5
+    joined.members.append(moving)
+    world.arrange()
+    world.run(0.1)
+    left.members.remove(moving)
+    world.arrange()
+    world.run(1.5)
+    assert stable_of(world, "c", "c") == 5
+    world.run(5.0)
+    assert stable_of(world, "c", "c") == 25
+    world.check_everybody_has_all()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_part_that_was_away_gets_what_began_meanwhile(protocol: str) -> None:
     """Its domain was passed over one level up, and none of its members knows of the stream."""
     world = World(two_levels(protocol, protocol))

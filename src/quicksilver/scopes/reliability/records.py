@@ -130,6 +130,9 @@ class Own:
     limit: int = VALUE_MAX
     cleared: int = VALUE_MAX
     """What it says is no older than the doubt about messages below this."""
+    behind: int = VALUE_MAX
+    """Below ``low`` if somebody in the domain counts that lacks what follows: it has come from
+    another domain, where it was waited for."""
     hidden: object = None
 
     def can_give(self) -> RangeSet:
@@ -173,7 +176,8 @@ def fold(record: Record, own: Own, seat: int) -> Record:
     """Return a record with a member's report in it."""
     low = record.low
     if own.kind is Kind.REGULAR:
-        low = own.low if low is None else min(low, own.low)
+        counts = min(own.low, own.behind)
+        low = counts if low is None else min(low, counts)
     kept, keeper = record.kept, record.keeper
     if own.kept < kept and own.low >= record.agreed:
         # One that has just come may have the beginning, and not what follows.

@@ -61,6 +61,8 @@ class Topic:
     """True once this agent has led a complete round: then it can speak for the domain."""
     is_waited: bool = False
     """Whether that round counted anybody …"""
+    behind: int = VALUE_MAX
+    """… what all that counted have, if somebody has come that lacks some of ``agreed`` …"""
     need: int = VALUE_MAX
     """… and what all receivers have, counted or not."""
     high: int = 0
@@ -115,19 +117,20 @@ class StreamRounds(Folding[Gathered]):
         Seats have changed: who has what is found out anew.
         """
         members = {seat.member for seat in self.post.seats}
-        self._has_lost_members = any(seat.member not in members for seat in old.post.seats)
+        before = {seat.member for seat in old.post.seats}
+        self._has_lost_members = not before <= members
+        has_new_domains = any(s.domain and s.member not in before for s in self.post.seats)
         self._away_until = old._away_until
         self.streams = {name: t for name, t in old.streams.items() if name.topic in self.served}
         for topic in self.streams.values():
             topic.offered = ()
             topic.gone_rounds = 0
             topic.cleared = 0
-            if self.seat == 0:
-                topic.quiet = 0
-            else:
-                # Who led before does not any more: what is to be agreed on is for the leader.
+            topic.quiet = 0 if self.seat == 0 else QUIET_ROUNDS
+            if self.seat != 0 or has_new_domains:
+                # Who led before does not any more: what is to be agreed on is for the leader. And
+                # a part that has come may have been waited for elsewhere: from now on it is here.
                 topic.is_known = False
-                topic.quiet = QUIET_ROUNDS
 
     # What the domain above sees
 
@@ -150,6 +153,7 @@ class StreamRounds(Folding[Gathered]):
         return Own(
             kind,
             low=topic.agreed,
+            behind=topic.behind,
             need=topic.need,
             high=topic.high,
             kept=topic.kept,
@@ -363,6 +367,9 @@ class StreamRounds(Folding[Gathered]):
             topic.is_known = True
             topic.is_waited = record.low is not None
             topic.need = record.need
+            topic.behind = VALUE_MAX
+            if record.low is not None and record.low < topic.agreed:
+                topic.behind = record.low
             topic.kept = record.kept
             topic.some = ranges_of(record.some)
             topic.limit = record.limit
