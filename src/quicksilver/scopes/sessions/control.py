@@ -15,7 +15,9 @@ from quicksilver.scopes.dissemination.packets import Mark, Sender
 
 RUNS_MAX = 1024
 LINEAGE_MAX = 32
-"""Runs in one entry of an order, and changes of who says it that are told."""
+ASKERS_MAX = 64
+"""Runs in one entry of an order, changes of who says it that are told, and nodes that one answer
+is for."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 
@@ -63,7 +65,27 @@ class Ordered(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """True: nothing of the session comes after it."""
 
 
-Control = End | Begin | Ordered
+class Ask(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """This node has come into the order of a session, and asks what was ordered before."""
+
+    session: Count
+
+
+class Before(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """The answer: what was ordered before an entry. Of senders that are not named, nothing was."""
+
+    session: Count
+    term: Count
+    index: Count
+    askers: Annotated[tuple[Sender, ...], msgspec.Meta(max_length=ASKERS_MAX)]
+    """Nodes that have asked, and get this answer."""
+    marks: Annotated[tuple[tuple[Sender, Mark], ...], msgspec.Meta(max_length=RUNS_MAX)]
+    """Messages of these senders below these numbers."""
+    is_last: bool
+    """False: the next message of the control stream goes on with it."""
+
+
+Control = End | Begin | Ordered | Ask | Before
 
 _decode: Callable[[bytes], Control] = msgspec.msgpack.Decoder(Control).decode
 

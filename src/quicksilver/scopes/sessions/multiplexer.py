@@ -412,6 +412,9 @@ class Multiplexer:
             order.handle_control(self._forwarder.sender, number, said)
             order.advance(now)
         if self._subscribes(topic):
+            asked = order.ask()
+            if asked is not None:
+                order.handle_control(self._forwarder.sender, self._say(topic, asked, now), asked)
             term = order.find_offer(now, is_complete=is_complete)
             if term is not None:
                 self.offers.append((topic, stack.number, term, self._forwarder.sender))

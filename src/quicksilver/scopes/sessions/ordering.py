@@ -8,7 +8,15 @@ If the sequencer falls silent another node offers itself, and the root chooses i
 Everybody who is told of the new term stops following entries of the old one; once everybody has
 been told (``is_firm``), the new sequencer says how many of the old entries count, and goes on.
 It has all that anybody followed, as that was stable. So no two nodes deliver two messages in
-different orders, whoever crashes. A node that its managers have given up meanwhile is promised
+different orders, whoever crashes.
+
+A node that comes later may have messages that were ordered before it came, and cannot tell. So it
+asks; the sequencer answers in its control stream, and so at a place of the order, what was ordered
+before that place. If it does not answer, others who know offer themselves. Only when none of them
+has done so for long does a node that came late, and was not told, take what it has for messages
+that nobody has ordered.
+
+A node that its managers have given up meanwhile is promised
 less: if its messages come after the order is over they are delivered then, in no common order.
 """
 
@@ -21,8 +29,11 @@ from typing import NamedTuple
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.sessions.control import (
+    ASKERS_MAX,
     LINEAGE_MAX,
     RUNS_MAX,
+    Ask,
+    Before,
     Begin,
     Control,
     Ordered,
@@ -38,7 +49,7 @@ STALL_S = 4.0
 """If nothing is ordered for so long though it could be, another node offers itself."""
 
 LATE_FACTOR = 3
-"""Nodes that have not followed an order from its beginning let others offer themselves first."""
+"""Nodes that do not know all that was ordered let others offer themselves first."""
 
 UNFIRM_S = 30.0
 """As ``STALL_S``, while not everybody has been told of the one that was chosen."""
@@ -57,6 +68,15 @@ class _Entry(NamedTuple):
     number: int
     """Of the message in the control stream."""
     said: Ordered
+
+
+class _Told(NamedTuple):
+    """An answer to those who came late."""
+
+    number: int
+    """Of its last message in the control stream."""
+    entry: int
+    marks: dict[Sender, int]
 
 
 class TotalOrder:
@@ -85,8 +105,23 @@ class TotalOrder:
         self._turns: deque[Run] = deque()
         """What is next, once it is here."""
         self._is_late = is_late
+        """True: something may have been ordered of which this node does not know."""
+        self._has_asked = False
         self._applied: int | None = None if is_late else 0
         """How many entries were followed; None: not known yet where this node begins."""
+        self._applied_from = 0
+        """The first entry that was followed …"""
+        self._firsts: dict[Sender, int] = {}
+        """… and the first message of each sender that has a place since then."""
+        self._before: dict[Sender, int] = {}
+        """What was ordered before this node came: it is not for it."""
+        self._telling: dict[tuple[int, Sender], _Told] = {}
+        self._told: dict[tuple[int, Sender], _Told] = {}
+        """The newest answer of each sequencer, as far as it is here, and once all of it is."""
+        self._askers: dict[Sender, None] = {}
+        """Nodes that came late, and were not told what was ordered before."""
+        self._answers: deque[Before] = deque()
+        """What is left to say of an answer."""
         self._ends_with: int | None = None
         self._entries: dict[tuple[int, Sender], dict[int, _Entry]] = {}
         self._begins: dict[tuple[int, Sender], tuple[int, Begin]] = {}
@@ -116,6 +151,12 @@ class TotalOrder:
         if follows:
             self._following.add(item.sender)
         first, stop = _range_of(item)
+        mark = self._before.get(item.sender, 0)
+        if first < mark:
+            self._leave_out(item.sender, first, min(stop, mark))
+            if stop <= mark:
+                return
+            item, first = _cut(item, mark, stop), mark
         if not self._pending:
             self._moved_at = now
         begin, _ = self._arrived.get(item.sender, (first, 0))
@@ -142,11 +183,59 @@ class TotalOrder:
                 entries = self._entries.setdefault((term, sender), {})
                 if len(entries) < WAITING_MAX:
                     entries.setdefault(index, _Entry(number, said))
+            case Ask():
+                if len(self._askers) < WAITING_MAX:
+                    self._askers[sender] = None
+            case Before(term=term, index=index):
+                name = term, sender
+                told = self._telling.pop(name, None)
+                marks = dict(told.marks) if told is not None and told.entry == index else {}
+                marks.update(said.marks)
+                table = self._told if said.is_last else self._telling
+                table[name] = _Told(number, index, marks)
+                for asker in said.askers:
+                    self._askers.pop(asker, None)
 
     def handle_missed(self) -> None:
         """Others have got an entry, and this node does not subscribe yet."""
         self._applied = None
-        self._is_late = True
+        self._is_late, self._has_asked = True, False
+        self._firsts.clear()
+
+    # Coming late
+
+    def ask(self) -> Ask | None:
+        """Return what this node is to ask in its control stream, or None."""
+        if not self._is_late or self._has_asked or not self._term or self.is_over:
+            return None
+        self._has_asked = True
+        return Ask(self._session)
+
+    def _take_answer(self) -> None:
+        """Learn what was ordered before this node came, once it has followed all since then."""
+        assert self._applied is not None
+        for name, told in list(self._told.items()):
+            if told.entry > self._applied or not self._is_certain(name[1], told.number):
+                continue
+            del self._told[name]
+            if told.entry < self._applied_from:
+                self._has_asked = False  # What lies between was not followed here, nor told.
+                continue
+            self._is_late = False
+            for sender, mark in told.marks.items():
+                self._marks[sender] = max(mark, self._marks.get(sender, 0))
+                # What this node has followed before the answer was told as well.
+                self._before[sender] = min(mark, self._firsts.get(sender, mark))
+            for sender in sorted(self._before.keys() & self._pending.keys(), key=_sort_key):
+                for item in self._pending.pop(sender):
+                    self._forget_bytes(item)
+                    self.handle_item(item, self._moved_at)
+            return
+
+    def _leave_out(self, sender: Sender, first: int, stop: int) -> None:
+        """Messages were ordered before this node came. Whoever follows a sender is told so."""
+        if sender in self._following:
+            self.out.append(Gap(self._topic, sender, first, stop - 1))
 
     # Following
 
@@ -160,10 +249,15 @@ class TotalOrder:
             if entry is None:
                 break
             self._turns.extend(entry.said.runs)
+            if self._is_late:
+                for run in entry.said.runs:
+                    self._firsts.setdefault(run.sender, run.first)
             self._applied += 1
             self._moved_at = now
             if entry.said.is_last:
                 self._ends_with = self._applied
+        if self._is_late and self._applied is not None:
+            self._take_answer()
         self._take_turns(now)
         if self._ends_with is not None and not self._turns and not self.is_over:
             self.is_over = True
@@ -180,9 +274,15 @@ class TotalOrder:
             if self._is_certain(sender, begun[0]):
                 self._history, self._followed = list(begun[1].lineage), name
                 if self._applied is None:
-                    self._applied = self._base()
-        elif self._applied is None and self._entries.get(name):
-            self._followed, self._applied = name, min(self._entries[name])
+                    self._applied = self._applied_from = self._base()
+        elif self._applied is None:
+            seen = list(self._entries.get(name, ()))
+            told = self._told.get(name)
+            if told is not None and self._is_certain(sender, told.number):
+                seen.append(told.entry)
+            if seen:
+                self._followed, self._applied = name, min(seen)
+                self._applied_from = self._applied
 
     def _base(self) -> int:
         return self._history[-1].stop if self._history else 0
@@ -278,6 +378,7 @@ class TotalOrder:
     def is_busy(self) -> bool:
         """Whether something waits."""
         waits = self._pending or self._turns or (self._term and not self._is_firm)
+        waits = waits or self._can_answer()
         return not self.is_over and bool(waits or self._is_asked() or not self._term)
 
     def find_offer(self, now: float, *, is_complete: bool) -> int | None:
@@ -291,7 +392,7 @@ class TotalOrder:
             wait_s = FIRST_S * self._lot
         elif not self._is_firm:
             wait_s = UNFIRM_S * (1 + self._lot)
-        elif is_complete or self._turns or self._is_anything_orderable():
+        elif is_complete or self._turns or self._can_answer() or self._is_anything_orderable():
             wait_s = STALL_S * (1 + self._lot)
         else:
             self._moved_at = now
@@ -307,13 +408,19 @@ class TotalOrder:
             for sender, waiting in self._pending.items()
         )
 
+    def _can_answer(self) -> bool:
+        """Whether this node knows what somebody has asked, who was not told yet."""
+        return bool(self._askers) and not self._is_late
+
     # Saying the order
 
     def _is_asked(self) -> bool:
         """Whether this node is to say the order."""
         return self._is_firm and self._sequencers.get(self._term) == self._own
 
-    def say(self, own: tuple[int, int], now: float, *, is_complete: bool) -> Begin | Ordered | None:
+    def say(
+        self, own: tuple[int, int], now: float, *, is_complete: bool
+    ) -> Begin | Ordered | Before | None:
         """Return what this node is to say in its control stream next, or None.
 
         ``own``: the range of its own messages in the session. ``is_complete``: the session ends,
@@ -323,6 +430,10 @@ class TotalOrder:
             return None
         if self._said is None or self._said[0] != self._term:
             return self._say_begin(now)
+        if not self._answers and self._can_answer():
+            self._answer(*self._said)
+        if self._answers:
+            return self._answers.popleft()
         runs: list[Run] = []
         known = {**self._arrived, **({self._own: own} if own[1] > own[0] else {})}
         is_all = True
@@ -341,6 +452,17 @@ class TotalOrder:
         self._said = self._term, index + 1
         self._said_last = is_last
         return Ordered(self._session, self._term, index, tuple(runs), is_last)
+
+    def _answer(self, term: int, index: int) -> None:
+        """Tell those who have asked what was ordered before the next entry."""
+        askers = tuple(sorted(self._askers, key=_sort_key)[:ASKERS_MAX])
+        marks = sorted(self._said_marks.items(), key=lambda each: _sort_key(each[0]))
+        for first in range(0, max(len(marks), 1), RUNS_MAX):
+            part = tuple(marks[first : first + RUNS_MAX])
+            is_last = first + RUNS_MAX >= len(marks)
+            self._answers.append(
+                Before(self._session, term, index, askers if is_last else (), part, is_last)
+            )
 
     def _limit(self, sender: Sender) -> int:
         """Return below which number everybody has a sender's messages."""
@@ -372,6 +494,7 @@ class TotalOrder:
             history, followed = list(self._begins[newest][1].lineage), newest
         lineage, index, is_last = self._count(history, followed)
         self._said, self._said_last = (self._term, index), is_last
+        self._answers.clear()
         return Begin(self._session, self._term, tuple(lineage[-LINEAGE_MAX:]))
 
     def _count(
