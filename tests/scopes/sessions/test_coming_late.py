@@ -34,6 +34,7 @@ class Node:
         )
         self.spoken = 0
         self.offered: list[int] = []
+        self.is_subscribed = True
 
     def take(self, packet: Packet) -> None:
         for ready in self.holdings.take(packet).ready:
@@ -84,7 +85,7 @@ class Session:
             self.now += 0.1
             for node in list(self.nodes):
                 node.order.advance(self.now)
-                asked = node.order.ask()
+                asked = node.order.ask() if node.is_subscribed else None
                 if asked is not None:
                     self._tell(node, asked)
                 while (said := node.order.say((0, 0), self.now, is_complete=False)) is not None:
@@ -98,7 +99,10 @@ class Session:
         speaker.spoken += 1
         for node in self.nodes:
             node.take(messages(control_of(speaker.sender), number, 1))
-            node.order.handle_control(speaker.sender, number, said)
+            if node.is_subscribed:
+                node.order.handle_control(speaker.sender, number, said)
+            else:
+                node.order.handle_missed()
 
 
 def ordered_once() -> tuple[Session, Node, Node]:
@@ -113,10 +117,11 @@ def ordered_once() -> tuple[Session, Node, Node]:
     return session, sequencer, other
 
 
-def send_new(session: Session) -> None:
-    """Let a sender that nobody has heard of send three messages to all."""
+def send_new(session: Session, name: str = "new") -> None:
+    """Let a sender that nobody has heard of send three messages to all who subscribe."""
     for node in session.nodes:
-        node.take(messages(Sender("campus", "new", 1), 0, 3))
+        if node.is_subscribed:
+            node.take(messages(Sender("campus", name, 1), 0, 3))
 
 
 @pytest.mark.parametrize("follows", [False, True])
@@ -166,3 +171,16 @@ def test_who_knows_offers_itself_if_nobody_answers() -> None:
     session.run(60.0)
     assert late.got() == []
     assert late.offered == []
+
+
+def test_who_subscribes_again_goes_on_with_what_is_ordered_from_then_on() -> None:
+    """A node that goes on to publish stays in the session, and has missed entries."""
+    session, _, other = ordered_once()
+    other.is_subscribed = False
+    send_new(session)
+    session.run(2.0)
+    other.is_subscribed = True
+    send_new(session, "newer")
+    session.run(10.0)
+    assert other.got()[10:] == [("newer", number) for number in range(3)]
+    assert other.offered == []

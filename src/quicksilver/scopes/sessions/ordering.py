@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from quicksilver.scopes.dissemination.forwarder import Forwarder
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
@@ -198,9 +198,12 @@ class TotalOrder:
 
     def handle_missed(self) -> None:
         """Others have got an entry, and this node does not subscribe yet."""
-        self._applied = None
+        self._applied = self._followed = None
         self._is_late, self._has_asked = True, False
-        self._firsts.clear()
+        tables: list[dict[Any, Any]]
+        tables = [self._entries, self._begins, self._telling, self._told, self._firsts]
+        for table in tables:
+            table.clear()  # Others have followed more than that.
 
     # Coming late
 
