@@ -172,10 +172,11 @@ class ScopeNode:
 
     def want(self, topic: str, *, publishes: bool, subscribes: bool, now: float) -> None:
         """Say what the applications want of a topic; ``TopicFailed`` may follow."""
-        forwarder = self._forwarder
-        if forwarder is not None and subscribes != self.subscribes(topic):
+        forwarder, agents = self._forwarder, self.agents
+        if forwarder and agents and subscribes != self.subscribes(topic):
             if subscribes:
                 forwarder.note_subscribed(topic, now)
+                agents.handle_subscribed(topic, now)
             else:
                 streams = forwarder.holdings.of_topic(topic).items()
                 self._stays.handle_left(topic, {sender: stream.low for sender, stream in streams})

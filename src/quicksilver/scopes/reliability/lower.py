@@ -197,6 +197,11 @@ class NodeState:
         """This node takes part in a topic."""
         self._joined_at.setdefault(topic, now)
 
+    def note_subscribed(self, topic: str, now: float) -> None:
+        """Applications want a topic, to which this node may have sent only until now."""
+        if topic in self._joined_at:
+            self._joined_at[topic] = now
+
     def _beginning(self, name: Name) -> int:
         """Return where a stream begins for this node, which knows nothing of it.
 
