@@ -381,6 +381,8 @@ class FakeAgents:
     def handle_event(self, event: Event, now: float) -> None:
         self.events.append(event)
 
+    def handle_subscribed(self, topic: str, now: float) -> None: ...
+
     def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
         self.arrived.append(Name(topic, sender))
 

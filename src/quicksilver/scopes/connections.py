@@ -11,10 +11,15 @@ from __future__ import annotations
 from collections import deque
 
 from quicksilver.scopes.dissemination.channels import Link
+from quicksilver.scopes.dissemination.frames import FRAME_BYTES_MAX
+from quicksilver.scopes.management import messages as say
 from quicksilver.scopes.management.events import Dial
 
 STRANGERS_MAX = 256
 """Connections that have not said what they are for; past it the oldest is ended."""
+
+STRANGER_BYTES_MAX = 64 << 10
+"""The longest first frame."""
 
 
 class Connections:
@@ -36,6 +41,12 @@ class Connections:
         self.strangers[conn] = now
         if len(self.strangers) > STRANGERS_MAX:
             self._send_away(next(iter(self.strangers)))
+
+    def frame_bytes_max(self, conn: int) -> int:
+        """Return how long a frame of a connection may be; one not known here is a link."""
+        if conn in self.strangers:
+            return STRANGER_BYTES_MAX
+        return say.FRAME_BYTES_MAX if conn in self.of_manager else FRAME_BYTES_MAX
 
     def dial(self, address: str, purpose: Dial | Link) -> None:
         """Have a connection made."""

@@ -25,6 +25,12 @@ OUTPUT_BYTES_MAX = 32 << 20
 LINKS_MAX = 10_000
 """Links that others have made."""
 
+SILENT_S = 10.0
+"""A link over which nothing has passed for so long, though it was asked, is lost."""
+
+IDLE_S = 60.0
+"""A link that was not needed for so long is ended."""
+
 _PROBE = encode(Probe())
 
 
@@ -57,14 +63,12 @@ class _Way:
 class Links:
     """All links of one node. Lost ones are told by return values."""
 
-    def __init__(self, counters: Counter[str], *, silent_s: float, idle_s: float) -> None:
+    def __init__(self, counters: Counter[str]) -> None:
         self.dials: deque[Link] = deque()
         """Links that are to be made."""
         self.closes: deque[int] = deque()
         self.out: deque[tuple[int, bytes]] = deque()
         self._counters = counters
-        self._silent_s = silent_s
-        self._idle_s = idle_s
         self._conns: dict[int, _Conn] = {}
         self._ways: dict[Link, _Way] = {}
         self._names: dict[str, int] = {}
@@ -199,7 +203,7 @@ class Links:
         """
         ended = []
         for conn, state in self._conns.items():
-            patience_s = self._silent_s if state.is_ours else 3.0 * self._silent_s
+            patience_s = SILENT_S if state.is_ours else 3.0 * SILENT_S
             if now - state.heard_at > patience_s or state.unsent > OUTPUT_BYTES_MAX:
                 self._counters["links_silent"] += 1
                 ended.append(conn)
@@ -221,4 +225,4 @@ class Links:
             self.put(conn, _PROBE)
 
     def _is_idle(self, where: Link, now: float, is_needed: dict[Link, bool]) -> bool:
-        return not is_needed.get(where, False) and now - self._ways[where].used_at > self._idle_s
+        return not is_needed.get(where, False) and now - self._ways[where].used_at > IDLE_S

@@ -18,7 +18,6 @@ from quicksilver.scopes.connections import Connections
 from quicksilver.scopes.dissemination.channels import External, Link
 from quicksilver.scopes.dissemination.forwarder import WINDOW_BYTES, Forwarder
 from quicksilver.scopes.dissemination.frames import (
-    FRAME_BYTES_MAX,
     AgentSays,
     Attach,
     CloseChannel,
@@ -34,6 +33,7 @@ from quicksilver.scopes.dissemination.frames import (
 from quicksilver.scopes.dissemination.outlets import LOSSY_PROTOCOL
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.dissemination.policies.choice import parse_policy
+from quicksilver.scopes.exchange import take_recovered, tell_arrived
 from quicksilver.scopes.link_uses import LinkUses
 from quicksilver.scopes.links import Links
 from quicksilver.scopes.management import messages as say
@@ -66,17 +66,8 @@ from quicksilver.scopes.sessions.stays import Stays
 COPIES_BYTES = 64 << 20
 """Memory for copies and for messages that came early."""
 
-STRANGER_BYTES_MAX = 64 << 10
-"""The longest first frame."""
-
 CHECK_S = 2.0
 """How often links are looked after."""
-
-LINK_SILENT_S = 10.0
-"""A link over which nothing has passed for so long, though it was asked, is lost."""
-
-LINK_IDLE_S = 60.0
-"""A link that was not needed for so long is ended."""
 
 
 class ScopeNode:
@@ -146,7 +137,7 @@ class ScopeNode:
         self._wants: dict[str, tuple[bool, bool]] = {}
         """Topics, and whether the applications publish to them and subscribe to them."""
         self._conns = Connections()
-        self._links = Links(self.counters, silent_s=LINK_SILENT_S, idle_s=LINK_IDLE_S)
+        self._links = Links(self.counters)
         self._uses = LinkUses()
         self._events: deque[Event] = deque()
         self._check_at = now + CHECK_S
@@ -181,10 +172,11 @@ class ScopeNode:
 
     def want(self, topic: str, *, publishes: bool, subscribes: bool, now: float) -> None:
         """Say what the applications want of a topic; ``TopicFailed`` may follow."""
-        forwarder = self._forwarder
-        if forwarder is not None and subscribes != self.subscribes(topic):
+        forwarder, agents = self._forwarder, self.agents
+        if forwarder and agents and subscribes != self.subscribes(topic):
             if subscribes:
                 forwarder.note_subscribed(topic, now)
+                agents.handle_subscribed(topic, now)
             else:
                 streams = forwarder.holdings.of_topic(topic).items()
                 self._stays.handle_left(topic, {sender: stream.low for sender, stream in streams})
@@ -407,9 +399,7 @@ class ScopeNode:
 
     def frame_bytes_max(self, conn: int) -> int:
         """Return how long a frame of a connection may be."""
-        if conn in self._conns.strangers:
-            return STRANGER_BYTES_MAX
-        return say.FRAME_BYTES_MAX if conn in self._conns.of_manager else FRAME_BYTES_MAX
+        return self._conns.frame_bytes_max(conn)
 
     # Parts
 
@@ -477,27 +467,15 @@ class ScopeNode:
             else:
                 self.manager.handle_link_lost(lost, now)
         if self.agents is not None:
-            while (repair := self.agents.poll_repair()) is not None:
-                forwarder.handle_repair(*repair, now)
+            take_recovered(forwarder, self.agents, now)
             while (moved := self.agents.poll_moved()) is not None:
                 is_busy = True
                 self.manager.handle_peer_lost(*moved, now)
             while (sought := self.agents.poll_sought()) is not None:
                 is_busy = True
                 self.manager.want_peers(sought.domain, [sought.member], now)
-            while (given_up := self.agents.poll_given_up()) is not None:
-                forwarder.pass_over(*given_up)
-            while (begun := self.agents.poll_begun()) is not None:
-                forwarder.skip(*begun)
-        self._tell_arrived(forwarder, now)
+            tell_arrived(forwarder, self.agents, now)
         return is_busy
-
-    def _tell_arrived(self, forwarder: Forwarder, now: float) -> None:
-        """Tell agents which streams have news."""
-        arrived = forwarder.poll_arrived()
-        if self.agents is not None:
-            for name in arrived:
-                self.agents.handle_arrived(*name, now)
 
     def _handle_event(self, event: Event, now: float) -> None:
         if isinstance(event, OwnerJoined) and self._forwarder is None:
@@ -559,8 +537,8 @@ class ScopeNode:
 
     def _poll_parts(self) -> bool:
         """Move one frame of the agents or the forwarder to its link; False: there is none."""
-        if self._forwarder is not None:
-            self._tell_arrived(self._forwarder, self._now)
+        if self._forwarder is not None and self.agents is not None:
+            tell_arrived(self._forwarder, self.agents, self._now)
         if self.agents is not None and (said := self.agents.poll_message()) is not None:
             self._send_agents(said[0], AgentSays(self.name, said[1]))
             return True

@@ -150,6 +150,7 @@ class TestRepairs:
         one.handle_answer(Q, Have(out, ()))
         given = Packet.of(T, N, 0, 0, 0, (Entry("P", "A", "A"),), {}, (b"x", b"y"))
         way = Channel("P", ("A",), ("B",), T, "A")
+        one.holdings.begin(T, N, 0)
         assert one.handle_repair(way, given, 0.0)
         assert delivered(one) == [0, 1]
         assert carried(one) == [("C", 0, 2)]
@@ -165,6 +166,7 @@ class TestRepairs:
         one.handle_answer(f, Have(inside, ()))
         record = (Entry("X", "P", "Q"), Entry("Q", "C", "D"))
         given = Packet.of(T, N, 0, 0, 0, record, {}, (b"x",))
+        one.holdings.begin(T, N, 0)
         assert one.handle_repair(Channel("X", ("Q", "D"), ("R", "E"), T, "P"), given, 0.0)
         assert carried(one) == [("F", 0, 1)]
         (stream,) = one.holdings.streams.values()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver.scopes.dissemination.holdings import Name
+from quicksilver.scopes.dissemination.holdings import Holdings, Name
+from quicksilver.scopes.dissemination.packets import Sender
 from quicksilver.scopes.posts import AgentKey, DomainId
+from quicksilver.scopes.reliability.lower import NodeState
 from quicksilver.scopes.reliability.records import RECORDS_MAX
 from quicksilver.scopes.reliability.repairs import Config
 from quicksilver.scopes.reliability.returns import RETURN_S
@@ -354,3 +356,14 @@ def test_one_region_of_two_topics_speaks_in_the_domain_of_each() -> None:
     for node in world.nodes.values():
         for stream in node.holdings.streams.values():
             assert stream.stable == 5
+
+
+def test_who_only_sent_when_a_member_was_passed_over_was_not_away() -> None:
+    """It wanted nothing then: when it joins, it begins at what is stable, as others who join."""
+    state = NodeState(Holdings(1 << 20), lambda _: True)
+    name = Name("top/x", Sender("top", "s", 1))
+    state.note_joined(name.topic, 1.0)
+    state.note_away(name, 3, 2.0 + RETURN_S)
+    state.note_subscribed(name.topic, 4.0)
+    state.learn(name, 10, 0)
+    assert state.report(name, 0).need == 10

@@ -11,7 +11,7 @@ from quicksilver.scopes.dissemination.packets import Packet, Sender
 from quicksilver.scopes.posts import AgentKey, DomainId, Post, Seat
 from quicksilver.scopes.reliability.frames import Copies, Item, Pull
 from quicksilver.scopes.reliability.lower import NodeState
-from quicksilver.scopes.reliability.records import Segment
+from quicksilver.scopes.reliability.records import Kind, Segment
 from quicksilver.scopes.reliability.repairs import (
     ITEM_MESSAGES,
     MESSAGES_ASKED_MAX,
@@ -20,7 +20,7 @@ from quicksilver.scopes.reliability.repairs import (
     Repairs,
 )
 from quicksilver.scopes.routing import begin
-from quicksilver.stdx.ranges import RangeSet
+from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
 
 SENDER = Sender("top", "s", 1)
 NAME = Name("top/x", SENDER)
@@ -205,11 +205,12 @@ def test_who_speaks_for_a_domain_fetches_what_its_members_have(by_all: bool) -> 
     assert list(repairs.pulls) == [(below.key, 2, Pull("top/x", SENDER, (4, 2)))]
     repairs.handle_copies(below, 2, Copies(("c",), (packet(4, 2),)))
     (given,) = (each for _, each in repairs.repairs)
-    repairs._node.lower.take(given)  # type: ignore[attr-defined]
+    repairs._node.lower.take_fetched(given)  # type: ignore[attr-defined]
     assert repairs.give(asking, item, 1.1) is not None, "it is here when it is asked for again"
-    stream = repairs._node.lower.find(*NAME)
-    assert stream is not None
-    assert stream.low == 6, "nothing before it is waited for"
+    assert repairs._node.lower.find(*NAME) is None, "the stream has not begun here"
+    own = repairs._node.report(NAME, 0)
+    assert own.can_give() == RangeSet([(4, 6)]), "others in the domains of this node may need it"
+    assert (own.kind, own.need) == (Kind.NEUTRAL, VALUE_MAX), "and it waits for nothing"
 
 
 def test_of_large_messages_as_many_are_given_as_fit() -> None:

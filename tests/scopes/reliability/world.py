@@ -343,7 +343,8 @@ class World:
             if node.frozen_until > self.now:
                 continue
             while (repair := node.agents.poll_repair()) is not None:
-                node.take(repair[1], self.now)
+                if not node.holdings.take_fetched(repair[1]):
+                    node.take(repair[1], self.now)
             while (given_up := node.agents.poll_given_up()) is not None:
                 topic, sender, mark = given_up
                 name = Name(topic, sender)

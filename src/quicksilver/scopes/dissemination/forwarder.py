@@ -247,6 +247,7 @@ class Forwarder:
     def handle_repair(self, channel: Channel, packet: Packet, now: float) -> bool:
         """An agent of another node has given messages; return whether any was missing here.
 
+        Those from before their stream begins here were fetched for others (``fetched``).
         ``channel`` says between which members of which domain's scope that was, as if it were
         a channel; the packet's record is the giver's.
         """
@@ -254,7 +255,11 @@ class Forwarder:
         if self._is_forged(channel, moved):
             self.counters["forged"] += 1
             return False
-        fresh = self._take(moved, now)
+        fresh = self.holdings.take_fetched(moved)
+        for each in fresh:
+            self._forward(each)
+        if sum(each.count for each in fresh) < moved.count:
+            fresh += self._take(moved, now)
         self.counters["repaired"] += sum(each.count for each in fresh)
         return bool(fresh)
 

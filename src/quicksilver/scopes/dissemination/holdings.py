@@ -3,9 +3,10 @@
 Messages of one sender are numbered without gaps. A node delivers them in order, keeps those
 that came early until the gap before them is filled, and keeps copies for others. Both are
 within one budget: copies make room for messages that came early, those that everybody has
-first, then those of other senders, the oldest of them first. What is missing and what can be
-given is all that recovery needs to know of a node: it is the lower interface of the agents
-above (dissertation 3.2.12).
+first, then those of other senders, the oldest of them first. What was fetched for others is
+within the budget as well (``fetched``). What is missing and what can be given is all that
+recovery needs to know of a node: it is the lower interface of the agents above (dissertation
+3.2.12).
 
 Messages come in packets, and nodes cut packets differently. Of what arrives only messages that
 were not here are kept, so packets here never overlap.
@@ -16,9 +17,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
+from quicksilver.scopes.dissemination.fetched import Fetched
 from quicksilver.scopes.dissemination.packets import Gap, Packet, Sender
 from quicksilver.scopes.routing import Record
 from quicksilver.stdx.ranges import VALUE_MAX, RangeSet
@@ -31,7 +34,7 @@ EARLY_ASK = 64
 
 STABLE_SHARE = 4
 """Copies that everybody has may take one part in so many of the budget: they are for few, and
-memory that is used again soon is faster than fresh memory."""
+memory that is used again soon is faster than fresh memory. So may what was fetched for others."""
 
 STREAMS_MAX = 10_000
 """Streams of one node; past it the one that was quiet for longest is forgotten."""
@@ -68,6 +71,7 @@ class Stream:
         "copies",
         "early",
         "early_count",
+        "first",
         "is_begun",
         "is_lossy",
         "is_own",
@@ -80,6 +84,8 @@ class Stream:
     def __init__(self, first: int, *, is_own: bool = False) -> None:
         self.is_own = is_own
         """True: this node is the sender, so others may need it to have what they lack."""
+        self.first = first
+        """The stream begins here for this node: it never had what comes before."""
         self.low = first
         """All before were delivered or passed over, or were not for this node."""
         self.stable = 0
@@ -131,10 +137,6 @@ class Stream:
     def missed(self) -> int:
         """Return where it begins for those who have nothing of it because they were away."""
         return max(self.kept, min(self.stable, self.low, self.away))
-
-    def has(self, number: int) -> bool:
-        """Whether a message was here once."""
-        return number < self.low or number in self._early
 
     def missing(self, high: int) -> RangeSet:
         """Return which messages below a number have not come."""
@@ -224,14 +226,15 @@ class Holdings:
         self.bytes_max = bytes_max
         self._own = own
         self.bytes = 0
-        """Of copies and of early messages …"""
+        """Of copies, of early messages and of what was fetched …"""
         self.early_bytes = 0
-        """… and of early ones alone; neither is ever above ``bytes_max``."""
+        """… and of early messages alone; neither is ever above ``bytes_max``."""
         self.streams: dict[Name, Stream] = {}
         """The one that was quiet for longest first."""
         self.arrived: dict[Name, None] = {}
         """Streams that have got something since somebody took note of it."""
         self._by_topic: dict[str, dict[Sender, Stream]] = {}
+        self._fetched = Fetched()
         self._own_lows: dict[str, int] = {}
         """How far this node's own streams were in topics that it has left."""
         self._stable: OrderedDict[tuple[Stream, int], None] = OrderedDict()
@@ -264,7 +267,14 @@ class Holdings:
             self.streams[Name(topic, sender)] = stream
             self._by_topic.setdefault(topic, {})[sender] = stream
         elif first < stream.low and not stream.is_begun:
-            stream.low = first
+            stream.first = stream.low = first
+        else:
+            return stream
+        if self._fetched:
+            # What was fetched of it may not be from before it begins.
+            self.bytes -= self._fetched.bytes
+            self._fetched.forget((topic, sender))
+            self.bytes += self._fetched.bytes
         return stream
 
     def take(self, packet: Packet) -> Taken:
@@ -302,6 +312,35 @@ class Holdings:
         self._keep(stream, ready)
         return Taken(fresh, ready)
 
+    def take_fetched(self, packet: Packet) -> list[Packet]:
+        """Keep messages for others that are from before a stream begins here, if it does.
+
+        Return those that were not here.
+        """
+        fresh = self._fetched.take(packet, self._first(packet.topic, packet.sender))
+        self.bytes += sum(piece.size() for piece in fresh)
+        self._make_room()
+        return fresh
+
+    def fetched(self, topic: str, sender: Sender) -> RangeSet:
+        """Return which messages of a stream are here because others need them."""
+        return self._fetched.ranges((topic, sender))
+
+    def never_here(self, topic: str, sender: Sender, ranges: RangeSet) -> RangeSet:
+        """Return which messages of some have not come, be it that this node wants none."""
+        stream = self.find(topic, sender)
+        found = ranges.clamped(0, self._first(topic, sender))
+        if stream is not None and ranges:
+            found = found.union(stream.missing(ranges.last() + 1).intersection(ranges))
+        return self._fetched.without((topic, sender), found)
+
+    def _first(self, topic: str, sender: Sender) -> int:
+        """Return where a stream begins here; all of one that does not begin is for others."""
+        stream = self.find(topic, sender)
+        if stream is not None:
+            return stream.first
+        return self._own_lows.get(topic, 0) if sender == self._own else VALUE_MAX
+
     def pass_over(self, topic: str, sender: Sender, number: int) -> list[Packet | Gap]:
         """Messages below a number cannot be had any more, except those that are here.
 
@@ -330,6 +369,7 @@ class Holdings:
         self.early_bytes -= stream.early_bytes()
         self.bytes -= stream.early_bytes()
         stream.forget_early(first)
+        stream.first = first
         self.early_bytes += stream.early_bytes()
         self.bytes += stream.early_bytes()
         ready = self._advance(stream, first)
@@ -361,17 +401,16 @@ class Holdings:
             stream.away = mark
 
     def copies(self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int) -> list[Packet]:
-        """Return what is here of some messages, as much of it as fits.
+        """Return what is here of some messages, as much of it as fits, what was fetched first.
 
         Of what does not fit the first message is returned all the same, if it would be the
         only one: else nobody could ever get it.
         """
         stream = self.find(topic, sender)
         found: list[Packet] = []
-        if stream is None:
-            return found
         used = 0
-        for packet in stream.given(ranges):
+        fetched = self._fetched.given((topic, sender), ranges)
+        for packet in chain(fetched, () if stream is None else stream.given(ranges)):
             size = packet.size()
             if used + size > bytes_max:
                 if not found:
@@ -414,6 +453,9 @@ class Holdings:
             self._own_lows[topic] = own.low
         for sender in list(self._by_topic.get(topic, {})):
             self._forget(Name(topic, sender))
+        self.bytes -= self._fetched.bytes
+        self._fetched.forget_topic(topic)
+        self.bytes += self._fetched.bytes
 
     def _advance(self, stream: Stream, number: int) -> list[Packet]:
         ready = stream.advance(number)
@@ -435,9 +477,16 @@ class Holdings:
     def _make_room(self) -> None:
         while self._stable_bytes > self.bytes_max // STABLE_SHARE:
             self._drop(next(iter(self._stable))[0])
+        while self._fetched.bytes > self.bytes_max // STABLE_SHARE:
+            self._drop_fetched()
         while self.bytes > self.bytes_max:
             # What came early is needed, and stays.
-            self._drop(next(iter(self._stable or self._unstable or self._unstable_own))[0])
+            if copies := self._stable or self._unstable:
+                self._drop(next(iter(copies))[0])
+            elif self._fetched:
+                self._drop_fetched()
+            else:
+                self._drop(next(iter(self._unstable_own))[0])
 
     def _unstable_of(self, stream: Stream) -> OrderedDict[tuple[Stream, int], None]:
         return self._unstable_own if stream.is_own else self._unstable
@@ -452,6 +501,11 @@ class Holdings:
         else:
             del self._unstable_of(stream)[key]
         self.bytes -= size
+
+    def _drop_fetched(self) -> None:
+        self.bytes -= self._fetched.bytes
+        self._fetched.drop_oldest()
+        self.bytes += self._fetched.bytes
 
     def _forget(self, name: Name) -> None:
         stream = self.streams.pop(name)

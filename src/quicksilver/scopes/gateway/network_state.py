@@ -68,6 +68,12 @@ class NetworkState:
     def begin(self, topic: str, sender: Sender, first: int) -> object:
         return self._holdings.begin(topic, sender, first)
 
+    def fetched(self, topic: str, sender: Sender) -> RangeSet:
+        return self._holdings.fetched(topic, sender)
+
+    def never_here(self, topic: str, sender: Sender, ranges: RangeSet) -> RangeSet:
+        return self._holdings.never_here(topic, sender, ranges)
+
     def copies(self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int) -> list[Packet]:
         return self._holdings.copies(topic, sender, ranges, bytes_max)
 

@@ -195,6 +195,10 @@ class Agents:
                 pass
         self._settle(now)
 
+    def handle_subscribed(self, topic: str, now: float) -> None:
+        """Applications of this node want a topic from now on."""
+        self.state.note_subscribed(topic, now)
+
     def handle_arrived(self, topic: str, sender: Sender, now: float) -> None:
         """There are new messages of a stream at this node, its own included."""
         self._now = now

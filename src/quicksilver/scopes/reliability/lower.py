@@ -46,6 +46,10 @@ class LowerState(Protocol):
 
     def begin(self, topic: str, sender: Sender, first: int) -> object: ...
 
+    def fetched(self, topic: str, sender: Sender) -> RangeSet: ...
+
+    def never_here(self, topic: str, sender: Sender, ranges: RangeSet) -> RangeSet: ...
+
     def copies(
         self, topic: str, sender: Sender, ranges: RangeSet, bytes_max: int
     ) -> list[Packet]: ...
@@ -153,10 +157,8 @@ class NodeState:
         is_receiver = self.subscribes(name.topic)
         if stream is None:
             if not is_receiver:
-                return Own(Kind.NEUTRAL)
-            self.lower.begin(*name, self._beginning(name))
-            self.lower.handle_stable(*name, self.stable(name))
-            self._tell_away(name)
+                return _fetched_alone(self.lower.fetched(*name))
+            self.begin(name)
             stream = self.lower.find(*name)
             assert stream is not None
         if is_receiver and not stream.is_begun and name not in self._counted:
@@ -167,7 +169,11 @@ class NodeState:
                 self.begun.append((*name, first))
         low, high = stream.low, stream.high
         some = RangeSet([(low, high)] if high > low else []).difference(stream.missing(high))
-        kept = stream.kept if stream.kept < low else VALUE_MAX
+        gives = self.lower.fetched(*name)
+        if stream.kept < low:
+            gives.add(stream.kept, low)
+        kept = next((start for start, stop in gives if stop == low), VALUE_MAX)
+        some = some.union(gives.clamped(0, kept))
         if not is_receiver:
             return Own(Kind.NEUTRAL, low=low, high=high, kept=kept, some=some)
         kind = Kind.REGULAR
@@ -178,11 +184,23 @@ class NodeState:
                 _put(self._counted, name, None)
         return Own(kind, low=low, need=low, high=high, kept=kept, some=some)
 
+    def begin(self, name: Name) -> None:
+        """Begin a stream that this node wants, if it knows nothing of it."""
+        if self.subscribes(name.topic) and self.lower.find(*name) is None:
+            self.lower.begin(*name, self._beginning(name))
+            self.lower.handle_stable(*name, self.stable(name))
+            self._tell_away(name)
+
     # Members that are away
 
     def note_joined(self, topic: str, now: float) -> None:
         """This node takes part in a topic."""
         self._joined_at.setdefault(topic, now)
+
+    def note_subscribed(self, topic: str, now: float) -> None:
+        """Applications want a topic, to which this node may have sent only until now."""
+        if topic in self._joined_at:
+            self._joined_at[topic] = now
 
     def _beginning(self, name: Name) -> int:
         """Return where a stream begins for this node, which knows nothing of it.
@@ -228,10 +246,7 @@ class NodeState:
 
     def without(self, name: Name, ranges: RangeSet) -> RangeSet:
         """Return which messages of some were never here."""
-        stream = self.lower.find(*name)
-        if stream is None or not ranges:
-            return ranges
-        return stream.missing(ranges.last() + 1).intersection(ranges)
+        return self.lower.never_here(*name, ranges)
 
     def forget_topic(self, topic: str) -> None:
         self._returns.forget_topic(topic)
@@ -241,6 +256,15 @@ class NodeState:
         for table in tables:
             for name in [name for name in table if name.topic == topic]:
                 del table[name]
+
+
+def _fetched_alone(fetched: RangeSet) -> Own:
+    """Return what a node has of a stream that it does not want, and has fetched for others."""
+    if not fetched:
+        return Own(Kind.NEUTRAL)
+    kept, low = next(iter(fetched))
+    some = fetched.clamped(low, VALUE_MAX)
+    return Own(Kind.NEUTRAL, low=low, high=fetched.last() + 1, kept=kept, some=some)
 
 
 def sort_key(name: Name) -> tuple[str, str, str, int]:

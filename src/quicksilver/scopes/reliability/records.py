@@ -126,7 +126,7 @@ class Own:
     kept: int = VALUE_MAX
     """From here to ``low`` it can give everything; ``VALUE_MAX``: nothing."""
     some: RangeSet = field(default_factory=RangeSet)
-    """What it can give from ``low`` on."""
+    """What it can give from ``low`` on, and what it has fetched for others."""
     limit: int = VALUE_MAX
     cleared: int = VALUE_MAX
     """What it says is no older than the doubt about messages below this."""

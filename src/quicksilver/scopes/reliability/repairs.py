@@ -302,9 +302,7 @@ class Repairs:
                 continue
             is_missing = self._node.without(name, RangeSet([(packet.number, packet.stop)]))
             if is_missing and len(self.repairs) < QUEUE_MAX:
-                if not self._node.subscribes(packet.topic):
-                    # Fetched for others: nothing before it is waited for.
-                    self._node.lower.begin(*name, packet.number)
+                self._node.begin(name)
                 self.repairs.append((channel_of(post, copies.way, packet), packet))
                 self.counters["taken"] += packet.count
 
