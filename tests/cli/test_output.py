@@ -72,13 +72,13 @@ class TestText:
         assert users == {"doctor.py", "scope_top.py", "screen.py", "top.py"}
 
     def test_standard_output_is_written_in_few_places(self) -> None:
-        """Each of them writes what is escaped, a picture or a schema."""
+        """Each of them writes what is escaped, a picture, a schema, or the user's own program."""
         found = {
             path.relative_to(HOME).as_posix()
             for path in HOME.rglob("*.py")
             if "sys.stdout.write(" in path.read_text(encoding="utf-8")
         }
-        assert found == {"main.py", "object.py", "object_run.py", "output.py", "sub.py"}
+        assert found == {"main.py", "object.py", "object_run.py", "output.py", "pl.py", "sub.py"}
 
 
 class TestJson:

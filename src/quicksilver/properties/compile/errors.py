@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from quicksilver.properties.diagnostics import Diagnostic
 from quicksilver.properties.syntax.source import Source
+from quicksilver.stdx.errors import QuicksilverError
 
 
-class UnsoundProgramError(Exception):
+class UnsoundProgramError(QuicksilverError):
     """The program has errors; ``diagnostics`` holds them all."""
 
     def __init__(self, source: Source, diagnostics: tuple[Diagnostic, ...]) -> None:
@@ -20,7 +21,7 @@ class UnsoundProgramError(Exception):
         return f"{errors[0].render(self.source)}{more}"
 
 
-class ArgumentError(Exception):
+class ArgumentError(QuicksilverError):
     """A parameter of the program was given a value that it cannot have, or none."""
 
     def __init__(self, program: str, parameter: str, problem: str) -> None:
