@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, TypeVar
@@ -64,11 +65,20 @@ def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
+_telling = threading.Lock()
+
+
 def tell(result: Any) -> None:
-    """Say one thing to the parent, as a JSON line."""
+    """Say one thing to the parent, as a JSON line, in one piece; any thread."""
     # Bytes: what may be said must not depend on the locale.
-    sys.stdout.buffer.write(_encode(result) + b"\n")
-    sys.stdout.buffer.flush()
+    rest = memoryview(_encode(result) + b"\n")
+    out = sys.stdout.buffer
+    # With PYTHONUNBUFFERED this is the bare file. Nothing else keeps the lines of two threads
+    # apart then, and a write into a full pipe ends early when the process is halted.
+    with _telling:
+        while rest:
+            rest = rest[out.write(rest) :]
+        out.flush()
 
 
 def orders(kind: type[T]) -> Iterator[T]:
