@@ -42,6 +42,15 @@ def test_a_peer_that_is_not_in_the_view_is_a_problem(places: list[Place]) -> Non
 
 
 def test_a_flush_that_failed_or_did_not_end_is_a_problem(places: list[Place]) -> None:
-    assert "has not ended" in places[0].problem(places)
+    assert "has not said how its last flush ended" in places[0].problem(places)
     places[0].last = last_words("ExcludedError: counted out", **{BOTH: [11]})
     assert "ExcludedError" in places[0].problem(places)
+
+
+def test_who_is_asked_again_and_again_is_told_with_the_reason(places: list[Place]) -> None:
+    """Most of the time it has just been asked: that alone would not say what is wrong."""
+    places[0].last = last_words(**{BOTH: [9], ONE: []})
+    places[0].conclude(places[0].problem(places))
+    problem = places[0].problem(places)
+    assert "has not said" in problem
+    assert "worker 1.0 (node 11) is not in its view of soak-0001" in problem

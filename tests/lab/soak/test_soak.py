@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from quicksilver.lab.processes import Child
 from quicksilver.lab.soak.acts import ActName
 from quicksilver.lab.soak.judge import Judge, Life
 from quicksilver.lab.soak.records import Heard
@@ -46,3 +47,23 @@ def test_a_loss_is_found(tmp_path: Path) -> None:
     report = soak.run()
     assert report.debts["lost"]
     assert all("worker 2.0" in violation for violation in report.violations)
+
+
+class Tearing(Soak):
+    """Hears only the second half of the first thing that one worker says it has heard."""
+
+    is_torn = False
+
+    def _handle_line(self, child: Child, line: str | None) -> None:
+        is_first = child.name == "worker-1.0" and not self.is_torn
+        if is_first and line is not None and '"event":"heard"' in line:
+            self.is_torn = True
+            line = line[len(line) // 2 :]
+        super()._handle_line(child, line)
+
+
+def test_a_report_that_goes_astray_is_told(tmp_path: Path) -> None:
+    """A last report that nobody could read once looked like a flush that never ended."""
+    plan = SoakPlan(seconds=2, seed=1, workers=2, groups=8, acts=(), folder=tmp_path)
+    report = Tearing(plan).run()
+    assert any("worker-1.0 said what cannot be read" in each for each in report.violations)

@@ -40,6 +40,8 @@ class Place:
     messages: int = 0
     last: Round | None = None
     """Its last words, when all is over."""
+    before: str = ""
+    """What was wrong with the last words before these; empty: there were none."""
     away: list[str] = field(default_factory=list)
     """Groups that it has left for a while."""
 
@@ -114,16 +116,18 @@ class Place:
 
     # The end
 
-    def conclude(self) -> None:
-        """Have the worker speak to all its groups once more."""
+    def conclude(self, problem: str = "") -> None:
+        """Have the worker speak to all its groups once more; ``problem``: why yet again."""
         self.last = None
+        self.before = problem
         if self.child is not None:
             self.child.tell(Conclude())
 
     def problem(self, others: list[Place]) -> str:
         """Return what is wrong with its last words: a flush that failed, members it lacks."""
         if self.last is None:
-            return "the last flush has not ended"
+            before = f", and the one before: {self.before}" if self.before else ""
+            return f"it has not said how its last flush ended{before}"
         if self.last.problem:
             return f"the last flush failed: {self.last.problem}"
         for other in others:

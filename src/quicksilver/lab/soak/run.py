@@ -53,6 +53,8 @@ SETTLE_S = 60.0
 """How long everybody may take to come together when nothing happens any more."""
 CLOSE_S = 30.0
 WAIT_S = 0.02
+SHOWN_CHARACTERS = 80
+"""Of a line that cannot be read: so much of its beginning and of its end is told."""
 SPARED_MIN = 2
 """So many workers, at least, are left alone at any time."""
 
@@ -190,7 +192,9 @@ class Soak:
         try:
             record = self._decode(line)
         except msgspec.MsgspecError:
-            return  # a line of a library, or torn by a kill
+            if child not in self._ending:  # a kill may tear a line
+                self._fail(f"{child.name} said what cannot be read: {_ends_of(line)}")
+            return
         match record:
             case Begun():
                 place.is_ready = True
@@ -346,7 +350,7 @@ class Soak:
         problems = {place: place.problem(self._places) for place in self._places}
         for place, problem in problems.items():
             if problem and place.last is not None:
-                place.conclude()
+                place.conclude(problem)
         return not any(problems.values())
 
     def _is_whole(self) -> bool:
@@ -388,3 +392,9 @@ class Soak:
             happened=self._happened,
             violations=[*self._violations, *judge.violations],
         )
+
+
+def _ends_of(line: str) -> str:
+    if len(line) <= 2 * SHOWN_CHARACTERS:
+        return repr(line)
+    return f"{line[:SHOWN_CHARACTERS]!r} ... {line[-SHOWN_CHARACTERS:]!r}"
