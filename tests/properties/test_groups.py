@@ -47,6 +47,20 @@ def test_what_all_members_have_is_cleaned_up() -> None:
         asyncio.run(main(gms))
 
 
+def test_closing_ends_while_something_was_just_heard() -> None:
+    """A wake-up and a cancellation in one moment: the second was lost, and closing hung."""
+
+    async def main(gms: str) -> None:
+        async with quicksilver.connect(gms) as node:
+            for number in range(50):
+                async with GroupProtocol(node, CLEANUP_PLAN, f"closing-{number}") as part:
+                    await asyncio.sleep(0.001)
+                    part.give("Receive", 1)
+
+    with running_gms() as gms:
+        asyncio.run(asyncio.wait_for(main(gms), 60))
+
+
 def test_phases_go_on_without_a_member_that_has_gone() -> None:
     """The first node leads every domain; the others go on where it stopped."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -210,10 +211,10 @@ class GroupProtocol:
             if self._outbox:
                 continue
             wait_s = None if due is None else max(0.0, due - time.monotonic())
-            try:
-                await asyncio.wait_for(self._wake.wait(), wait_s)
-            except TimeoutError:
-                pass
+            # In Python 3.11 `wait_for` may swallow a cancellation, and closing would not end.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
 
     def _pump(self) -> None:
         """Take out what agents say, and what the protocol asks."""
