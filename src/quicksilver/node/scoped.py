@@ -276,6 +276,10 @@ class ScopedCore(CoreBase[ScopedSink]):
             await self._server.close(LINGER_S)
 
     def _leave_all(self) -> None:
+        # Nothing is vouched for any more: leaving topics would end flushes as if all had come.
+        for _, future in self._flushes:
+            fail(future, ClosedError("the node"))
+        self._flushes.clear()
         self._machine.finish(asyncio.get_running_loop().time())
 
     def _pause(self, paused: bool) -> None:
